@@ -1,0 +1,42 @@
+import { type Balance, DEBT_MAX_MILLI, type Terms } from "./balance.ts";
+import { levelMilli, refilledMilli } from "./level.ts";
+
+/**
+ * The tokens of a balance, still told from its epoch, after `amountMilli` was taken `elapsedMs` later; `undefined` when
+ * they do not suffice. Nothing that another client depends on moves: not the epoch, not the remainder.
+ */
+export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {
+  if (levelMilli(balance, terms, elapsedMs) < amountMilli) return undefined;
+  return debited(balance, terms, elapsedMs, amountMilli);
+}
+
+/** Like `take`, but without a lower bound: the balance may go into debt. Throws where the debt would no longer be exact. */
+export function debit(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
+  if (levelMilli(balance, terms, elapsedMs) - amountMilli < -DEBT_MAX_MILLI) {
+    throw new RangeError(
+      `A debit of ${amountMilli} millitokens would leave a debt above ${DEBT_MAX_MILLI}; settle or reset the bucket first.`,
+    );
+  }
+  return debited(balance, terms, elapsedMs, amountMilli);
+}
+
+/**
+ * Tokens after giving `amountMilli` back. There is no cap: what rises over the brim is cut off by the next take, and a
+ * cap here would need the time.
+ */
+export function credit(balance: Balance, amountMilli: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, balance.tokensMilli + amountMilli);
+}
+
+// The overflow is cut off in the same step in which tokens leave. Were it left for a later refill, an idle hour would
+// count twice: once as the stored tokens, once as the time that filled them.
+function debited(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
+  const dripped = refilledMilli(balance.remainder, terms, elapsedMs);
+  const tokensMilli = Math.min(balance.tokensMilli, terms.capacityMilli - dripped) - amountMilli;
+  if (dripped === Number.MAX_SAFE_INTEGER || tokensMilli < -Number.MAX_SAFE_INTEGER) {
+    throw new RangeError(
+      `An epoch ${elapsedMs} ms old is past exact integers for these terms; rebase the balance first.`,
+    );
+  }
+  return tokensMilli;
+}
