@@ -1,0 +1,148 @@
+import { ValidationError } from "./errors.ts";
+import { checkEntityId, shown } from "./names.ts";
+
+/** Whoever is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
+export interface Entity {
+  readonly id: string;
+  readonly name: string;
+  readonly parentId?: string;
+  /** Whether taking from this entity takes from its parent too. */
+  readonly cascade: boolean;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Grows by one with every change; `updateEntity(id, patch, { version })` refuses when it has moved on. */
+  readonly version: number;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+}
+
+export interface NewEntity {
+  readonly id: string;
+  readonly name?: string;
+  readonly parentId?: string;
+  readonly cascade?: boolean;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** What may be changed; `parentId: null` makes the entity a root. What is absent stays. */
+export interface EntityPatch {
+  readonly name?: string;
+  readonly parentId?: string | null;
+  readonly cascade?: boolean;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** At most this many levels from an entity to its root, itself included. */
+export const LEVELS_MAX = 8;
+
+export function newEntity(given: NewEntity, nowMs: number): Entity {
+  const id = checkEntityId(given?.id);
+  const { parentId } = given;
+  if (parentId !== undefined && parentId !== null) checkEntityId(parentId);
+  return {
+    id,
+    name: given.name === undefined ? id : checkDisplayName(id, given.name),
+    ...(parentId === undefined || parentId === null ? {} : { parentId }),
+    cascade: given.cascade === undefined ? false : checkFlag(id, given.cascade),
+    metadata: given.metadata === undefined ? {} : checkMetadata(id, given.metadata),
+    version: 1,
+    createdAtMs: nowMs,
+    updatedAtMs: nowMs,
+  };
+}
+
+export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
+  if (typeof patch !== "object" || patch === null) {
+    throw new ValidationError(
+      "patch_invalid",
+      `The change to ${id} is ${shown(patch)}; give an object such as { name }.`,
+    );
+  }
+  const known = ["name", "parentId", "cascade", "metadata"];
+  const unknown = Object.keys(patch).find((key) => !known.includes(key));
+  if (unknown !== undefined) {
+    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; known: ${known.join(", ")}.`);
+  }
+  if (patch.name !== undefined) checkDisplayName(id, patch.name);
+  if (patch.cascade !== undefined) checkFlag(id, patch.cascade);
+  if (patch.metadata !== undefined) checkMetadata(id, patch.metadata);
+  if (typeof patch.parentId === "string") checkEntityId(patch.parentId);
+  return patch;
+}
+
+export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Entity {
+  const { parentId: before, ...rest } = entity;
+  const parentId = patch.parentId === undefined ? before : patch.parentId;
+  return {
+    ...rest,
+    ...(parentId === undefined || parentId === null ? {} : { parentId }),
+    ...(patch.name === undefined ? {} : { name: patch.name }),
+    ...(patch.cascade === undefined ? {} : { cascade: patch.cascade }),
+    ...(patch.metadata === undefined ? {} : { metadata: { ...patch.metadata } }),
+    version: entity.version + 1,
+    updatedAtMs: nowMs,
+  };
+}
+
+/** Why an entity cannot hang below a parent. */
+export type ParentProblem =
+  | { readonly kind: "parentMissing"; readonly parentId: string }
+  | { readonly kind: "cycle"; readonly path: readonly string[] }
+  | { readonly kind: "tooDeep"; readonly levels: number };
+
+/** What the check needs of a store, inside the transaction that will write the entity. */
+export interface Kin {
+  parentOf(id: string): { readonly parentId?: string } | undefined;
+  childrenOf(id: string): readonly string[];
+}
+
+/** Looks up to the root and down to the leaves; undefined when `id` may hang below `parentId`. */
+export function parentProblem(id: string, parentId: string, kin: Kin): ParentProblem | undefined {
+  const path = [id];
+  for (let above: string | undefined = parentId; above !== undefined; ) {
+    path.push(above);
+    if (above === id) return { kind: "cycle", path };
+    const entity = kin.parentOf(above);
+    if (entity === undefined) return { kind: "parentMissing", parentId: above };
+    if (path.length > LEVELS_MAX) return { kind: "tooDeep", levels: path.length };
+    above = entity.parentId;
+  }
+  const levels = path.length + heightBelow(id, kin, LEVELS_MAX);
+  return levels > LEVELS_MAX ? { kind: "tooDeep", levels } : undefined;
+}
+
+function heightBelow(id: string, kin: Kin, levelsMax: number): number {
+  let height = 0;
+  for (let row = kin.childrenOf(id); row.length > 0 && height < levelsMax; height++) {
+    row = row.flatMap((child) => kin.childrenOf(child));
+  }
+  return height;
+}
+
+function checkDisplayName(id: string, name: unknown): string {
+  if (typeof name !== "string" || name.length > 256) {
+    throw new ValidationError(
+      "name_invalid",
+      `The name of ${id} is ${shown(name)}; give a text of at most 256 characters.`,
+    );
+  }
+  return name === "" ? id : name;
+}
+
+function checkFlag(id: string, cascade: unknown): boolean {
+  if (typeof cascade !== "boolean") {
+    throw new ValidationError("cascade_invalid", `cascade of ${id} is ${shown(cascade)}; give true or false.`);
+  }
+  return cascade;
+}
+
+function checkMetadata(id: string, metadata: unknown): Readonly<Record<string, string>> {
+  const bad = (): never => {
+    throw new ValidationError(
+      "metadata_invalid",
+      `The metadata of ${id} is ${shown(metadata)}; give an object whose values are texts.`,
+    );
+  };
+  if (typeof metadata !== "object" || metadata === null || Array.isArray(metadata)) return bad();
+  for (const value of Object.values(metadata)) if (typeof value !== "string") return bad();
+  return { ...(metadata as Record<string, string>) };
+}

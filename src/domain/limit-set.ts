@@ -1,0 +1,63 @@
+import type { Terms } from "../bucket/balance.ts";
+import { divFloor } from "../bucket/integers.ts";
+import type { Limit } from "./limit.ts";
+
+/** The limits of one bucket, prepared once: their terms in millitokens, and a text to compare two sets by. */
+export interface LimitSet {
+  readonly limits: readonly Limit[];
+  /** In the order of `limits`. */
+  readonly terms: readonly Terms[];
+  readonly signature: string;
+}
+
+/** Where a set of limits came from, which decides who wins when two processes disagree. */
+export interface SetOrigin {
+  /** Since when this process goes by this set on this bucket. */
+  readonly asOfMs: number;
+  /** The generation of stored configuration it was read from; null for limits given in a request. */
+  readonly generation: number | null;
+}
+
+export function limitSet(limits: readonly Limit[]): LimitSet {
+  return { limits, terms: limits.map(termsOf), signature: limits.map(signatureOf).join(";") };
+}
+
+export const NO_LIMITS: LimitSet = limitSet([]);
+
+export function termsOf(limit: Limit): Terms {
+  return {
+    capacityMilli: limit.capacity * 1000,
+    refillAmountMilli: limit.refillAmount * 1000,
+    refillPeriodMs: limit.refillPeriodMs,
+  };
+}
+
+/** Whether limits of origin `next` replace those of origin `last` on a bucket. */
+export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
+  // Two readings of stored configuration are ordered by what was read, not by clocks that may disagree.
+  if (next.generation !== null && last.generation !== null) return next.generation >= last.generation;
+  return next.asOfMs >= last.asOfMs;
+}
+
+function signatureOf(limit: Limit): string {
+  return `${limit.name}=${limit.capacity},${limit.refillAmount},${limit.refillPeriodMs}`;
+}
+
+/** An epoch is told anew after this time, so that products stay small. */
+const EPOCH_MAX_MS = 3_600_000;
+
+/** And before more than this has dripped in, so that tokens told from the epoch stay exact integers even in deep debt. */
+const REFILLED_MAX_MILLI = 7_000_000_000_000;
+
+/** The age at which the epoch of a bucket with these limits is moved up. */
+export function epochAgeMaxMs(limits: readonly { readonly terms: Terms }[]): number {
+  let ageMs = EPOCH_MAX_MS;
+  for (const {
+    terms: { refillAmountMilli, refillPeriodMs },
+  } of limits) {
+    if (refillAmountMilli === 0) continue;
+    // 7e12 * 1e12 passes 2^53; a double's error of one in 2^53 does not matter here.
+    ageMs = Math.min(ageMs, divFloor(REFILLED_MAX_MILLI * refillPeriodMs, refillAmountMilli));
+  }
+  return ageMs;
+}

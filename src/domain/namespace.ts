@@ -1,0 +1,12 @@
+export const DEFAULT_NAMESPACE = "default";
+
+export type NamespaceStatus = "active" | "deleted" | "purging";
+
+/** A tenant. Its data hangs on the id, so that a name can be deleted, used again, and the old data still be recovered. */
+export interface Namespace {
+  readonly id: string;
+  readonly name: string;
+  readonly status: NamespaceStatus;
+  readonly createdAtMs: number;
+  readonly deletedAtMs?: number;
+}

@@ -1,0 +1,13 @@
+/** How one limit of one entity stood when it was asked for. Whole tokens; `available` is negative in debt. */
+export interface Status {
+  readonly entityId: string;
+  readonly resource: string;
+  /** The limit's name. */
+  readonly limit: string;
+  readonly available: number;
+  readonly capacity: number;
+  readonly requested: number;
+  readonly exceeded: boolean;
+  /** Milliseconds until this limit alone would grant the request; 0 when it fits, `Infinity` when it never will. */
+  readonly retryAfterMs: number;
+}

@@ -1,0 +1,87 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
+import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+
+/** What one level of a request wants of one bucket: all of `take` or nothing. */
+export interface Claim {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly origin: SetOrigin;
+  readonly take: readonly Amount[];
+}
+
+/** Where something was taken (period, shards, ...). Only the store that wrote it reads it. */
+export type Ticket = object;
+
+/** What a lease holds on one bucket, as far as a store needs to know it to debit or credit it. */
+export interface Held {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly origin: SetOrigin;
+  /** Undefined where nothing was taken at the start: a debit may still follow. */
+  readonly ticket: Ticket | undefined;
+}
+
+export interface CallContext {
+  /** One reading of the clock for the whole acquire. */
+  readonly nowMs: number;
+  /** The store answers within this time, or that it is unavailable. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface TakeContext extends CallContext {
+  /** The generation of configuration the claims were planned with; see `ConfigStore.generation`. */
+  readonly generation: number | undefined;
+  /** Whether all claims must be taken in one transaction even where the store would rather not. */
+  readonly atomic: boolean;
+}
+
+/**
+ * What became of one claim. `taken` shows the state after, all others the state before.
+ * - `spared`: it would have fitted, but another claim of the same call did not, and nothing was taken.
+ * - `contended`: it could not be decided in time among many; a refusal, not a fault.
+ * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
+ */
+export type Answer =
+  | { readonly kind: "taken"; readonly state: BucketState; readonly ticket: Ticket }
+  | { readonly kind: "short"; readonly state: BucketState }
+  | { readonly kind: "spared"; readonly state: BucketState }
+  | { readonly kind: "contended"; readonly state: BucketState }
+  | { readonly kind: "unavailable"; readonly cause: unknown };
+
+/** One answer a claim, in order; or `stale`: configuration has moved on, nothing was taken, plan again. */
+export type TakeReply = readonly Answer[] | "stale";
+
+/** Outcome of a debit or credit. `gone`: there is nothing to give back to. `unknown`: perhaps applied; never repeat it. */
+export type WriteReply =
+  | { readonly kind: "applied"; readonly state: BucketState }
+  | { readonly kind: "gone" }
+  | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
+
+/** Work that may be done at once. A store that computes in memory answers without a promise. */
+export type Now<Value> = Value | Promise<Value>;
+
+/**
+ * Buckets of one namespace. A bucket that does not exist is full; limits that differ from the bucket's are brought to it
+ * first (stored even when the claim is then refused). A store may take all claims of a call in one transaction, and then
+ * takes all or none; otherwise it answers each, and the caller gives back.
+ */
+export interface BucketStore {
+  take(claims: readonly Claim[], context: TakeContext): Now<TakeReply>;
+  /** Only where the store can answer without waiting. */
+  takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
+  /** Takes without a lower bound. */
+  debit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
+  /** Gives back what was taken with this ticket. Called at most once for any token. */
+  credit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
+  /** States as they are stored, in the order of the keys; undefined where there is none. */
+  read(keys: readonly BucketKey[]): Now<readonly (BucketState | undefined)[]>;
+  /** Buckets of a resource, by entity id. */
+  listByResource(
+    resource: string,
+    page: PageRequest,
+  ): Now<Page<{ readonly key: BucketKey; readonly state: BucketState }>>;
+}

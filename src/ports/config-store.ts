@@ -1,0 +1,30 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { ConfigScope, LevelConfig, StoredConfig } from "../domain/config.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Now } from "./bucket-store.ts";
+
+/** Stored limits of one namespace. Every change is written together with its audit event. */
+export interface ConfigStore {
+  /**
+   * A number that grows with every change of configuration, entities or namespaces, whoever makes it; undefined where the
+   * store cannot tell, and remembered configuration lives by its time alone.
+   */
+  generation(): number | undefined;
+  /** Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone. */
+  resolve(entityId: string, resource: string): Now<LevelConfig>;
+  resolveSync?(entityId: string, resource: string): LevelConfig;
+  get(scope: ConfigScope): Now<StoredConfig | undefined>;
+  /** Replaces the limits of a scope. `onUnavailable` absent keeps what is stored. */
+  set(scope: ConfigScope, config: StoredConfig, event: AuditEvent): Now<void>;
+  /** False when there was nothing to delete; then nothing is audited either. */
+  delete(scope: ConfigScope, event: AuditEvent): Now<boolean>;
+  /** Scopes of one entity that have limits: its default first, then by resource. */
+  listForEntity(
+    entityId: string,
+    page: PageRequest,
+  ): Now<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>>;
+  /** Ids of entities with limits of their own on a resource, in order. */
+  listEntities(resource: string, page: PageRequest): Now<Page<string>>;
+  /** Resources with defaults, in order. */
+  listResources(page: PageRequest): Now<Page<string>>;
+}

@@ -1,0 +1,33 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { Entity, EntityPatch, ParentProblem } from "../domain/entity.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Now } from "./bucket-store.ts";
+
+export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | ParentProblem;
+
+export type UpdateReply =
+  | { readonly kind: "updated"; readonly entity: Entity }
+  | { readonly kind: "missing" }
+  | { readonly kind: "conflict"; readonly version: number }
+  | ParentProblem;
+
+export type DeleteReply =
+  | { readonly kind: "deleted" }
+  | { readonly kind: "missing" }
+  | { readonly kind: "children"; readonly childId: string };
+
+/** Entities of one namespace. The hierarchy is checked inside the transaction that writes. */
+export interface EntityStore {
+  create(entity: Entity, event: AuditEvent): Now<CreateReply>;
+  get(id: string): Now<Entity | undefined>;
+  /** `version`: change it only while it is at this version. */
+  update(
+    id: string,
+    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
+    event: AuditEvent,
+  ): Now<UpdateReply>;
+  /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
+  delete(id: string, event: AuditEvent): Now<DeleteReply>;
+  children(id: string, page: PageRequest): Now<Page<Entity>>;
+  list(page: PageRequest): Now<Page<Entity>>;
+}

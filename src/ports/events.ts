@@ -1,0 +1,60 @@
+import type { Status } from "../domain/status.ts";
+
+export interface AcquiredEvent {
+  readonly namespace: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly consumed: Readonly<Record<string, number>>;
+  readonly requestId?: string;
+}
+
+export interface RefusedEvent {
+  readonly namespace: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly statuses: readonly Status[];
+  readonly retryAfterMs: number;
+  /** Whether it was answered from memory, without asking the store. */
+  readonly remembered: boolean;
+  readonly requestId?: string;
+}
+
+export interface GaveBackEvent {
+  readonly namespace: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly amounts: Readonly<Record<string, number>>;
+  /** Why: the parent refused, the body threw, the caller released, ... */
+  readonly reason: "refused" | "rollback" | "release" | "adjust";
+  /** False when the store could not confirm it: then it counts as not given back. */
+  readonly confirmed: boolean;
+}
+
+export interface DegradedEvent {
+  readonly namespace: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly reason: string;
+  readonly cause: unknown;
+}
+
+export interface LimitsChangedEvent {
+  readonly namespace: string;
+  readonly action: string;
+  readonly entityId: string;
+  readonly resource?: string;
+}
+
+/** Where the engine tells what happened. A channel nobody listens to costs one look at `active`. */
+export interface Channel<Event> {
+  readonly active: boolean;
+  publish(event: Event): void;
+}
+
+export interface Events {
+  readonly acquired: Channel<AcquiredEvent>;
+  readonly refused: Channel<RefusedEvent>;
+  readonly gaveBack: Channel<GaveBackEvent>;
+  readonly degraded: Channel<DegradedEvent>;
+  readonly limitsChanged: Channel<LimitsChangedEvent>;
+}
