@@ -1,0 +1,90 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import { type Entity, type EntityPatch, type Kin, parentProblem, patched } from "../../domain/entity.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
+import { requireActive } from "./config.ts";
+import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
+
+export class MemoryEntities implements EntityStore {
+  readonly #all: MemoryData;
+  readonly #namespaceId: string;
+  readonly #data: NamespaceData;
+
+  constructor(all: MemoryData, namespaceId: string) {
+    this.#all = all;
+    this.#namespaceId = namespaceId;
+    this.#data = dataOf(all, namespaceId);
+  }
+
+  create(entity: Entity, event: AuditEvent): CreateReply {
+    requireActive(this.#all, this.#namespaceId);
+    if (this.#data.entities.has(entity.id)) return { kind: "exists" };
+    const problem = entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#kin);
+    if (problem !== undefined) return problem;
+    this.#changed(entity, event);
+    return { kind: "created" };
+  }
+
+  get(id: string): Entity | undefined {
+    return this.#data.entities.get(id);
+  }
+
+  update(
+    id: string,
+    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
+    event: AuditEvent,
+  ): UpdateReply {
+    requireActive(this.#all, this.#namespaceId);
+    const entity = this.#data.entities.get(id);
+    if (entity === undefined) return { kind: "missing" };
+    if (change.version !== undefined && change.version !== entity.version) {
+      return { kind: "conflict", version: entity.version };
+    }
+    const { parentId } = change.patch;
+    const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#kin) : undefined;
+    if (problem !== undefined) return problem;
+    const updated = patched(entity, change.patch, change.nowMs);
+    this.#changed(updated, event);
+    return { kind: "updated", entity: updated };
+  }
+
+  delete(id: string, event: AuditEvent): DeleteReply {
+    requireActive(this.#all, this.#namespaceId);
+    if (!this.#data.entities.has(id)) return { kind: "missing" };
+    const [childId] = this.#kin.childrenOf(id);
+    if (childId !== undefined) return { kind: "children", childId };
+    this.#data.entities.delete(id);
+    for (const [key, { scope }] of this.#data.configs) {
+      if ((scope.level === "entity" || scope.level === "entityDefault") && scope.entityId === id) {
+        this.#data.configs.delete(key);
+      }
+    }
+    for (const cells of [this.#data.buckets, this.#data.usage]) {
+      for (const { key } of cells.values()) if (key.entityId === id) cells.delete(key.id);
+    }
+    this.#data.audit.push(event);
+    this.#all.generation++;
+    return { kind: "deleted" };
+  }
+
+  children(id: string, page: PageRequest): Page<Entity> {
+    const children = [...this.#data.entities.values()].filter(({ parentId }) => parentId === id);
+    return pageByKey(children, (entity) => entity.id, page);
+  }
+
+  list(page: PageRequest): Page<Entity> {
+    return pageByKey(this.#data.entities.values(), (entity) => entity.id, page);
+  }
+
+  readonly #kin: Kin = {
+    parentOf: (id) => this.#data.entities.get(id),
+    childrenOf: (id) =>
+      [...this.#data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),
+  };
+
+  #changed(entity: Entity, event: AuditEvent): void {
+    this.#data.entities.set(entity.id, entity);
+    this.#data.audit.push(event);
+    this.#all.generation++;
+  }
+}

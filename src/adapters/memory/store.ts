@@ -1,0 +1,50 @@
+import { DEFAULT_NAMESPACE } from "../../domain/namespace.ts";
+import type { AuditStore } from "../../ports/audit-store.ts";
+import type { Store } from "../../ports/store.ts";
+import { MemoryBuckets } from "./buckets.ts";
+import { MemoryConfig } from "./config.ts";
+import { dataOf, type MemoryData } from "./data.ts";
+import { MemoryEntities } from "./entities.ts";
+import { MemoryNamespaces } from "./namespaces.ts";
+import { MemoryUsage } from "./usage.ts";
+
+/** A new, empty store in this process's memory, with the namespace `default`. */
+export function openMemory(): Store {
+  const data: MemoryData = { generation: 1, namespaces: new Map(), byNamespace: new Map() };
+  data.namespaces.set(DEFAULT_NAMESPACE, {
+    id: DEFAULT_NAMESPACE,
+    name: DEFAULT_NAMESPACE,
+    status: "active",
+    createdAtMs: 0,
+  });
+  return {
+    name: "memory",
+    namespaces: new MemoryNamespaces(data),
+    scope: (namespaceId) => ({
+      buckets: new MemoryBuckets(data, namespaceId),
+      config: new MemoryConfig(data, namespaceId),
+      entities: new MemoryEntities(data, namespaceId),
+      usage: new MemoryUsage(data, namespaceId),
+      audit: auditOf(data, namespaceId),
+    }),
+    ping: () => {},
+    close: () => {},
+  };
+}
+
+function auditOf(data: MemoryData, namespaceId: string): AuditStore {
+  return {
+    list({ entityId }, { limit, cursor }) {
+      const { audit } = dataOf(data, namespaceId);
+      const items = [];
+      // The cursor is the place in the log of the last event shown; the log only grows at its other end.
+      let at = cursor === undefined ? audit.length : Number(cursor);
+      while (at > 0 && items.length < limit) {
+        const event = audit[--at];
+        if (event !== undefined && (entityId === undefined || event.entityId === entityId)) items.push(event);
+      }
+      const more = audit.slice(0, at).some((event) => entityId === undefined || event.entityId === entityId);
+      return { items, ...(more ? { cursor: String(at) } : {}) };
+    },
+  };
+}
