@@ -1,0 +1,199 @@
+import type { AuditAction, AuditEvent } from "../domain/audit.ts";
+import { auditIdOf, type ConfigScope, type OnUnavailable, type StoredConfig } from "../domain/config.ts";
+import {
+  checkPatch,
+  type Entity,
+  type EntityPatch,
+  type NewEntity,
+  newEntity,
+  type ParentProblem,
+} from "../domain/entity.ts";
+import { ConflictError, ExistsError, type LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { checkLimits, type Limit } from "../domain/limit.ts";
+import { checkEntityId, checkPrincipal, checkResource, shown } from "../domain/names.ts";
+import type { Acquirer } from "./acquirer.ts";
+import type { Settings, World } from "./settings.ts";
+
+/** Every change takes the one who made it, for the audit trail. */
+export interface ChangeOptions {
+  readonly principal?: string;
+}
+
+/** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
+export class Administration {
+  readonly #world: World;
+  readonly #settings: Settings;
+  readonly #acquirer: Acquirer;
+
+  constructor(world: World, settings: Settings, acquirer: Acquirer) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#acquirer = acquirer;
+  }
+
+  async createEntity(given: NewEntity, options: ChangeOptions): Promise<Entity> {
+    const entity = newEntity(given, this.#world.clock.now());
+    const { name, cascade, metadata, parentId } = entity;
+    const details = { name, cascade, metadata, ...(parentId === undefined ? {} : { parentId }) };
+    const event = this.event("entity_created", entity.id, options, details);
+    const reply = await this.#world.scope.entities.create(entity, event);
+    if (reply.kind === "exists") {
+      throw new ExistsError("entity_exists", `Entity ${entity.id} exists already; change it with updateEntity.`);
+    }
+    if (reply.kind !== "created") throw parentError(entity.id, reply);
+    this.changed(event);
+    return entity;
+  }
+
+  async getEntity(id: string): Promise<Entity> {
+    const entity = await this.#world.scope.entities.get(checkEntityId(id));
+    if (entity === undefined) throw entityMissing(id);
+    return entity;
+  }
+
+  async updateEntity(id: string, patch: EntityPatch, options: ChangeOptions & { version?: number }): Promise<Entity> {
+    checkEntityId(id);
+    const checked = checkPatch(id, patch);
+    const { version } = options;
+    if (version !== undefined && !Number.isSafeInteger(version)) {
+      throw new ValidationError(
+        "version_invalid",
+        `version is ${shown(version)}; give the version of the entity read.`,
+      );
+    }
+    const event = this.event("entity_updated", id, options, { ...checked });
+    const change = { patch: checked, version, nowMs: this.#world.clock.now() };
+    const reply = await this.#world.scope.entities.update(id, change, event);
+    switch (reply.kind) {
+      case "updated":
+        this.changed(event);
+        return reply.entity;
+      case "missing":
+        throw entityMissing(id);
+      case "conflict":
+        throw new ConflictError(
+          "entity_changed",
+          `Entity ${id} is at version ${reply.version}, not ${version}: somebody changed it. Read it again, then decide.`,
+        );
+      default:
+        throw parentError(id, reply);
+    }
+  }
+
+  async deleteEntity(id: string, options: ChangeOptions): Promise<void> {
+    const event = this.event("entity_deleted", checkEntityId(id), options, {});
+    const reply = await this.#world.scope.entities.delete(id, event);
+    if (reply.kind === "missing") throw entityMissing(id);
+    if (reply.kind === "children") {
+      throw new ConflictError(
+        "entity_has_children",
+        `Entity ${id} has children, ${reply.childId} among them; move or delete them first.`,
+      );
+    }
+    this.changed(event);
+  }
+
+  async setConfig(
+    scope: ConfigScope,
+    given: { readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable },
+    options: ChangeOptions,
+  ): Promise<void> {
+    checkScope(scope);
+    const { onUnavailable } = given;
+    if (onUnavailable !== undefined && onUnavailable !== "allow" && onUnavailable !== "block") {
+      throw new ValidationError(
+        "on_unavailable_invalid",
+        `onUnavailable is ${shown(onUnavailable)}; give "allow" or "block".`,
+      );
+    }
+    // Only the system level has something to say besides limits.
+    const onlyPolicy = onUnavailable !== undefined && Array.isArray(given.limits) && given.limits.length === 0;
+    const limits = onlyPolicy ? [] : checkLimits(given.limits);
+    const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
+    const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceOf(scope));
+    await this.#world.scope.config.set(scope, config, event);
+    this.changed(event);
+  }
+
+  async getConfig(scope: ConfigScope): Promise<StoredConfig> {
+    checkScope(scope);
+    return (await this.#world.scope.config.get(scope)) ?? { limits: [] };
+  }
+
+  async deleteConfig(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
+    checkScope(scope);
+    const event = this.event("limits_deleted", auditIdOf(scope), options, {}, resourceOf(scope));
+    const deleted = await this.#world.scope.config.delete(scope, event);
+    if (deleted) this.changed(event);
+    return deleted;
+  }
+
+  /** An event as it will be stored, its principal checked before anything is written. */
+  event(
+    action: AuditAction,
+    entityId: string,
+    { principal }: ChangeOptions,
+    details: Readonly<Record<string, unknown>>,
+    resource?: string,
+  ): AuditEvent {
+    const atMs = this.#world.clock.now();
+    return {
+      eventId: `${Math.max(0, atMs).toString(36).padStart(9, "0")}-${this.#world.random.id()}`,
+      atMs,
+      action,
+      entityId,
+      ...(resource === undefined ? {} : { resource }),
+      ...(principal === undefined ? {} : { principal: checkPrincipal(principal) }),
+      details,
+    };
+  }
+
+  /** What was remembered before a change of this process is not used after it. */
+  changed({ action, entityId, resource }: AuditEvent): void {
+    this.#acquirer.levels.expire();
+    this.#acquirer.deny.clear();
+    // Raised limits may let in who waits.
+    this.#acquirer.room.nudge();
+    const { limitsChanged } = this.#world.events;
+    if (!limitsChanged.active) return;
+    limitsChanged.publish({
+      namespace: this.#settings.namespace,
+      action,
+      entityId,
+      ...(resource === undefined ? {} : { resource }),
+    });
+  }
+}
+
+function checkScope(scope: ConfigScope): void {
+  if (scope.level === "entity" || scope.level === "entityDefault") checkEntityId(scope.entityId);
+  if (scope.level === "entity" || scope.level === "resource") checkResource(scope.resource);
+}
+
+function resourceOf(scope: ConfigScope): string | undefined {
+  return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
+}
+
+function entityMissing(id: string): NotFoundError {
+  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
+}
+
+function parentError(id: string, problem: ParentProblem): LimiterError {
+  switch (problem.kind) {
+    case "parentMissing":
+      return new NotFoundError(
+        "parent_not_found",
+        `The parent ${problem.parentId} of ${id} does not exist; create it first with createEntity.`,
+      );
+    case "cycle":
+      return new ValidationError(
+        "entity_cycle",
+        `${id} cannot be below itself: ${problem.path.join(" -> ")}. Choose another parent.`,
+      );
+    case "tooDeep":
+      return new ValidationError(
+        "entity_too_deep",
+        `${id} would stand in a chain of ${problem.levels} levels; at most 8 are supported. Choose a higher parent.`,
+      );
+  }
+}

@@ -1,0 +1,57 @@
+import type { Namespace } from "../domain/namespace.ts";
+import type { ScopedStore, Store } from "../ports/store.ts";
+import { namespaceMissing } from "./namespaces.ts";
+
+/**
+ * The ports of a namespace by its name. Where the store has to be asked over a network, the ports wait for its answer
+ * when they are first used; a name that is not registered is then the error of that first use.
+ */
+export function scopeOfNamed(
+  store: Store,
+  name: string,
+): { readonly scoped: ScopedStore; readonly namespaceId: string } {
+  const found = store.namespaces.get(name);
+  if (!(found instanceof Promise)) {
+    if (found === undefined) throw namespaceMissing(name);
+    return { scoped: store.scope(found.id), namespaceId: found.id };
+  }
+  const scope = found.then((namespace: Namespace | undefined) => {
+    if (namespace === undefined) throw namespaceMissing(name);
+    return store.scope(namespace.id);
+  });
+  // Whoever uses it first hears of a failure; nobody using it must not crash the process.
+  scope.catch(() => {});
+  return { scoped: deferred(scope), namespaceId: name };
+}
+
+function deferred(scope: Promise<ScopedStore>): ScopedStore {
+  return {
+    buckets: {
+      take: async (...args) => (await scope).buckets.take(...args),
+      debit: async (...args) => (await scope).buckets.debit(...args),
+      credit: async (...args) => (await scope).buckets.credit(...args),
+      read: async (...args) => (await scope).buckets.read(...args),
+      listByResource: async (...args) => (await scope).buckets.listByResource(...args),
+    },
+    config: {
+      generation: () => undefined,
+      resolve: async (...args) => (await scope).config.resolve(...args),
+      get: async (...args) => (await scope).config.get(...args),
+      set: async (...args) => (await scope).config.set(...args),
+      delete: async (...args) => (await scope).config.delete(...args),
+      listForEntity: async (...args) => (await scope).config.listForEntity(...args),
+      listEntities: async (...args) => (await scope).config.listEntities(...args),
+      listResources: async (...args) => (await scope).config.listResources(...args),
+    },
+    entities: {
+      create: async (...args) => (await scope).entities.create(...args),
+      get: async (...args) => (await scope).entities.get(...args),
+      update: async (...args) => (await scope).entities.update(...args),
+      delete: async (...args) => (await scope).entities.delete(...args),
+      children: async (...args) => (await scope).entities.children(...args),
+      list: async (...args) => (await scope).entities.list(...args),
+    },
+    usage: { query: async (...args) => (await scope).usage.query(...args) },
+    audit: { list: async (...args) => (await scope).audit.list(...args) },
+  };
+}

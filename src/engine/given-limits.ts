@@ -1,0 +1,41 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { checkLimits, type Limit } from "../domain/limit.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { BoundedMap } from "./bounded-map.ts";
+import type { Level } from "./levels.ts";
+
+const BUCKETS_REMEMBERED = 10_000;
+
+/**
+ * Limits given in a request stand in for the stored ones. On a bucket that sees both, or different ones from two
+ * processes, the newer wins; so it is remembered since when this process goes by which set on which bucket.
+ */
+export class GivenLimits {
+  readonly #since = new BoundedMap<{ readonly set: LimitSet; readonly asOfMs: number }>(BUCKETS_REMEMBERED / 2);
+  /** Whether limits were ever given: until then stored ones need no look here. */
+  #used = false;
+
+  /** The level with the limits of this request in place of its own. */
+  standIn(level: Level, limits: readonly Limit[], nowMs: number): Level {
+    this.#used = true;
+    const { set, asOfMs } = this.#sinceWhen(level.bucket, limitSet(checkLimits(limits)), nowMs);
+    return { ...level, set, origin: { asOfMs, generation: null } };
+  }
+
+  /** The level with its stored limits, newer than given ones that this process used before on the bucket. */
+  stored(level: Level, nowMs: number): Level {
+    if (!this.#used) return level;
+    const last = this.#since.get(level.bucket.id);
+    if (last === undefined) return level;
+    const { asOfMs } = this.#sinceWhen(level.bucket, level.set, nowMs);
+    return { ...level, origin: { asOfMs: Math.max(asOfMs, level.origin.asOfMs), generation: level.origin.generation } };
+  }
+
+  #sinceWhen(bucket: BucketKey, set: LimitSet, nowMs: number): { readonly set: LimitSet; readonly asOfMs: number } {
+    const last = this.#since.get(bucket.id);
+    if (last?.set.signature === set.signature) return last;
+    const now = { set, asOfMs: nowMs };
+    this.#since.set(bucket.id, now);
+    return now;
+  }
+}

@@ -1,0 +1,165 @@
+import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
+import type { LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
+import { LEVELS_MAX } from "../domain/entity.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
+import type { Now } from "../ports/bucket-store.ts";
+import type { ConfigStore } from "../ports/config-store.ts";
+import { BoundedMap } from "./bounded-map.ts";
+
+/** One level of the chain from an entity to its root, as configuration has it. */
+export interface Level {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly source: LimitSource;
+  readonly origin: SetOrigin;
+  /** The parent that is charged too, if any. */
+  readonly next: string | undefined;
+  readonly onUnavailable: OnUnavailable | undefined;
+  readonly generation: number | undefined;
+  readonly loadedAtMs: number;
+  /** How often configuration had been found stale when this was read. */
+  readonly expired: number;
+}
+
+export interface CacheStats {
+  readonly hits: number;
+  readonly misses: number;
+  readonly size: number;
+  readonly ttlMs: number;
+}
+
+const LEVELS_REMEMBERED = 10_000;
+
+/**
+ * Remembers resolved configuration: for `ttlMs`, bounded, each level read once however many ask at the same time. Where
+ * the store can tell that configuration changed it says so itself (`stale`), and `expire` is called.
+ */
+export class Levels {
+  readonly #config: ConfigStore;
+  readonly #ttlMs: number;
+  readonly #known = new BoundedMap<Level>(LEVELS_REMEMBERED / 2);
+  readonly #loading = new Map<string, Promise<Level>>();
+  /** Grows with every `expire`: what was read before, or is being read, may be old. */
+  #expired = 0;
+  #hits = 0;
+  #misses = 0;
+
+  constructor(config: ConfigStore, ttlMs: number) {
+    this.#config = config;
+    this.#ttlMs = ttlMs;
+  }
+
+  /** The chain if every level of it is remembered. */
+  chainKnown(entityId: string, resource: string, nowMs: number): Level[] | undefined {
+    const chain: Level[] = [];
+    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
+      const level = this.#fresh(id, resource, nowMs);
+      if (level === undefined) return undefined;
+      chain.push(level);
+      id = level.next;
+    }
+    this.#hits += chain.length;
+    return chain;
+  }
+
+  async chain(entityId: string, resource: string, nowMs: number): Promise<Level[]> {
+    const chain: Level[] = [];
+    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
+      const level: Level = this.#fresh(id, resource, nowMs) ?? (await this.#load(id, resource, nowMs));
+      chain.push(level);
+      id = level.next;
+    }
+    return chain;
+  }
+
+  /** The chain without waiting; only for stores that can resolve so. */
+  chainSync(entityId: string, resource: string, nowMs: number): Level[] {
+    const resolve = this.#config.resolveSync;
+    if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
+    const chain: Level[] = [];
+    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
+      let level = this.#fresh(id, resource, nowMs);
+      if (level === undefined) {
+        const generation = this.#config.generation();
+        const config = resolve.call(this.#config, id, resource);
+        level = this.#remember(id, resource, config, nowMs, generation, this.#expired);
+      }
+      chain.push(level);
+      id = level.next;
+    }
+    return chain;
+  }
+
+  /** Configuration has changed: everything is read again, but it is still known since when which limits were used. */
+  expire(): void {
+    this.#expired++;
+    this.#loading.clear();
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    this.expire();
+    this.#known.clear();
+  }
+
+  stats(): CacheStats {
+    return { hits: this.#hits, misses: this.#misses, size: this.#known.size, ttlMs: this.#ttlMs };
+  }
+
+  #fresh(entityId: string, resource: string, nowMs: number): Level | undefined {
+    if (this.#ttlMs === 0) return undefined;
+    const level = this.#known.get(`${entityId}\n${resource}`);
+    if (level === undefined || level.expired !== this.#expired) return undefined;
+    const ageMs = nowMs - level.loadedAtMs;
+    // A clock that went back must not keep configuration alive for longer than its time.
+    return ageMs >= 0 && ageMs < this.#ttlMs ? level : undefined;
+  }
+
+  #load(entityId: string, resource: string, nowMs: number): Now<Level> {
+    const key = `${entityId}\n${resource}`;
+    const under = this.#loading.get(key);
+    if (under !== undefined) return under;
+    const expired = this.#expired;
+    const generation = this.#config.generation();
+    const resolved = this.#config.resolve(entityId, resource);
+    if (!(resolved instanceof Promise)) {
+      return this.#remember(entityId, resource, resolved, nowMs, generation, expired);
+    }
+    const loading = resolved
+      .then((config) => this.#remember(entityId, resource, config, nowMs, generation, expired))
+      .finally(() => {
+        if (this.#loading.get(key) === loading) this.#loading.delete(key);
+      });
+    this.#loading.set(key, loading);
+    return loading;
+  }
+
+  #remember(
+    entityId: string,
+    resource: string,
+    config: LevelConfig,
+    nowMs: number,
+    generation: number | undefined,
+    expired: number,
+  ): Level {
+    this.#misses++;
+    const bucket = bucketKey(entityId, resource);
+    const before = this.#known.get(bucket.id);
+    const read = limitSet(config.limits);
+    // The same limits read again are as old as before; only changed ones are newer than another process's.
+    const same = before?.set.signature === read.signature ? before : undefined;
+    const level: Level = {
+      bucket,
+      set: same?.set ?? read,
+      source: config.source,
+      origin: { asOfMs: same?.origin.asOfMs ?? nowMs, generation: generation ?? null },
+      next: config.entity?.cascade ? config.entity.parentId : undefined,
+      onUnavailable: config.onUnavailable,
+      generation,
+      loadedAtMs: nowMs,
+      expired,
+    };
+    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(bucket.id, level);
+    return level;
+  }
+}

@@ -1,0 +1,339 @@
+import type { Tokens } from "../domain/amounts.ts";
+import type { AuditEvent } from "../domain/audit.ts";
+import type { ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
+import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
+import { RateLimitExceeded } from "../domain/errors.ts";
+import type { Limit } from "../domain/limit.ts";
+import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
+import type { Namespace } from "../domain/namespace.ts";
+import type { UsageSnapshot, UsageSummary } from "../domain/usage.ts";
+import { Acquirer, type Outcome, type Question } from "./acquirer.ts";
+import { Administration, type ChangeOptions } from "./administration.ts";
+import { scopeOfNamed } from "./deferred-scope.ts";
+import { type Availability, Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
+import type { Lease } from "./lease.ts";
+import type { CacheStats } from "./levels.ts";
+import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
+import { Namespaces, type PurgeOptions } from "./namespaces.ts";
+import { type AcquireRequest, checkWait } from "./request.ts";
+import type { Settings, World } from "./settings.ts";
+import { acquireWaiting } from "./wait.ts";
+
+/** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
+export interface EntityScope {
+  readonly resource?: string;
+}
+
+/** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
+export class Limiter {
+  readonly #world: World;
+  readonly #settings: Settings;
+  readonly #acquirer: Acquirer;
+  readonly #admin: Administration;
+  readonly #namespaces: Namespaces;
+  readonly #inspect: Inspection;
+  /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
+  readonly #ownsStore: boolean;
+
+  constructor(world: World, settings: Settings, ownsStore: boolean) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#ownsStore = ownsStore;
+    this.#acquirer = new Acquirer(world, settings);
+    this.#admin = new Administration(world, settings, this.#acquirer);
+    this.#namespaces = new Namespaces(world, settings, this.#admin);
+    this.#inspect = new Inspection(world, this.#acquirer);
+  }
+
+  /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
+  namespace(name: string): this {
+    checkNamespace(name);
+    const scope = scopeOfNamed(this.#world.store, name);
+    const settings = { ...this.#settings, namespace: name, namespaceId: scope.namespaceId };
+    const make = this.constructor as new (world: World, settings: Settings, ownsStore: boolean) => this;
+    return new make({ ...this.#world, scope: scope.scoped }, settings, false);
+  }
+
+  // Taking
+
+  /** Takes the tokens, or throws `RateLimitExceeded` (or `RateLimiterUnavailable`). Prefer `withLease`. */
+  async acquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Lease<Name>> {
+    const outcome = await this.#acquire(request);
+    if (!outcome.ok) throw new RateLimitExceeded(outcome);
+    return outcome.lease as Lease<Name>;
+  }
+
+  /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
+  async tryAcquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Outcome<Name>> {
+    return (await this.#acquire(request)) as Outcome<Name>;
+  }
+
+  /** `tryAcquire` without a promise, on stores that need none (memory, SQLite). It cannot wait. */
+  tryAcquireSync<const Name extends string = string>(request: Omit<AcquireRequest<Name>, "wait">): Outcome<Name> {
+    return this.#acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
+  }
+
+  /**
+   * Takes the tokens, runs the body, and keeps what was consumed when the body returns; gives everything back when it
+   * throws or the signal is aborted. The body reconciles its estimate with `lease.adjust`.
+   */
+  async withLease<Value, const Name extends string = string>(
+    request: AcquireRequest<Name>,
+    body: (lease: Lease<Name>) => Value | Promise<Value>,
+  ): Promise<Value> {
+    const lease = await this.acquire(request);
+    let value: Value;
+    try {
+      value = await orAborted(body, lease, request.signal);
+    } catch (error) {
+      await lease.rollback();
+      throw error;
+    }
+    // The work is done: what could not be stored is told on the `degraded` channel, not thrown at the caller.
+    await lease.settle().catch(() => {});
+    return value;
+  }
+
+  /** What every limit of the entity and of the parents it is charged to holds now. */
+  available(question: Question): Promise<Availability[]> {
+    return this.#inspect.available(question);
+  }
+
+  /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
+  timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
+    return this.#inspect.timeUntilAvailable(question);
+  }
+
+  // Limits
+
+  /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
+  setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & ChangeOptions = {}): Promise<void> {
+    return this.#admin.setConfig(entityScope(entityId, options), { limits }, options);
+  }
+
+  async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig(entityScope(entityId, options))).limits;
+  }
+
+  /** Answers whether there was something to delete. */
+  deleteLimits(entityId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig(entityScope(entityId, options), options);
+  }
+
+  /** Every set of limits stored for an entity; the one without `resource` is its default. */
+  listLimits(
+    entityId: string,
+    options: ListOptions = {},
+  ): Listing<EntityScope & { readonly limits: readonly Limit[] }> {
+    checkEntityId(entityId);
+    return listing(async (page) => {
+      const { items, cursor } = await this.#world.scope.config.listForEntity(entityId, page);
+      const shown = items.map(({ scope, config: { limits } }) =>
+        scope.level === "entity" ? { resource: scope.resource, limits } : { limits },
+      );
+      return { items: shown, ...(cursor === undefined ? {} : { cursor }) };
+    }, options);
+  }
+
+  /** Ids of the entities that have limits of their own on a resource. */
+  listEntitiesWithLimits(resource: string, options: ListOptions = {}): Listing<string> {
+    checkResource(resource);
+    return listing((page) => this.#world.scope.config.listEntities(resource, page), options);
+  }
+
+  setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {
+    return this.#admin.setConfig({ level: "resource", resource }, { limits }, options);
+  }
+
+  async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig({ level: "resource", resource })).limits;
+  }
+
+  deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "resource", resource }, options);
+  }
+
+  /** Resources that have defaults. */
+  listResources(options: ListOptions = {}): Listing<string> {
+    return listing((page) => this.#world.scope.config.listResources(page), options);
+  }
+
+  /** Limits for everybody on everything else, and what an outage of the store means; absent keeps what is stored. */
+  setSystemDefaults(
+    limits: readonly Limit[],
+    options: { readonly onUnavailable?: OnUnavailable } & ChangeOptions = {},
+  ): Promise<void> {
+    const { onUnavailable } = options;
+    const given = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
+    return this.#admin.setConfig({ level: "system" }, given, options);
+  }
+
+  getSystemDefaults(): Promise<{ readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable }> {
+    return this.#admin.getConfig({ level: "system" });
+  }
+
+  deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "system" }, options);
+  }
+
+  /** The stored limits that apply to an entity on a resource, and the level they came from. */
+  async resolveLimits(
+    entityId: string,
+    resource: string,
+  ): Promise<{ readonly limits: readonly Limit[]; readonly source: LimitSource }> {
+    checkEntityId(entityId);
+    checkResource(resource);
+    const { limits, source } = await this.#world.scope.config.resolve(entityId, resource);
+    return { limits, source };
+  }
+
+  // Entities
+
+  createEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
+    return this.#admin.createEntity(entity, options);
+  }
+
+  /** Throws `NotFoundError` when it was never created. */
+  getEntity(id: string): Promise<Entity> {
+    return this.#admin.getEntity(id);
+  }
+
+  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  updateEntity(id: string, patch: EntityPatch, options: { version?: number } & ChangeOptions = {}): Promise<Entity> {
+    return this.#admin.updateEntity(id, patch, options);
+  }
+
+  /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
+  deleteEntity(id: string, options: ChangeOptions = {}): Promise<void> {
+    return this.#admin.deleteEntity(id, options);
+  }
+
+  getChildren(id: string, options: ListOptions = {}): Listing<Entity> {
+    checkEntityId(id);
+    return listing((page) => this.#world.scope.entities.children(id, page), options);
+  }
+
+  listEntities(options: ListOptions = {}): Listing<Entity> {
+    return listing((page) => this.#world.scope.entities.list(page), options);
+  }
+
+  // Namespaces
+
+  /** Makes a namespace, or answers the one there is. */
+  registerNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
+    return this.#namespaces.register(name, options);
+  }
+
+  listNamespaces(options: ListOptions = {}): Listing<Namespace> {
+    return listing((page) => this.#world.store.namespaces.list(page), options);
+  }
+
+  getNamespace(name: string): Promise<Namespace> {
+    return this.#namespaces.get(name);
+  }
+
+  /** Hides a namespace; its data stays, and `recoverNamespace` brings it back, until it is purged. */
+  deleteNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
+    return this.#namespaces.delete(name, options);
+  }
+
+  recoverNamespace(id: string, options: ChangeOptions = {}): Promise<Namespace> {
+    return this.#namespaces.recover(id, options);
+  }
+
+  /** Deleted namespaces whose data is still there. */
+  listOrphanNamespaces(options: ListOptions = {}): Listing<Namespace> {
+    return listing((page) => this.#world.store.namespaces.listOrphans(page), options);
+  }
+
+  /** Removes the data of a deleted namespace for good. May be run again after it was cut off. */
+  purgeNamespace(id: string, options: PurgeOptions = {}): Promise<{ readonly records: number }> {
+    return this.#namespaces.purge(id, options);
+  }
+
+  // Looking back
+
+  /** Changes of configuration, newest first. */
+  auditEvents(
+    query: { readonly entityId?: string } & ListOptions = {},
+  ): Listing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
+    const filter = query.entityId === undefined ? {} : { entityId: query.entityId };
+    return new Listing(
+      (page) => this.#world.scope.audit.list(filter, page),
+      pageRequest(query, 100),
+      ({ items, cursor }) => ({ events: items, ...(cursor === undefined ? {} : { cursor }) }),
+    );
+  }
+
+  /** Tokens consumed per window (UTC), oldest first. */
+  usage(query: UsageRequest & ListOptions): Listing<UsageSnapshot> {
+    return this.#inspect.usage(query, query);
+  }
+
+  usageSummary(query: UsageRequest): Promise<UsageSummary> {
+    return this.#inspect.usageSummary(query);
+  }
+
+  /** What all entities together hold of one limit on a resource. */
+  resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
+    return this.#inspect.resourceCapacity(resource, limitName);
+  }
+
+  /** Whether the store answers. Never throws. */
+  async isAvailable(): Promise<boolean> {
+    try {
+      await this.#world.store.ping();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  cacheStats(): CacheStats {
+    return this.#acquirer.levels.stats();
+  }
+
+  /** Forgets remembered configuration and refusals. */
+  invalidateCache(): void {
+    this.#acquirer.levels.clear();
+    this.#acquirer.deny.clear();
+  }
+
+  async close(): Promise<void> {
+    if (this.#ownsStore) await this.#world.store.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #acquire(request: AcquireRequest): Promise<Outcome> {
+    if (request.wait === undefined) return this.#acquirer.attempt(request);
+    const waitMs = checkWait(request.wait);
+    return acquireWaiting(this.#acquirer, this.#world.clock, request, waitMs);
+  }
+}
+
+function entityScope(entityId: string, { resource }: EntityScope): ConfigScope {
+  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+}
+
+/** The body's value, or the signal's reason as soon as it is aborted: the body may not listen to it. */
+async function orAborted<Value, Name extends string>(
+  body: (lease: Lease<Name>) => Value | Promise<Value>,
+  lease: Lease<Name>,
+  signal: AbortSignal | undefined,
+): Promise<Value> {
+  if (signal === undefined) return body(lease);
+  signal.throwIfAborted();
+  let abort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+  });
+  try {
+    return await Promise.race([body(lease), aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

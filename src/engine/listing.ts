@@ -1,0 +1,78 @@
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Now } from "../ports/bucket-store.ts";
+
+export interface ListOptions {
+  /** Items on a page, at most 10,000. */
+  readonly limit?: number;
+  /** Where the page before ended. */
+  readonly cursor?: string;
+}
+
+/** A page of a list: an array that knows where the next one begins. `cursor` is absent on the last page. */
+export type ListPage<Item> = readonly Item[] & { readonly cursor?: string };
+
+const PAGE_MAX = 10_000;
+
+/**
+ * A list that can grow. `await` it for one page, or `for await` over it for everything, page after page.
+ *
+ * ```ts
+ * for await (const entity of limiter.listEntities()) console.log(entity.id);
+ * const page = await limiter.listEntities({ limit: 50 });
+ * const next = await limiter.listEntities({ limit: 50, cursor: page.cursor });
+ * ```
+ */
+export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>, AsyncIterable<Item> {
+  readonly #fetch: (page: PageRequest) => Now<Page<Item>>;
+  readonly #from: PageRequest;
+  readonly #shape: (page: Page<Item>) => Shown;
+
+  constructor(fetch: (page: PageRequest) => Now<Page<Item>>, from: PageRequest, shape: (page: Page<Item>) => Shown) {
+    this.#fetch = fetch;
+    this.#from = from;
+    this.#shape = shape;
+  }
+
+  // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
+  then<Fulfilled = Shown, Rejected = never>(
+    onFulfilled?: ((page: Shown) => Fulfilled | PromiseLike<Fulfilled>) | null,
+    onRejected?: ((reason: unknown) => Rejected | PromiseLike<Rejected>) | null,
+  ): Promise<Fulfilled | Rejected> {
+    return this.#first().then(onFulfilled, onRejected);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
+    for (let at: PageRequest | undefined = this.#from; at !== undefined; ) {
+      const { items, cursor }: Page<Item> = await this.#fetch(at);
+      yield* items;
+      at = cursor === undefined ? undefined : { limit: at.limit, cursor };
+    }
+  }
+
+  async #first(): Promise<Shown> {
+    return this.#shape(await this.#fetch(this.#from));
+  }
+}
+
+/** A list of items as they come. */
+export function listing<Item>(
+  fetch: (page: PageRequest) => Now<Page<Item>>,
+  options: ListOptions | undefined,
+): Listing<Item> {
+  return new Listing(fetch, pageRequest(options, 1000), ({ items, cursor }) =>
+    Object.assign([...items], cursor === undefined ? {} : { cursor }),
+  );
+}
+
+export function pageRequest(options: ListOptions | undefined, limitDefault: number): PageRequest {
+  const { limit = limitDefault, cursor } = options ?? {};
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > PAGE_MAX) {
+    throw new ValidationError("limit_invalid", `limit is ${shown(limit)}; give a whole number from 1 to ${PAGE_MAX}.`);
+  }
+  if (cursor !== undefined && typeof cursor !== "string") {
+    throw new ValidationError("cursor_invalid", `cursor is ${shown(cursor)}; give the cursor of the page before.`);
+  }
+  return { limit, ...(cursor === undefined ? {} : { cursor }) };
+}

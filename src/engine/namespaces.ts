@@ -1,0 +1,119 @@
+import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { checkNamespace } from "../domain/names.ts";
+import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
+import type { Administration, ChangeOptions } from "./administration.ts";
+import type { Settings, World } from "./settings.ts";
+
+export interface PurgeOptions extends ChangeOptions {
+  /** Told after each step how many records are gone so far. */
+  readonly onProgress?: (recordsDeleted: number) => void;
+}
+
+/** Tenants of the store: register, hide, bring back, remove for good. */
+export class Namespaces {
+  readonly #world: World;
+  readonly #settings: Settings;
+  readonly #admin: Administration;
+
+  constructor(world: World, settings: Settings, admin: Administration) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#admin = admin;
+  }
+
+  async register(name: string, options: ChangeOptions): Promise<Namespace> {
+    checkNamespace(name);
+    const event = this.#admin.event("namespace_registered", idOf(name), options, {});
+    const id = this.#world.random.id();
+    const namespace: Namespace = { id, name, status: "active", createdAtMs: this.#world.clock.now() };
+    return await this.#world.store.namespaces.register(namespace, event, this.#settings.namespaceId);
+  }
+
+  async get(name: string): Promise<Namespace> {
+    const namespace = await this.#world.store.namespaces.get(checkNamespace(name));
+    if (namespace === undefined) throw namespaceMissing(name);
+    return namespace;
+  }
+
+  async delete(name: string, options: ChangeOptions): Promise<Namespace> {
+    checkNamespace(name);
+    if (name === DEFAULT_NAMESPACE) {
+      throw new ValidationError(
+        "namespace_default",
+        "The namespace default cannot be deleted; delete its entities instead.",
+      );
+    }
+    const event = this.#admin.event("namespace_deleted", idOf(name), options, {});
+    const nowMs = this.#world.clock.now();
+    const deleted = await this.#world.store.namespaces.delete(name, nowMs, event, this.#settings.namespaceId);
+    if (deleted === undefined) throw namespaceMissing(name);
+    this.#admin.changed(event);
+    return deleted;
+  }
+
+  async recover(id: string, options: ChangeOptions): Promise<Namespace> {
+    checkNamespaceId(id);
+    const event = this.#admin.event("namespace_recovered", idOf(id), options, {});
+    const reply = await this.#world.store.namespaces.recover(id, event, this.#settings.namespaceId);
+    switch (reply.kind) {
+      case "recovered":
+        this.#admin.changed(event);
+        return reply.namespace;
+      case "missing":
+        throw namespaceIdMissing(id);
+      case "nameTaken":
+        throw new ConflictError(
+          "namespace_name_taken",
+          `The name ${reply.name} is in use again; delete that namespace before recovering ${id}.`,
+        );
+      case "notDeleted":
+        throw new ConflictError(
+          "namespace_not_deleted",
+          `The namespace ${id} is ${reply.status}; only a deleted one can be recovered.`,
+        );
+    }
+  }
+
+  async purge(id: string, options: PurgeOptions): Promise<{ readonly records: number }> {
+    checkNamespaceId(id);
+    const event = this.#admin.event("namespace_purged", idOf(id), options, {});
+    const onProgress = options.onProgress ?? (() => {});
+    const reply = await this.#world.store.namespaces.purge(id, event, this.#settings.namespaceId, onProgress);
+    switch (reply.kind) {
+      case "purged":
+        this.#admin.changed(event);
+        return { records: reply.records };
+      case "missing":
+        throw namespaceIdMissing(id);
+      case "active":
+        throw new ConflictError(
+          "namespace_active",
+          `The namespace ${reply.name} (${id}) is active; delete it with deleteNamespace before purging.`,
+        );
+    }
+  }
+}
+
+export function namespaceMissing(name: string): NotFoundError {
+  return new NotFoundError("namespace_not_found", `There is no namespace ${name}; register it with registerNamespace.`);
+}
+
+function namespaceIdMissing(id: string): NotFoundError {
+  return new NotFoundError(
+    "namespace_not_found",
+    `There is no namespace with the id ${id}; listOrphanNamespaces shows the ids of deleted ones.`,
+  );
+}
+
+function checkNamespaceId(id: unknown): void {
+  if (typeof id !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(id)) {
+    throw new ValidationError(
+      "namespace_id_invalid",
+      `${JSON.stringify(id)} is not a namespace id; listOrphanNamespaces shows the ids of deleted ones.`,
+    );
+  }
+}
+
+function idOf(nameOrId: string): string {
+  return `$NAMESPACE:${nameOrId}`;
+}

@@ -1,0 +1,24 @@
+import type { OnUnavailable } from "../domain/config.ts";
+import type { Events } from "../ports/events.ts";
+import type { ScopedStore, Store } from "../ports/store.ts";
+import type { Clock, Random } from "../ports/system.ts";
+
+/** How a limiter behaves; every value given, defaults belong to the public edge. */
+export interface Settings {
+  readonly namespace: string;
+  readonly namespaceId: string;
+  readonly configTtlMs: number;
+  readonly denyMemoryMs: number;
+  readonly timeoutMs: number;
+  /** Overrides what is stored. */
+  readonly onUnavailable: OnUnavailable | undefined;
+}
+
+/** What the engine asks of the world. */
+export interface World {
+  readonly store: Store;
+  readonly scope: ScopedStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly events: Events;
+}

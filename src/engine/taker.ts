@@ -1,0 +1,119 @@
+import type { Amount } from "../domain/amounts.ts";
+import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import type { Answer, CallContext, Claim, Held, TakeReply, Ticket, WriteReply } from "../ports/bucket-store.ts";
+import type { GaveBackEvent } from "../ports/events.ts";
+import type { DenyMemory } from "./deny-memory.ts";
+import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
+import type { Settings, World } from "./settings.ts";
+import type { WaitingRoom } from "./waiting.ts";
+
+/** What the store made of all claims of a request. */
+export type Taken =
+  | { readonly kind: "granted"; readonly tickets: readonly Ticket[] }
+  | { readonly kind: "refused"; readonly refusal: Refusal }
+  | { readonly kind: "unavailable"; readonly cause: unknown }
+  | { readonly kind: "stale" };
+
+/** How often a give-back or an adjustment that certainly was not applied is tried. */
+const WRITE_ATTEMPTS_MAX = 3;
+
+/** Sends claims, and gives back. There is one give-back, for refusals, rollbacks, releases and negative adjustments. */
+export class Taker {
+  readonly #world: World;
+  readonly #settings: Settings;
+  readonly #deny: DenyMemory;
+  readonly #room: WaitingRoom;
+
+  constructor(world: World, settings: Settings, deny: DenyMemory, room: WaitingRoom) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#deny = deny;
+    this.#room = room;
+  }
+
+  /** Reads the answers of the store. Half-taken requests are given back before anybody hears of the refusal. */
+  conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): Taken | Promise<Taken> {
+    if (reply === "stale") return { kind: "stale" };
+    if (allTaken(reply)) return { kind: "granted", tickets: reply.map((answer) => answer.ticket) };
+    const verdict = this.#verdict(claims, reply, nowMs);
+    const taken = reply.flatMap((answer, i) =>
+      answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
+    );
+    if (taken.length === 0) return verdict;
+    return this.giveBack(
+      taken,
+      taken.map(({ take }) => take),
+      "refused",
+    ).then(() => verdict);
+  }
+
+  /** Gives back what is held on several buckets. Never throws: what cannot be confirmed counts as not given. */
+  async giveBack(
+    helds: readonly Held[],
+    amounts: readonly (readonly Amount[])[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
+    this.#room.nudge();
+  }
+
+  /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
+  debit(held: Held, amounts: readonly Amount[]): Promise<"applied" | "no" | "unknown"> {
+    return this.#write(() => this.#world.scope.buckets.debit(held, amounts, this.#context()));
+  }
+
+  #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
+    const sights: Sight[] = [];
+    for (const [i, answer] of answers.entries()) {
+      if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };
+      const { bucket, take } = claims[i] as Claim;
+      sights.push({ bucket, state: answer.state, take, taken: answer.kind === "taken" });
+    }
+    this.#deny.remember(sights, nowMs);
+    return { kind: "refused", refusal: refusalOf(sights, nowMs, this.#world.clock.now()) };
+  }
+
+  async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
+    const due = amounts.filter(({ milli }) => milli > 0);
+    if (due.length === 0) return;
+    this.#deny.forget(held.bucket.id);
+    const outcome = await this.#write(() => this.#world.scope.buckets.credit(held, due, this.#context()));
+    this.#deny.forget(held.bucket.id);
+    const { gaveBack } = this.#world.events;
+    if (!gaveBack.active) return;
+    gaveBack.publish({
+      namespace: this.#settings.namespace,
+      entityId: held.bucket.entityId,
+      resource: held.bucket.resource,
+      amounts: Object.fromEntries(due.map(({ limit, milli }) => [limit, milli / 1000])),
+      reason,
+      confirmed: outcome === "applied",
+    });
+  }
+
+  // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
+  async #write(send: () => WriteReply | Promise<WriteReply>): Promise<"applied" | "no" | "unknown"> {
+    for (let attempt = 1; ; attempt++) {
+      let reply: WriteReply;
+      try {
+        reply = await send();
+      } catch (error) {
+        if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+        reply = { kind: "unavailable", applied: "unknown", cause: error };
+      }
+      if (reply.kind !== "unavailable") return "applied";
+      if (reply.applied === "unknown") return "unknown";
+      if (attempt === WRITE_ATTEMPTS_MAX) return "no";
+    }
+  }
+
+  #context(): CallContext {
+    return { nowMs: this.#world.clock.now(), timeoutMs: this.#settings.timeoutMs };
+  }
+}
+
+function allTaken(answers: readonly Answer[]): answers is readonly Extract<Answer, { kind: "taken" }>[] {
+  for (const answer of answers) if (answer.kind !== "taken") return false;
+  return true;
+}

@@ -1,0 +1,48 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Refusal } from "./refusal.ts";
+import type { Settings, World } from "./settings.ts";
+
+interface About {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly requestId?: string;
+}
+
+/** Tells whoever listens what became of requests; nobody listening costs one look. */
+export class Teller {
+  readonly #events: World["events"];
+  readonly #namespace: string;
+
+  constructor(events: World["events"], settings: Settings) {
+    this.#events = events;
+    this.#namespace = settings.namespace;
+  }
+
+  acquired(about: About, lease: { readonly consumed: Readonly<Record<string, number>> }): void {
+    if (this.#events.acquired.active) {
+      this.#events.acquired.publish({ ...this.#on(about), consumed: lease.consumed });
+    }
+  }
+
+  refused(about: About, { statuses, retryAfterMs }: Refusal, remembered: boolean): void {
+    if (this.#events.refused.active) {
+      this.#events.refused.publish({ ...this.#on(about), statuses, retryAfterMs, remembered });
+    }
+  }
+
+  degraded({ entityId, resource }: About, reason: string, cause: unknown): void {
+    if (this.#events.degraded.active) {
+      this.#events.degraded.publish({ namespace: this.#namespace, entityId, resource, reason, cause });
+    }
+  }
+
+  #on({ entityId, resource, requestId }: About) {
+    return { namespace: this.#namespace, entityId, resource, ...(requestId === undefined ? {} : { requestId }) };
+  }
+}
+
+/** One line about a fault, for messages. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof RateLimiterUnavailable && cause.cause !== undefined) return reasonOf(cause.cause);
+  return cause instanceof Error ? cause.message : String(cause);
+}

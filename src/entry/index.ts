@@ -1,0 +1,40 @@
+export { CHANNELS } from "../adapters/system/events.ts";
+export type { Tokens } from "../domain/amounts.ts";
+export type { AuditAction, AuditEvent } from "../domain/audit.ts";
+export type { LimitSource, OnUnavailable } from "../domain/config.ts";
+export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
+export {
+  ConflictError,
+  ExistsError,
+  LeaseClosed,
+  LimiterError,
+  NotFoundError,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  ResourceDisabled,
+  ValidationError,
+  VersionError,
+} from "../domain/errors.ts";
+export { type CustomTerms, Limit, type RateOptions } from "../domain/limit.ts";
+export type { Namespace } from "../domain/namespace.ts";
+export type { Status } from "../domain/status.ts";
+export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
+export type { Granted, Outcome, Question } from "../engine/acquirer.ts";
+export type { ChangeOptions } from "../engine/administration.ts";
+export type { Availability, ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
+export type { Lease, LeaseStatus } from "../engine/lease.ts";
+export type { CacheStats } from "../engine/levels.ts";
+export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
+export type { PurgeOptions } from "../engine/namespaces.ts";
+export type { Refusal } from "../engine/refusal.ts";
+export type { AcquireRequest } from "../engine/request.ts";
+export type {
+  AcquiredEvent,
+  DegradedEvent,
+  GaveBackEvent,
+  LimitsChangedEvent,
+  RefusedEvent,
+} from "../ports/events.ts";
+export type { Store } from "../ports/store.ts";
+export type { OpenOptions } from "./open.ts";
+export { RateLimiter } from "./rate-limiter.ts";

@@ -1,0 +1,1 @@
+export { openMemory } from "../adapters/memory/store.ts";

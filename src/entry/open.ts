@@ -1,0 +1,99 @@
+import { clockFrom, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { systemEvents } from "../adapters/system/events.ts";
+import { jitter, systemRandom } from "../adapters/system/random.ts";
+import type { OnUnavailable } from "../domain/config.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { checkNamespace, shown } from "../domain/names.ts";
+import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { namespaceMissing } from "../engine/namespaces.ts";
+import type { Settings, World } from "../engine/settings.ts";
+import type { Store } from "../ports/store.ts";
+import type { Clock } from "../ports/system.ts";
+
+export interface OpenOptions {
+  /** `"memory"`, `"sqlite:FILE"`, or a store object. Default: `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`. */
+  readonly store?: string | Store;
+  /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
+  readonly namespace?: string;
+  /** For tests and simulations; used as it is, never corrected. Default: the system's. */
+  readonly clock?: { now(): number; sleep?: Clock["sleep"] };
+  /** How long stored configuration may be remembered; 0 = never. Default 60,000. */
+  readonly configTtlMs?: number;
+  /** How long a refusal may be answered from memory; 0 = off. Default 1,000. */
+  readonly denyMemoryMs?: number;
+  /** Join claims under way together into one write. Default true. */
+  readonly coalesce?: boolean;
+  /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
+  readonly onUnavailable?: OnUnavailable;
+  /** Bound on one acquire's I/O. Default 1,000. */
+  readonly timeoutMs?: number;
+  /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
+  readonly durability?: "normal" | "full";
+}
+
+const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
+
+/** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
+export async function prepare(options: OpenOptions): Promise<{ world: World; settings: Settings }> {
+  const { onUnavailable } = options;
+  const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
+  const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
+  const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
+  const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
+  checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
+  checkChoice("durability", options.durability, ["normal", "full"]);
+  checkChoice("coalesce", options.coalesce, [true, false]);
+  const clock = options.clock === undefined ? systemClock : clockFrom(checkClock(options.clock));
+  const store = await openStore(options.store ?? fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT, options);
+  try {
+    const found = await store.namespaces.get(namespace);
+    if (found === undefined) throw namespaceMissing(namespace);
+    return {
+      world: { store, scope: store.scope(found.id), clock, random: systemRandom, events: systemEvents },
+      settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
+    };
+  } catch (error) {
+    // A store that was given stays the caller's.
+    if (typeof options.store !== "object") await store.close();
+    throw error;
+  }
+}
+
+async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
+  if (typeof store === "object" && store !== null) return store;
+  if (store === "memory") {
+    const { openMemory } = await import("../adapters/memory/store.ts");
+    return openMemory();
+  }
+  if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
+    const { openSqlite } = await import("../adapters/sqlite/store.ts");
+    const { durability = "normal", coalesce = true } = options;
+    return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter });
+  }
+  throw new ValidationError(
+    "store_unknown",
+    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", or a store object.`,
+  );
+}
+
+function checkMs(name: string, value: unknown, least: number): number {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
+    throw new ValidationError(
+      "option_invalid",
+      `${name} is ${shown(value)}; give whole milliseconds, at least ${least}.`,
+    );
+  }
+  return value;
+}
+
+function checkChoice(name: string, value: unknown, choices: readonly unknown[]): void {
+  if (value === undefined || choices.includes(value)) return;
+  const known = choices.map((choice) => JSON.stringify(choice)).join(" or ");
+  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${known}.`);
+}
+
+function checkClock<Given extends { now(): number }>(clock: Given): Given {
+  if (typeof clock?.now === "function") return clock;
+  throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
+}
