@@ -6,8 +6,10 @@ import { levelMilli, refilledMilli } from "./level.ts";
  * they do not suffice. Nothing that another client depends on moves: not the epoch, not the remainder.
  */
 export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {
-  if (levelMilli(balance, terms, elapsedMs) < amountMilli) return undefined;
-  return debited(balance, terms, elapsedMs, amountMilli);
+  const refilled = drippedMilli(balance, terms, elapsedMs);
+  const left = Math.min(balance.tokensMilli, terms.capacityMilli - refilled) - amountMilli;
+  // What is left at that time is `left + refilled`; it must not be less than nothing.
+  return left + refilled >= 0 ? left : undefined;
 }
 
 /** Like `take`, but without a lower bound: the balance may go into debt. Throws where the debt would no longer be exact. */
@@ -31,12 +33,21 @@ export function credit(balance: Balance, amountMilli: number): number {
 // The overflow is cut off in the same step in which tokens leave. Were it left for a later refill, an idle hour would
 // count twice: once as the stored tokens, once as the time that filled them.
 function debited(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
-  const dripped = refilledMilli(balance.remainder, terms, elapsedMs);
-  const tokensMilli = Math.min(balance.tokensMilli, terms.capacityMilli - dripped) - amountMilli;
-  if (dripped === Number.MAX_SAFE_INTEGER || tokensMilli < -Number.MAX_SAFE_INTEGER) {
-    throw new RangeError(
-      `An epoch ${elapsedMs} ms old is past exact integers for these terms; rebase the balance first.`,
-    );
-  }
+  const refilled = drippedMilli(balance, terms, elapsedMs);
+  const tokensMilli = Math.min(balance.tokensMilli, terms.capacityMilli - refilled) - amountMilli;
+  if (tokensMilli < -Number.MAX_SAFE_INTEGER) throw tooOld(elapsedMs);
   return tokensMilli;
+}
+
+// A saturated refill would place the brim too high, and the difference would be spent a second time.
+function drippedMilli(balance: Balance, terms: Terms, elapsedMs: number): number {
+  const refilled = refilledMilli(balance.remainder, terms, elapsedMs);
+  if (refilled === Number.MAX_SAFE_INTEGER) throw tooOld(elapsedMs);
+  return refilled;
+}
+
+function tooOld(elapsedMs: number): RangeError {
+  return new RangeError(
+    `An epoch ${elapsedMs} ms old is past exact integers for these terms; rebase the balance first.`,
+  );
 }

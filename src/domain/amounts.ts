@@ -1,3 +1,4 @@
+import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
@@ -14,33 +15,31 @@ export type Tokens<Name extends string = string> = { readonly [K in Name]?: numb
 /** How an amount is judged besides being whole: what a caller may take, may adjust by, may release. */
 export type AmountUse = "consume" | "adjust" | "release";
 
-export interface AmountRules {
-  readonly use: AmountUse;
-  readonly entityId: string;
-  readonly resource: string;
-  readonly limits: readonly Limit[];
-}
-
 /** Checks whole tokens once, at the edge, and turns them into millitokens; the order is the caller's. */
-export function checkAmounts(tokens: Tokens, rules: AmountRules): Amount[] {
+export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, limits: readonly Limit[]): Amount[] {
   if (typeof tokens !== "object" || tokens === null || Array.isArray(tokens)) {
     throw new ValidationError(
       "amounts_invalid",
-      `${rules.use} must be an object of limit names and whole tokens, not ${shown(tokens)}; for example { rpm: 1 }.`,
+      `${use} must be an object of limit names and whole tokens, not ${shown(tokens)}; for example { rpm: 1 }.`,
     );
   }
   const amounts: Amount[] = [];
   for (const limit in tokens) {
-    if (!Object.hasOwn(tokens, limit)) continue;
     const value = (tokens as Record<string, unknown>)[limit];
     if (value === undefined) continue;
-    const known = rules.limits.find(({ name }) => name === limit);
-    if (known === undefined) throw unknownLimit(limit, rules);
-    amounts.push({ limit, milli: checkTokens(limit, value, rules.use) * 1000 });
-    if (rules.use === "consume" && (value as number) > known.capacity)
-      throw neverGrantable(known, value as number, rules);
+    const known = limitOf(limits, limit);
+    if (known === undefined) throw unknownLimit(limit, bucket, limits);
+    const whole = checkTokens(limit, value, use);
+    if (use === "consume" && whole > known.capacity) throw neverGrantable(known, whole, bucket);
+    amounts.push({ limit, milli: whole * 1000 });
   }
   return amounts;
+}
+
+// Called for every limit of every request; a handful of comparisons beats a closure or a map.
+function limitOf(limits: readonly Limit[], name: string): Limit | undefined {
+  for (let i = 0; i < limits.length; i++) if (limits[i]?.name === name) return limits[i];
+  return undefined;
 }
 
 function checkTokens(limit: string, value: unknown, use: AmountUse): number {
@@ -54,19 +53,19 @@ function checkTokens(limit: string, value: unknown, use: AmountUse): number {
   return value === 0 ? 0 : value;
 }
 
-function unknownLimit(name: string, rules: AmountRules): ValidationError {
-  const known = rules.limits.map((limit) => limit.name).join(", ");
+function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: readonly Limit[]): ValidationError {
+  const known = limits.map((limit) => limit.name).join(", ");
   return new ValidationError(
     "limit_unknown",
-    `No limit "${name}" applies to ${rules.entityId} on ${rules.resource}; known limits: ${known}. ` +
+    `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known}. ` +
       "Set one with setLimits or setResourceDefaults, or pass it in `limits`.",
   );
 }
 
-function neverGrantable(limit: Limit, tokens: number, rules: AmountRules): ValidationError {
+function neverGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): ValidationError {
   return new ValidationError(
     "amount_above_capacity",
-    `${tokens} of "${limit.name}" for ${rules.entityId} on ${rules.resource} can never be granted: ` +
+    `${tokens} of "${limit.name}" for ${entityId} on ${resource} can never be granted: ` +
       `the capacity is ${limit.capacity}. Ask for less, or raise the limit's burst.`,
   );
 }

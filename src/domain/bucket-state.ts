@@ -69,9 +69,7 @@ export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs:
 
 /** The bucket with the amounts given back. Limits it no longer holds are left out. */
 export function creditTo(state: BucketState, amounts: readonly Amount[]): BucketState {
-  return changeTokens(state, amounts, state.epochMs, (limit, _terms, _elapsedMs, milli) =>
-    credit(limit, milli),
-  ) as BucketState;
+  return changeTokens(state, amounts, state.epochMs, creditAnytime) as BucketState;
 }
 
 /** Whether every amount could be taken at `nowMs`. */
@@ -114,7 +112,8 @@ function fullLimit(name: string, terms: Terms, configured: boolean): LimitState 
 }
 
 function changed(old: LimitState, terms: Terms): LimitState {
-  const tokensMilli = Math.min(old.tokensMilli, terms.capacityMilli);
+  // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
+  const tokensMilli = Math.min(old.tokensMilli, old.terms.capacityMilli, terms.capacityMilli);
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve.
   const { remainder: left, terms: before } = old;
   const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
@@ -143,21 +142,28 @@ function rebased(state: BucketState, nowMs: number): BucketState {
 
 type Change = (limit: Balance, terms: Terms, elapsedMs: number, milli: number) => number | undefined;
 
+const creditAnytime: Change = (limit, _terms, _elapsedMs, milli) => credit(limit, milli);
+
+// The hottest loop of the embedded stores: plain indices and whole literals, so that one take makes few objects.
 function changeTokens(
   state: BucketState,
   amounts: readonly Amount[],
   nowMs: number,
   change: Change,
 ): BucketState | undefined {
-  const elapsedMs = nowMs - state.epochMs;
+  const { epochMs, signature, origin, epochAgeMaxMs } = state;
   const limits = state.limits.slice();
-  for (const { limit: name, milli } of amounts) {
-    const index = limits.findIndex((limit) => limit.name === name);
-    if (index < 0) continue;
-    const limit = limits[index] as LimitState;
-    const tokensMilli = change(limit, limit.terms, elapsedMs, milli);
-    if (tokensMilli === undefined) return undefined;
-    if (tokensMilli !== limit.tokensMilli) limits[index] = { ...limit, tokensMilli };
+  for (let a = 0; a < amounts.length; a++) {
+    const { limit: name, milli } = amounts[a] as Amount;
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i] as LimitState;
+      if (limit.name !== name) continue;
+      const tokensMilli = change(limit, limit.terms, nowMs - epochMs, milli);
+      if (tokensMilli === undefined) return undefined;
+      const { terms, configured, remainder } = limit;
+      limits[i] = { name, terms, configured, tokensMilli, remainder };
+      break;
+    }
   }
-  return { ...state, limits };
+  return { epochMs, limits, signature, origin, epochAgeMaxMs };
 }

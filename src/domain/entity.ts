@@ -65,7 +65,7 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
   if (patch.name !== undefined) checkDisplayName(id, patch.name);
   if (patch.cascade !== undefined) checkFlag(id, patch.cascade);
   if (patch.metadata !== undefined) checkMetadata(id, patch.metadata);
-  if (typeof patch.parentId === "string") checkEntityId(patch.parentId);
+  if (patch.parentId !== undefined && patch.parentId !== null) checkEntityId(patch.parentId);
   return patch;
 }
 

@@ -100,6 +100,15 @@ export function shown(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "function" || typeof value === "symbol" || value === undefined) return String(value);
   if (typeof value === "number") return String(value);
-  const json = JSON.stringify(value) ?? String(value);
+  const json = jsonOf(value);
   return json.length > 50 ? `${json.slice(0, 50)}...` : json;
+}
+
+// A circle, or a bigint inside: showing a wrong value must not fail in its own way.
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return Object.prototype.toString.call(value);
+  }
 }

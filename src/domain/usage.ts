@@ -45,8 +45,9 @@ export function windowEndMs(window: UsageWindow, startMs: number): number {
 }
 
 export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
-  const total: Record<string, number> = {};
-  const windows: Record<string, number> = {};
+  // Maps, because a limit may be called "constructor", which every plain object has already.
+  const total = new Map<string, number>();
+  const windows = new Map<string, number>();
   let requests = 0;
   let first: number | undefined;
   let last: number | undefined;
@@ -55,17 +56,15 @@ export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
     first = Math.min(first ?? snapshot.windowStartMs, snapshot.windowStartMs);
     last = Math.max(last ?? snapshot.windowStartMs, snapshot.windowStartMs);
     for (const [limit, tokens] of Object.entries(snapshot.counters)) {
-      total[limit] = (total[limit] ?? 0) + tokens;
-      windows[limit] = (windows[limit] ?? 0) + 1;
+      total.set(limit, (total.get(limit) ?? 0) + tokens);
+      windows.set(limit, (windows.get(limit) ?? 0) + 1);
     }
   }
-  const average = Object.fromEntries(
-    Object.entries(total).map(([limit, tokens]) => [limit, tokens / (windows[limit] as number)]),
-  );
+  const average = Array.from(total, ([limit, tokens]) => [limit, tokens / (windows.get(limit) as number)] as const);
   return {
     snapshotCount: snapshots.length,
-    total,
-    average,
+    total: Object.fromEntries(total),
+    average: Object.fromEntries(average),
     requests,
     ...(first === undefined ? {} : { firstWindowStartMs: first }),
     ...(last === undefined ? {} : { lastWindowStartMs: last }),

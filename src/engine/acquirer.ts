@@ -6,7 +6,7 @@ import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Claim, TakeContext, TakeReply } from "../ports/bucket-store.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { GivenLimits } from "./given-limits.ts";
-import { claimOf, Lease, type LeaseMaker } from "./lease.ts";
+import { Lease, type LeaseMaker } from "./lease.ts";
 import { type Level, Levels } from "./levels.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
@@ -30,9 +30,9 @@ export interface Question {
   readonly limits?: readonly Limit[];
 }
 
-interface Plan {
+/** A request worked out against its chain; handed to the store as the context of its claims. */
+interface Plan extends TakeContext {
   readonly request: AcquireRequest;
-  readonly nowMs: number;
   readonly demands: readonly Demand[];
   readonly claims: readonly Claim[];
 }
@@ -88,14 +88,17 @@ export class Acquirer {
       const remembered = this.#recalled(plan);
       if (remembered === "stale") continue;
       if (remembered !== undefined) return remembered;
-      const taken = await this.#sent(plan);
+      const sent = this.#sent(plan);
+      const taken = sent instanceof Promise ? await sent : sent;
       if (taken.kind === "stale") {
         this.levels.expire();
         continue;
       }
       const outcome = this.#outcome(plan, taken);
-      if (request.signal?.aborted && outcome.ok) await outcome.lease.rollback();
-      request.signal?.throwIfAborted();
+      if (request.signal?.aborted) {
+        if (outcome.ok) await outcome.lease.rollback();
+        request.signal.throwIfAborted();
+      }
       return outcome;
     }
     throw restless(request);
@@ -118,7 +121,7 @@ export class Acquirer {
       const remembered = this.#recalled(plan);
       if (remembered === "stale") continue;
       if (remembered !== undefined) return remembered;
-      const taken = this.#taker.conclude(plan.claims, buckets.takeSync(plan.claims, this.#context(plan)), nowMs);
+      const taken = this.#taker.conclude(plan.claims, buckets.takeSync(plan.claims, plan), nowMs);
       if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
       if (taken.kind === "stale") this.levels.expire();
       else return this.#outcome(plan, taken);
@@ -170,16 +173,23 @@ export class Acquirer {
   }
 
   #plan(request: AcquireRequest, chain: readonly Level[], nowMs: number): Plan {
-    const [entity, ...parents] = chain as [Level, ...Level[]];
+    const entity = chain[0] as Level;
     this.#onUnavailable = entity.onUnavailable;
     const first =
       request.limits === undefined
         ? this.#given.stored(entity, nowMs)
         : this.#given.standIn(entity, request.limits, nowMs);
-    const demands = demandsOf(request, first === entity ? chain : [first, ...parents]);
-    const claims: Claim[] = [];
-    for (const { level, take } of demands) if (take.length > 0) claims.push(claimOf(level, take));
-    return { request, nowMs, demands, claims };
+    const demands = demandsOf(request, first === entity ? chain : [first, ...chain.slice(1)]);
+    return {
+      request,
+      demands,
+      claims: claimsOf(demands),
+      nowMs,
+      timeoutMs: this.#settings.timeoutMs,
+      generation: entity.generation,
+      atomic: request.atomic === true,
+      signal: request.signal,
+    };
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
@@ -202,8 +212,8 @@ export class Acquirer {
   }
 
   #sent(plan: Plan): Taken | Promise<Taken> {
-    if (plan.claims.length === 0) return { kind: "granted", tickets: [] };
-    const reply = this.#world.scope.buckets.take(plan.claims, this.#context(plan));
+    if (plan.claims.length === 0) return { kind: "granted", answers: [] };
+    const reply = this.#world.scope.buckets.take(plan.claims, plan);
     if (!(reply instanceof Promise)) return this.#taker.conclude(plan.claims, reply, plan.nowMs);
     return this.#answered(plan, reply);
   }
@@ -220,7 +230,13 @@ export class Acquirer {
   // A lease goes on where it was taken, by the limits it was taken under, whatever configuration says meanwhile.
   async #takeMore(claims: readonly Claim[]): Promise<Taken> {
     const nowMs = this.#world.clock.now();
-    const context = { nowMs, timeoutMs: this.#settings.timeoutMs, generation: undefined, atomic: false };
+    const context = {
+      nowMs,
+      timeoutMs: this.#settings.timeoutMs,
+      generation: undefined,
+      atomic: false,
+      signal: undefined,
+    };
     const reply = this.#world.scope.buckets.take(claims, context);
     try {
       return await this.#taker.conclude(claims, await reply, nowMs);
@@ -230,20 +246,10 @@ export class Acquirer {
     }
   }
 
-  #context({ request, nowMs, demands }: Plan): TakeContext {
-    return {
-      nowMs,
-      timeoutMs: this.#settings.timeoutMs,
-      generation: demands[0]?.level.generation,
-      atomic: request.atomic === true,
-      ...(request.signal === undefined ? {} : { signal: request.signal }),
-    };
-  }
-
   #outcome({ request, demands }: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
     switch (taken.kind) {
       case "granted": {
-        const lease = new Lease(this.#maker, demands, taken.tickets, false);
+        const lease = new Lease(this.#maker, demands, taken.answers, false);
         this.#tell.acquired(request, lease);
         return { ok: true, lease };
       }
@@ -272,6 +278,14 @@ export class Acquirer {
   #allows(level: Level | undefined): boolean {
     return (this.#settings.onUnavailable ?? level?.onUnavailable ?? this.#onUnavailable) === "allow";
   }
+}
+
+/** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */
+function claimsOf(demands: readonly Demand[]): readonly Demand[] {
+  for (let i = 0; i < demands.length; i++) {
+    if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
+  }
+  return demands;
 }
 
 function restless({ entityId, resource }: AcquireRequest): ConflictError {

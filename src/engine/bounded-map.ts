@@ -19,10 +19,7 @@ export class BoundedMap<Value> {
     const value = this.#young.get(key);
     if (value !== undefined || this.#old.size === 0) return value;
     const aged = this.#old.get(key);
-    if (aged !== undefined) {
-      this.#old.delete(key);
-      this.set(key, aged);
-    }
+    if (aged !== undefined) this.set(key, aged);
     return aged;
   }
 
@@ -30,9 +27,8 @@ export class BoundedMap<Value> {
     if (this.#young.size >= this.#generationMax && !this.#young.has(key)) {
       this.#old = this.#young;
       this.#young = new Map();
-    } else if (this.#old.size > 0) {
-      this.#old.delete(key);
     }
+    if (this.#old.size > 0) this.#old.delete(key);
     this.#young.set(key, value);
   }
 
@@ -44,5 +40,54 @@ export class BoundedMap<Value> {
   clear(): void {
     this.#young.clear();
     this.#old.clear();
+  }
+}
+
+/** The same for pairs of keys: two small lookups instead of joining the keys into a new string each time. */
+export class BoundedPairs<Value> {
+  readonly #generationMax: number;
+  #young = new Map<string, Map<string, Value>>();
+  #old = new Map<string, Map<string, Value>>();
+  #youngSize = 0;
+  #oldSize = 0;
+
+  constructor(generationMax: number) {
+    this.#generationMax = generationMax;
+  }
+
+  get size(): number {
+    return this.#youngSize + this.#oldSize;
+  }
+
+  get(outer: string, inner: string): Value | undefined {
+    const value = this.#young.get(outer)?.get(inner);
+    if (value !== undefined || this.#oldSize === 0) return value;
+    const aged = this.#old.get(outer)?.get(inner);
+    if (aged !== undefined) this.set(outer, inner, aged);
+    return aged;
+  }
+
+  set(outer: string, inner: string, value: Value): void {
+    if (this.#youngSize >= this.#generationMax) {
+      this.#old = this.#young;
+      this.#oldSize = this.#youngSize;
+      this.#young = new Map();
+      this.#youngSize = 0;
+    }
+    let row = this.#young.get(outer);
+    if (row === undefined) {
+      row = new Map();
+      this.#young.set(outer, row);
+    }
+    if (!row.has(inner)) this.#youngSize++;
+    row.set(inner, value);
+    if (this.#oldSize > 0 && this.#old.get(outer)?.delete(inner)) this.#oldSize--;
+  }
+
+  clear(): void {
+    this.#young.clear();
+    this.#old.clear();
+    this.#youngSize = 0;
+    this.#oldSize = 0;
   }
 }

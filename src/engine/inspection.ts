@@ -8,7 +8,7 @@ import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
-import { demandsOf, noLimits } from "./request.ts";
+import { demandOf, demandsOf, noLimits } from "./request.ts";
 import type { World } from "./settings.ts";
 
 /** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
@@ -60,7 +60,7 @@ export class Inspection {
     const chain = await this.#acquirer.chain(question, nowMs);
     if (chain[0]?.set.limits.length === 0) throw noLimits(question.entityId, question.resource);
     const sights = await this.#acquirer.sights(
-      chain.map((level) => ({ level, take: [] })),
+      chain.map((level) => demandOf(level, [])),
       nowMs,
     );
     return sights.flatMap(({ bucket, state }, i) =>

@@ -2,8 +2,8 @@ import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Claim, Held, Ticket } from "../ports/bucket-store.ts";
 import type { Level } from "./levels.ts";
-import { type Demand, sharedWith } from "./request.ts";
-import type { Taken, Taker } from "./taker.ts";
+import { type Demand, demandOf, sharedWith } from "./request.ts";
+import type { Taken, TakenAnswer, Taker } from "./taker.ts";
 
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
@@ -32,17 +32,17 @@ interface Holding {
 export class Lease<Name extends string = string> {
   readonly #maker: LeaseMaker;
   readonly #demands: readonly Demand[];
-  readonly #tickets: readonly Ticket[];
+  readonly #taken: readonly TakenAnswer[];
   #holdings: Holding[] | undefined;
   /** Adjustments that certainly were not stored yet; settling tries them again. */
-  #owed: { readonly holding: Holding; readonly amounts: readonly Amount[] }[] = [];
+  #owed: { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
   #status: LeaseStatus = "open";
   #degraded: string | false;
 
-  constructor(maker: LeaseMaker, demands: readonly Demand[], tickets: readonly Ticket[], degraded: string | false) {
+  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[], degraded: string | false) {
     this.#maker = maker;
     this.#demands = demands;
-    this.#tickets = tickets;
+    this.#taken = taken;
     this.#degraded = degraded;
   }
 
@@ -88,12 +88,12 @@ export class Lease<Name extends string = string> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
     const demands = this.#demands
-      .map(({ level }, i) => ({ level, take: i === 0 ? amounts : sharedWith(level, amounts) }))
+      .map(({ level }, i) => demandOf(level, i === 0 ? amounts : sharedWith(level, amounts)))
       .filter(({ take }) => take.length > 0);
-    const taken = await this.#maker.takeMore(demands.map(({ level, take }) => claimOf(level, take)));
+    const taken = await this.#maker.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
-    const holdings = demands.map(({ level, take }, i) => holdingOf(level, take, taken.tickets[i]));
+    const holdings = demands.map(({ level, take }, i) => holdingOf(level, take, taken.answers[i]?.ticket));
     // It may have been closed while the store was asked: then nobody is left to give this back later.
     if (this.#status !== "open") {
       await this.#maker.taker.giveBack(
@@ -117,7 +117,8 @@ export class Lease<Name extends string = string> {
     if (this.#status !== "open") return;
     this.#status = "settled";
     const owed = this.#owed;
-    this.#owed = [];
+    if (owed === undefined) return;
+    this.#owed = undefined;
     for (const { holding, amounts } of owed) {
       if ((await this.#maker.taker.debit(heldOf(holding), amounts)) === "no") {
         throw new RateLimiterUnavailable(
@@ -132,7 +133,7 @@ export class Lease<Name extends string = string> {
   async rollback(): Promise<void> {
     if (this.#status !== "open") return;
     this.#status = "rolledBack";
-    this.#owed = [];
+    this.#owed = undefined;
     if (this.#unmetered()) return;
     const holdings = this.#ledger();
     const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
@@ -150,7 +151,7 @@ export class Lease<Name extends string = string> {
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.#degraded !== false && this.#tickets.length === 0 && this.#holdings === undefined;
+    return this.#degraded !== false && this.#taken.length === 0 && this.#holdings === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
@@ -158,7 +159,7 @@ export class Lease<Name extends string = string> {
     // Let through during an outage: perhaps not even the limits' names are known.
     if (this.#unmetered()) return [];
     const { bucket, set } = this.#entity.level;
-    return checkAmounts(tokens, { use, entityId: bucket.entityId, resource: bucket.resource, limits: set.limits });
+    return checkAmounts(tokens, use, bucket, set.limits);
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
@@ -166,7 +167,7 @@ export class Lease<Name extends string = string> {
     if (this.#holdings === undefined) {
       let next = 0;
       this.#holdings = this.#demands.map(({ level, take }) =>
-        holdingOf(level, take, take.length === 0 ? undefined : this.#tickets[next++]),
+        holdingOf(level, take, take.length === 0 ? undefined : this.#taken[next++]?.ticket),
       );
     }
     return this.#holdings;
@@ -191,7 +192,7 @@ export class Lease<Name extends string = string> {
   }
 
   #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
-    if (outcome === "no") this.#owed.push({ holding, amounts });
+    if (outcome === "no") this.#owed = [...(this.#owed ?? []), { holding, amounts }];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.#degraded === false) this.#degraded = reason;
     this.#maker.degraded(holding.level, reason, undefined);
@@ -233,11 +234,6 @@ export class Lease<Name extends string = string> {
     this.#degraded = "the store was unavailable when more was consumed";
     this.#maker.degraded(level, this.#degraded, cause);
   }
-}
-
-/** A claim on the bucket of a level. */
-export function claimOf(level: Level, take: readonly Amount[]): Claim {
-  return { bucket: level.bucket, set: level.set, origin: level.origin, take };
 }
 
 function holdingOf(level: Level, take: readonly Amount[], ticket: Ticket | undefined): Holding {

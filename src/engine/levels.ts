@@ -4,7 +4,7 @@ import { LEVELS_MAX } from "../domain/entity.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { Now } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
-import { BoundedMap } from "./bounded-map.ts";
+import { BoundedPairs } from "./bounded-map.ts";
 
 /** One level of the chain from an entity to its root, as configuration has it. */
 export interface Level {
@@ -37,7 +37,7 @@ const LEVELS_REMEMBERED = 10_000;
 export class Levels {
   readonly #config: ConfigStore;
   readonly #ttlMs: number;
-  readonly #known = new BoundedMap<Level>(LEVELS_REMEMBERED / 2);
+  readonly #known = new BoundedPairs<Level>(LEVELS_REMEMBERED / 2);
   readonly #loading = new Map<string, Promise<Level>>();
   /** Grows with every `expire`: what was read before, or is being read, may be old. */
   #expired = 0;
@@ -51,8 +51,10 @@ export class Levels {
 
   /** The chain if every level of it is remembered. */
   chainKnown(entityId: string, resource: string, nowMs: number): Level[] | undefined {
-    const chain: Level[] = [];
-    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
+    const entity = this.#fresh(entityId, resource, nowMs);
+    if (entity === undefined) return undefined;
+    const chain = [entity];
+    for (let id = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
       const level = this.#fresh(id, resource, nowMs);
       if (level === undefined) return undefined;
       chain.push(level);
@@ -108,7 +110,7 @@ export class Levels {
 
   #fresh(entityId: string, resource: string, nowMs: number): Level | undefined {
     if (this.#ttlMs === 0) return undefined;
-    const level = this.#known.get(`${entityId}\n${resource}`);
+    const level = this.#known.get(resource, entityId);
     if (level === undefined || level.expired !== this.#expired) return undefined;
     const ageMs = nowMs - level.loadedAtMs;
     // A clock that went back must not keep configuration alive for longer than its time.
@@ -144,7 +146,7 @@ export class Levels {
   ): Level {
     this.#misses++;
     const bucket = bucketKey(entityId, resource);
-    const before = this.#known.get(bucket.id);
+    const before = this.#known.get(resource, entityId);
     const read = limitSet(config.limits);
     // The same limits read again are as old as before; only changed ones are newer than another process's.
     const same = before?.set.signature === read.signature ? before : undefined;
@@ -159,7 +161,7 @@ export class Levels {
       loadedAtMs: nowMs,
       expired,
     };
-    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(bucket.id, level);
+    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, level);
     return level;
   }
 }

@@ -15,7 +15,7 @@ import type { Lease } from "./lease.ts";
 import type { CacheStats } from "./levels.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
-import { type AcquireRequest, checkWait } from "./request.ts";
+import type { AcquireRequest } from "./request.ts";
 import type { Settings, World } from "./settings.ts";
 import { acquireWaiting } from "./wait.ts";
 
@@ -64,8 +64,8 @@ export class Limiter {
   }
 
   /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
-  async tryAcquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Outcome<Name>> {
-    return (await this.#acquire(request)) as Outcome<Name>;
+  tryAcquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Outcome<Name>> {
+    return this.#acquire(request) as Promise<Outcome<Name>>;
   }
 
   /** `tryAcquire` without a promise, on stores that need none (memory, SQLite). It cannot wait. */
@@ -307,10 +307,9 @@ export class Limiter {
     return this.close();
   }
 
-  async #acquire(request: AcquireRequest): Promise<Outcome> {
-    if (request.wait === undefined) return this.#acquirer.attempt(request);
-    const waitMs = checkWait(request.wait);
-    return acquireWaiting(this.#acquirer, this.#world.clock, request, waitMs);
+  #acquire(request: AcquireRequest): Promise<Outcome> {
+    if (request?.wait === undefined) return this.#acquirer.attempt(request);
+    return acquireWaiting(this.#acquirer, this.#world.clock, request);
   }
 }
 

@@ -2,6 +2,7 @@ import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { shown } from "../domain/names.ts";
+import type { Claim } from "../ports/bucket-store.ts";
 import type { Level } from "./levels.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
@@ -21,29 +22,31 @@ export interface AcquireRequest<Name extends string = string> {
   readonly signal?: AbortSignal;
 }
 
-/** What a request wants of one level. */
-export interface Demand {
+/** What a request wants of one level: a claim that remembers where it came from. */
+export interface Demand extends Claim {
   readonly level: Level;
-  readonly take: readonly Amount[];
+}
+
+export function demandOf(level: Level, take: readonly Amount[]): Demand {
+  return { level, bucket: level.bucket, set: level.set, origin: level.origin, take };
 }
 
 /** Checks the request against the limits of the chain, once, and turns tokens into millitokens, level by level. */
-export function demandsOf(
-  request: { readonly entityId: string; readonly resource: string; readonly consume: Tokens },
-  chain: readonly Level[],
-): Demand[] {
-  const [entity, ...parents] = chain as [Level, ...Level[]];
-  const { entityId, resource } = request;
-  if (entity.set.limits.length === 0) throw noLimits(entityId, resource);
-  const take = checkAmounts(request.consume, { use: "consume", entityId, resource, limits: entity.set.limits });
-  const demands: Demand[] = [{ level: entity, take }];
-  for (const level of parents) {
+export function demandsOf(request: { readonly consume: Tokens }, chain: readonly Level[]): Demand[] {
+  const entity = chain[0] as Level;
+  const { bucket, set } = entity;
+  if (set.limits.length === 0) throw noLimits(bucket.entityId, bucket.resource);
+  const take = checkAmounts(request.consume, "consume", bucket, set.limits);
+  const demands = [demandOf(entity, take)];
+  for (let i = 1; i < chain.length; i++) {
+    const level = chain[i] as Level;
     const shared = sharedWith(level, take);
     for (const { limit, milli } of shared) {
       const capacity = level.set.limits.find(({ name }) => name === limit)?.capacity ?? 0;
-      if (milli > capacity * 1000) throw aboveParent(level.bucket.entityId, entityId, limit, milli / 1000, capacity);
+      if (milli > capacity * 1000)
+        throw aboveParent(level.bucket.entityId, bucket.entityId, limit, milli / 1000, capacity);
     }
-    if (level.set.limits.length > 0) demands.push({ level, take: shared });
+    if (level.set.limits.length > 0) demands.push(demandOf(level, shared));
   }
   return demands;
 }

@@ -1,15 +1,17 @@
 import type { Amount } from "../domain/amounts.ts";
 import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Answer, CallContext, Claim, Held, TakeReply, Ticket, WriteReply } from "../ports/bucket-store.ts";
+import type { Answer, CallContext, Claim, Held, TakeReply, WriteReply } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
 import type { Settings, World } from "./settings.ts";
 import type { WaitingRoom } from "./waiting.ts";
 
+export type TakenAnswer = Extract<Answer, { kind: "taken" }>;
+
 /** What the store made of all claims of a request. */
 export type Taken =
-  | { readonly kind: "granted"; readonly tickets: readonly Ticket[] }
+  | { readonly kind: "granted"; readonly answers: readonly TakenAnswer[] }
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | { readonly kind: "unavailable"; readonly cause: unknown }
   | { readonly kind: "stale" };
@@ -34,7 +36,7 @@ export class Taker {
   /** Reads the answers of the store. Half-taken requests are given back before anybody hears of the refusal. */
   conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): Taken | Promise<Taken> {
     if (reply === "stale") return { kind: "stale" };
-    if (allTaken(reply)) return { kind: "granted", tickets: reply.map((answer) => answer.ticket) };
+    if (allTaken(reply)) return { kind: "granted", answers: reply };
     const verdict = this.#verdict(claims, reply, nowMs);
     const taken = reply.flatMap((answer, i) =>
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
@@ -113,7 +115,7 @@ export class Taker {
   }
 }
 
-function allTaken(answers: readonly Answer[]): answers is readonly Extract<Answer, { kind: "taken" }>[] {
-  for (const answer of answers) if (answer.kind !== "taken") return false;
+function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {
+  for (let i = 0; i < answers.length; i++) if (answers[i]?.kind !== "taken") return false;
   return true;
 }

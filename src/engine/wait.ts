@@ -1,15 +1,10 @@
 import type { Clock } from "../ports/system.ts";
 import type { Acquirer, Outcome } from "./acquirer.ts";
-import type { AcquireRequest } from "./request.ts";
+import { type AcquireRequest, checkWait } from "./request.ts";
 
-/** Attempts until the tokens are there or `waitMs` are over, in turn with others of this process on the same bucket. */
-export async function acquireWaiting(
-  acquirer: Acquirer,
-  clock: Clock,
-  request: AcquireRequest,
-  waitMs: number,
-): Promise<Outcome> {
-  const deadlineMs = clock.now() + waitMs;
+/** Attempts until the tokens are there or `wait.maxMs` are over, in turn with others of this process on the same bucket. */
+export async function acquireWaiting(acquirer: Acquirer, clock: Clock, request: AcquireRequest): Promise<Outcome> {
+  const deadlineMs = clock.now() + checkWait(request.wait);
   const key = `${request.entityId}\n${request.resource}`;
   if (!acquirer.room.has(key)) {
     const outcome = await acquirer.attempt(request);

@@ -29,7 +29,7 @@ export interface CallContext {
   readonly nowMs: number;
   /** The store answers within this time, or that it is unavailable. */
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface TakeContext extends CallContext {

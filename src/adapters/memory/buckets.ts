@@ -1,5 +1,5 @@
 import type { Amount } from "../../domain/amounts.ts";
-import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
 import {
   type BucketState,
   bringLimits,
@@ -23,13 +23,15 @@ import type {
   Ticket,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import { type BucketCell, dataOf, type MemoryData, type NamespaceData, pageByKey, type UsageCell } from "./data.ts";
+import { type BucketCell, dataOf, type HourUsage, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
 
 /** A take of this store can be given back anywhere: nothing about it needs remembering. */
 const TICKET: Ticket = Object.freeze({});
 
 /** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
 const IDLE_MS = HOUR_MS;
+/** As long as the stores that keep usage on disk. */
+const USAGE_KEPT_MS = 90 * 24 * HOUR_MS;
 const SWEEP_EVERY = 256;
 const SWEEP_CELLS = 16;
 
@@ -37,7 +39,7 @@ const SWEEP_CELLS = 16;
 export class MemoryBuckets implements BucketStore {
   readonly #all: MemoryData;
   readonly #data: NamespaceData;
-  #writes = 0;
+  #takes = 0;
   #sweep: Iterator<BucketCell> | undefined;
 
   constructor(all: MemoryData, namespaceId: string) {
@@ -52,35 +54,32 @@ export class MemoryBuckets implements BucketStore {
   takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
     if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
     const { nowMs } = context;
-    const before: BucketState[] = [];
-    const after: BucketState[] = [];
-    for (const claim of claims) {
-      const state = this.#brought(claim, nowMs);
-      before.push(state);
-      const taken = takeFrom(state, claim.take, nowMs);
-      if (taken !== undefined) after.push(taken);
-    }
-    if (after.length < claims.length) return claims.map((claim, i) => this.#refused(claim, before[i]!, nowMs));
-    return claims.map((claim, i): Answer => {
-      const state = after[i]!;
-      this.#put(claim.bucket, state, nowMs);
-      this.#count(claim.bucket, claim.take, 1, 1, nowMs);
-      return { kind: "taken", state, ticket: TICKET };
+    if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
+    const cells = claims.map(({ bucket }) => this.#cell(bucket));
+    const before = claims.map((claim, i) => brought((cells[i] as BucketCell).state, claim, nowMs));
+    const after = claims.map((claim, i) => takeFrom(before[i] as BucketState, claim.take, nowMs));
+    const refused = after.includes(undefined);
+    return claims.map((claim, i) => {
+      const cell = cells[i] as BucketCell;
+      return refused
+        ? refuse(cell, claim, before[i] as BucketState, nowMs)
+        : this.#taken(cell, claim, after[i] as BucketState, nowMs);
     });
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    const state = debitFrom(this.#brought(held, nowMs), amounts, nowMs);
-    this.#put(held.bucket, state, nowMs);
-    this.#count(held.bucket, amounts, 1, 0, nowMs);
+    const cell = this.#cell(held.bucket);
+    const state = debitFrom(brought(cell.state, held, nowMs), amounts, nowMs);
+    cell.state = state;
+    count(cell, amounts, 1, nowMs);
     return { kind: "applied", state };
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     const cell = this.#data.buckets.get(held.bucket.id);
-    if (cell === undefined) return { kind: "gone" };
+    if (cell?.state === undefined) return { kind: "gone" };
     cell.state = creditTo(cell.state, amounts);
-    this.#count(held.bucket, amounts, -1, 0, nowMs);
+    count(cell, amounts, -1, nowMs);
     return { kind: "applied", state: cell.state };
   }
 
@@ -89,44 +88,32 @@ export class MemoryBuckets implements BucketStore {
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ key: BucketKey; state: BucketState }> {
-    const cells = [...this.#data.buckets.values()].filter(({ key }) => key.resource === resource);
-    const { items, cursor } = pageByKey(cells, ({ key }) => key.entityId, page);
-    return {
-      items: items.map(({ key, state }) => ({ key, state })),
-      ...(cursor === undefined ? {} : { cursor }),
-    };
+    const cells = [...this.#data.buckets.values()].flatMap(({ key, state }) =>
+      key.resource === resource && state !== undefined ? [{ key, state }] : [],
+    );
+    return pageByKey(cells, ({ key }) => key.entityId, page);
   }
 
-  #brought({ bucket, set, origin }: Claim | Held, nowMs: number): BucketState {
-    const cell = this.#data.buckets.get(bucket.id);
-    return cell === undefined ? freshBucket(set, origin, nowMs) : bringLimits(cell.state, set, origin, nowMs);
+  #takeOne(claim: Claim, nowMs: number): Answer {
+    const cell = this.#cell(claim.bucket);
+    const before = brought(cell.state, claim, nowMs);
+    const after = takeFrom(before, claim.take, nowMs);
+    return after === undefined ? refuse(cell, claim, before, nowMs) : this.#taken(cell, claim, after, nowMs);
   }
 
-  #refused(claim: Claim, state: BucketState, nowMs: number): Answer {
-    // Changed limits count from the moment they reach the bucket, granted or refused.
-    const cell = this.#data.buckets.get(claim.bucket.id);
-    if (cell !== undefined) cell.state = state;
-    return { kind: fits(state, claim.take, nowMs) ? "spared" : "short", state };
+  #taken(cell: BucketCell, { take }: Claim, state: BucketState, nowMs: number): Answer {
+    cell.state = state;
+    count(cell, take, 1, nowMs).requests++;
+    if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
+    return { kind: "taken", state, ticket: TICKET };
   }
 
-  #put(key: BucketKey, state: BucketState, nowMs: number): void {
+  #cell(key: BucketKey): BucketCell {
     const cell = this.#data.buckets.get(key.id);
-    if (cell === undefined) this.#data.buckets.set(key.id, { key: bucketKey(key.entityId, key.resource), state });
-    else cell.state = state;
-    if (++this.#writes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
-  }
-
-  #count(key: BucketKey, amounts: readonly Amount[], sign: 1 | -1, requests: number, nowMs: number): void {
-    let cell = this.#data.usage.get(key.id);
-    if (cell === undefined) {
-      cell = { key: bucketKey(key.entityId, key.resource), hours: new Map(), last: undefined };
-      this.#data.usage.set(key.id, cell);
-    }
-    const hour = hourAt(cell, nowMs);
-    hour.requests += requests;
-    for (const { limit, milli } of amounts) {
-      if (milli !== 0) hour.tokens.set(limit, (hour.tokens.get(limit) ?? 0) + (sign * milli) / 1000);
-    }
+    if (cell !== undefined) return cell;
+    const made: BucketCell = { key, state: undefined, hours: new Map(), last: undefined };
+    this.#data.buckets.set(key.id, made);
+    return made;
   }
 
   // A few cells now and then, so that entities that never come back do not stay for ever.
@@ -138,20 +125,52 @@ export class MemoryBuckets implements BucketStore {
         this.#sweep = undefined;
         return;
       }
-      if (fullAtMs(cell.state) + IDLE_MS < nowMs) this.#data.buckets.delete(cell.key.id);
+      if (cell.state !== undefined && fullAtMs(cell.state) + IDLE_MS < nowMs) cell.state = undefined;
+      for (const hourMs of cell.hours.keys()) if (hourMs + USAGE_KEPT_MS < nowMs) cell.hours.delete(hourMs);
+      if (cell.state === undefined && cell.hours.size === 0) this.#data.buckets.delete(cell.key.id);
     }
   }
 }
 
-function hourAt(cell: UsageCell, nowMs: number) {
+function brought(state: BucketState | undefined, { set, origin }: Claim | Held, nowMs: number): BucketState {
+  return state === undefined ? freshBucket(set, origin, nowMs) : bringLimits(state, set, origin, nowMs);
+}
+
+function refuse(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): Answer {
+  // Changed limits count from the moment they reach the bucket, granted or refused.
+  if (cell.state !== undefined) cell.state = state;
+  return { kind: fits(state, claim.take, nowMs) ? "spared" : "short", state };
+}
+
+function count(cell: BucketCell, amounts: readonly Amount[], sign: 1 | -1, nowMs: number): HourUsage {
+  const hour = hourAt(cell, nowMs);
+  for (let a = 0; a < amounts.length; a++) {
+    const { limit, milli } = amounts[a] as Amount;
+    if (milli !== 0) add(hour, limit, (sign * milli) / 1000);
+  }
+  return hour;
+}
+
+function hourAt(cell: BucketCell, nowMs: number): HourUsage {
   const { last } = cell;
   if (last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS) return last;
   const hourMs = hourOf(nowMs);
   let hour = cell.hours.get(hourMs);
   if (hour === undefined) {
-    hour = { hourMs, tokens: new Map(), requests: 0 };
+    hour = { hourMs, limits: [], tokens: [], requests: 0 };
     cell.hours.set(hourMs, hour);
   }
   cell.last = hour;
   return hour;
+}
+
+function add({ limits, tokens }: HourUsage, limit: string, count: number): void {
+  for (let i = 0; i < limits.length; i++) {
+    if (limits[i] === limit) {
+      tokens[i] = (tokens[i] as number) + count;
+      return;
+    }
+  }
+  limits.push(limit);
+  tokens.push(count);
 }

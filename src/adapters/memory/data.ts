@@ -9,18 +9,17 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 /** Net tokens of one bucket in one hour. */
 export interface HourUsage {
   readonly hourMs: number;
-  readonly tokens: Map<string, number>;
+  /** Beside each other, by index: few limits, counted with every take. */
+  readonly limits: string[];
+  readonly tokens: number[];
   requests: number;
 }
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell {
   readonly key: BucketKey;
-  state: BucketState;
-}
-
-export interface UsageCell {
-  readonly key: BucketKey;
+  /** Undefined when nobody has taken from it, or not for so long that it is full. */
+  state: BucketState | undefined;
   readonly hours: Map<number, HourUsage>;
   /** The hour last counted: nearly always the one wanted next. */
   last: HourUsage | undefined;
@@ -28,7 +27,6 @@ export interface UsageCell {
 
 export interface NamespaceData {
   readonly buckets: Map<string, BucketCell>;
-  readonly usage: Map<string, UsageCell>;
   readonly entities: Map<string, Entity>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
   /** Oldest first. */
@@ -45,7 +43,7 @@ export interface MemoryData {
 export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
   let found = data.byNamespace.get(namespaceId);
   if (found === undefined) {
-    found = { buckets: new Map(), usage: new Map(), entities: new Map(), configs: new Map(), audit: [] };
+    found = { buckets: new Map(), entities: new Map(), configs: new Map(), audit: [] };
     data.byNamespace.set(namespaceId, found);
   }
   return found;

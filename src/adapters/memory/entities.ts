@@ -59,9 +59,7 @@ export class MemoryEntities implements EntityStore {
         this.#data.configs.delete(key);
       }
     }
-    for (const cells of [this.#data.buckets, this.#data.usage]) {
-      for (const { key } of cells.values()) if (key.entityId === id) cells.delete(key.id);
-    }
+    for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
     this.#data.audit.push(event);
     this.#all.generation++;
     return { kind: "deleted" };

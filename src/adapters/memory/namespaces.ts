@@ -54,10 +54,10 @@ export class MemoryNamespaces implements NamespaceStore {
     const namespace = this.#all.namespaces.get(id);
     if (namespace === undefined) return { kind: "missing" };
     if (namespace.status === "active") return { kind: "active", name: namespace.name };
-    const { buckets, usage, entities, configs, audit } = dataOf(this.#all, id);
-    const hours = [...usage.values()].reduce((sum, cell) => sum + cell.hours.size, 0);
+    const { buckets, entities, configs, audit } = dataOf(this.#all, id);
+    const hours = [...buckets.values()].reduce((sum, cell) => sum + cell.hours.size, 0);
     const records = buckets.size + hours + entities.size + configs.size + audit.length;
-    for (const map of [buckets, usage, entities, configs]) map.clear();
+    for (const map of [buckets, entities, configs]) map.clear();
     audit.length = 0;
     onProgress(records);
     this.#all.namespaces.delete(id);

@@ -13,16 +13,16 @@ export class MemoryUsage implements UsageStore {
 
   query(query: UsageQuery, page: PageRequest): Page<UsageSnapshot> {
     const windows = new Map<string, UsageSnapshot>();
-    for (const { key, hours } of this.#data.usage.values()) {
+    for (const { key, hours } of this.#data.buckets.values()) {
       if (query.entityId !== undefined && key.entityId !== query.entityId) continue;
       if (query.resource !== undefined && key.resource !== query.resource) continue;
-      for (const { hourMs, tokens, requests } of hours.values()) {
+      for (const { hourMs, limits, tokens, requests } of hours.values()) {
         const startMs = windowStartMs(query.window, hourMs);
         if (startMs < query.fromMs || startMs >= query.toMs) continue;
         const id = orderOf({ windowStartMs: startMs, entityId: key.entityId, resource: key.resource });
         const known = windows.get(id);
         const counters: Record<string, number> = { ...known?.counters };
-        for (const [limit, count] of tokens) counters[limit] = (counters[limit] ?? 0) + count;
+        for (const [i, limit] of limits.entries()) counters[limit] = (counters[limit] ?? 0) + (tokens[i] ?? 0);
         windows.set(id, {
           entityId: key.entityId,
           resource: key.resource,

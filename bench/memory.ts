@@ -1,0 +1,106 @@
+import { RateLimiter as TokenBucketLimiter } from "limiter";
+import { RateLimiterMemory } from "rate-limiter-flexible";
+import { Limit, RateLimiter } from "../src/entry/index.ts";
+import { compare, type Measured } from "./measure.ts";
+
+const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
+const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
+
+/** The memory store, one and two limits, whole engine, against in-process limiters with as many limits. */
+export async function benchMemory(): Promise<{ title: string; rows: Measured[] }[]> {
+  const rate = 1_000_000_000;
+  const limiter = await RateLimiter.open({ store: "memory" });
+  await limiter.setResourceDefaults("one", [Limit.perMinute("rpm", rate)]);
+  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", rate), Limit.perMinute("tpm", rate)]);
+  const points = { points: rate, duration: 60 };
+  const requests = new RateLimiterMemory({ ...points, keyPrefix: "requests" });
+  const tokens = new RateLimiterMemory({ ...points, keyPrefix: "tokens" });
+  const buckets = new Map(
+    KEYS.map((key) => [
+      key,
+      [
+        new TokenBucketLimiter({ tokensPerInterval: rate, interval: "minute" }),
+        new TokenBucketLimiter({ tokensPerInterval: rate, interval: "minute" }),
+      ] as const,
+    ]),
+  );
+  const settings = { baseline: "rate-limiter-flexible", rounds: 15, roundMs: 60 };
+  const one = await compare(
+    [
+      {
+        name: "ours",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) {
+            await limiter.tryAcquire({ entityId: keyOf(i), resource: "one", consume: { rpm: 1 } });
+          }
+        },
+      },
+      {
+        name: "ours, tryAcquireSync",
+        run: (calls) => {
+          for (let i = 0; i < calls; i++) {
+            limiter.tryAcquireSync({ entityId: keyOf(i), resource: "one", consume: { rpm: 1 } });
+          }
+        },
+      },
+      {
+        name: "rate-limiter-flexible",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) await requests.consume(keyOf(i), 1);
+        },
+      },
+      {
+        name: "limiter",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) await buckets.get(keyOf(i))?.[0].removeTokens(1);
+        },
+      },
+    ],
+    settings,
+  );
+  const two = await compare(
+    [
+      {
+        name: "ours",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) {
+            await limiter.tryAcquire({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
+          }
+        },
+      },
+      {
+        name: "ours, tryAcquireSync",
+        run: (calls) => {
+          for (let i = 0; i < calls; i++) {
+            limiter.tryAcquireSync({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
+          }
+        },
+      },
+      {
+        name: "rate-limiter-flexible",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) {
+            await requests.consume(keyOf(i), 1);
+            await tokens.consume(keyOf(i), 500);
+          }
+        },
+      },
+      {
+        name: "limiter",
+        run: async (calls) => {
+          for (let i = 0; i < calls; i++) {
+            const [first, second] = buckets.get(keyOf(i)) as readonly [TokenBucketLimiter, TokenBucketLimiter];
+            await first.removeTokens(1);
+            await second.removeTokens(500);
+          }
+        },
+      },
+    ],
+    settings,
+  );
+  await limiter.close();
+  return [
+    { title: "memory, one limit", rows: one },
+    { title: "memory, two limits", rows: two },
+  ];
+}

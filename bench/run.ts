@@ -1,0 +1,26 @@
+import { benchMemory } from "./memory.ts";
+
+const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
+  memory: benchMemory,
+};
+
+const args = process.argv.slice(2);
+const json = args.includes("--json");
+const names = args.filter((arg) => !arg.startsWith("--"));
+for (const name of names) {
+  if (!(name in benches)) {
+    console.error(`Unknown bench ${JSON.stringify(name)}; known: ${Object.keys(benches).join(", ")}.`);
+    process.exit(2);
+  }
+}
+for (const [name, bench] of Object.entries(benches)) {
+  if (names.length > 0 && !names.includes(name)) continue;
+  for (const { title, rows } of await bench()) {
+    if (json) for (const row of rows) console.log(JSON.stringify({ bench: name, title, ...row }));
+    else {
+      console.log(`\n${title}`);
+      console.table(rows);
+    }
+  }
+}
+process.exit(0);

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type AmountUse, checkAmounts, type Tokens } from "./amounts.ts";
+import { bucketKey } from "./bucket-key.ts";
+import { ValidationError } from "./errors.ts";
+import { Limit } from "./limit.ts";
+
+const limits = [Limit.perMinute("rpm", 100), Limit.perMinute("tpm", 10_000)];
+const bucket = bucketKey("key-1", "gpt-4");
+const check = (tokens: unknown, use: AmountUse) => checkAmounts(tokens as Tokens, use, bucket, limits);
+
+function refused(tokens: unknown, use: AmountUse, code: string, why: RegExp): void {
+  assert.throws(
+    () => check(tokens, use),
+    (error) => {
+      assert.ok(error instanceof ValidationError, String(error));
+      assert.equal(error.code, code);
+      assert.match(error.message, why);
+      return true;
+    },
+  );
+}
+
+test("tokens become millitokens once, in the order in which they were written", () => {
+  assert.deepEqual(check({ tpm: 500, rpm: 1 }, "consume"), [
+    { limit: "tpm", milli: 500_000 },
+    { limit: "rpm", milli: 1_000 },
+  ]);
+});
+
+test("a limit named with 0 is asked, one that is undefined is not", () => {
+  assert.deepEqual(check({ rpm: 0, tpm: undefined }, "consume"), [{ limit: "rpm", milli: 0 }]);
+  assert.ok(Object.is(check({ rpm: -0 }, "consume")[0]?.milli, 0));
+});
+
+test("a misspelled limit is refused with the ones there are", () => {
+  refused({ rmp: 1 }, "consume", "limit_unknown", /No limit "rmp" applies to key-1 on gpt-4; known limits: rpm, tpm/);
+  refused(JSON.parse('{"__proto__": 1}'), "consume", "limit_unknown", /"__proto__"/);
+  refused({ constructor: 1 }, "consume", "limit_unknown", /"constructor"/);
+});
+
+test("amounts are whole numbers of tokens, whoever asks", () => {
+  for (const use of ["consume", "adjust", "release"] as const) {
+    for (const value of [0.5, Number.NaN, Number.POSITIVE_INFINITY, "1", null, 1n, {}, 9_000_000_000_001]) {
+      refused({ rpm: value }, use, "amount_invalid", new RegExp(`^${use} of "rpm" is `));
+    }
+  }
+});
+
+test("only an adjustment may be negative", () => {
+  assert.deepEqual(check({ rpm: -7 }, "adjust"), [{ limit: "rpm", milli: -7_000 }]);
+  refused({ rpm: -1 }, "consume", "amount_invalid", /from 0 to/);
+  refused({ rpm: -1 }, "release", "amount_invalid", /from 0 to/);
+  refused({ rpm: -9_000_000_000_001 }, "adjust", "amount_invalid", /from -9000000000000 to/);
+});
+
+test("more than the capacity can never be granted and says so; as an adjustment it is a debt", () => {
+  assert.equal(check({ rpm: 100 }, "consume")[0]?.milli, 100_000);
+  refused({ rpm: 101 }, "consume", "amount_above_capacity", /101 of "rpm".*can never be granted: the capacity is 100/);
+  assert.equal(check({ rpm: 101 }, "adjust")[0]?.milli, 101_000);
+  assert.equal(check({ rpm: 101 }, "release")[0]?.milli, 101_000);
+});
+
+test("amounts that are no object at all are refused with their value", () => {
+  for (const tokens of [undefined, null, 5, "rpm", [1], true]) {
+    refused(tokens, "consume", "amounts_invalid", /must be an object of limit names/);
+  }
+});
