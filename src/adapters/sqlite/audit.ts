@@ -1,0 +1,74 @@
+import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import { ValidationError } from "../../domain/errors.ts";
+import { shown } from "../../domain/names.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { AuditStore } from "../../ports/audit-store.ts";
+import type { Connection, Row, Statement } from "./connection.ts";
+import { pageOf } from "./cursor.ts";
+
+const COLUMNS = "id, event_id, at_ms, action, entity_id, resource, principal, details";
+
+/** The audit logs of all namespaces, in the order in which events were written. */
+export class AuditLog {
+  readonly #connection: Connection;
+  readonly #insert: Statement;
+  readonly #list: Statement;
+  readonly #listOfEntity: Statement;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+    this.#insert = connection.prepare(
+      `INSERT INTO audit (namespace, event_id, at_ms, action, entity_id, resource, principal, details)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#list = connection.prepare(
+      `SELECT ${COLUMNS} FROM audit WHERE namespace = ? AND id < ? ORDER BY id DESC LIMIT ?`,
+    );
+    this.#listOfEntity = connection.prepare(
+      `SELECT ${COLUMNS} FROM audit WHERE namespace = ? AND entity_id = ? AND id < ? ORDER BY id DESC LIMIT ?`,
+    );
+  }
+
+  /** Inside the transaction of the change that the event tells of. */
+  append(event: AuditEvent, namespaceId: string): void {
+    const { eventId, atMs, action, entityId, resource, principal } = event;
+    const details = JSON.stringify(event.details);
+    this.#insert.run(namespaceId, eventId, atMs, action, entityId, resource ?? null, principal ?? null, details);
+  }
+
+  of(namespaceId: string): AuditStore {
+    return { list: ({ entityId }, page) => this.#page(namespaceId, entityId, page) };
+  }
+
+  #page(namespaceId: string, entityId: string | undefined, { limit, cursor }: PageRequest): Page<AuditEvent> {
+    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : idOf(cursor);
+    const found = this.#connection.read(() =>
+      entityId === undefined
+        ? this.#list.all(namespaceId, before, limit + 1)
+        : this.#listOfEntity.all(namespaceId, entityId, before, limit + 1),
+    );
+    const page = pageOf(found, limit, (columns) => String(columns[0]));
+    return { ...page, items: page.items.map(eventOf) };
+  }
+}
+
+function idOf(cursor: string): number {
+  const id = Number(cursor);
+  if (Number.isSafeInteger(id) && id > 0) return id;
+  throw new ValidationError(
+    "cursor_invalid",
+    `Not a cursor of the audit log: ${shown(cursor)}; pass the one the page before answered.`,
+  );
+}
+
+function eventOf([, eventId, atMs, action, entityId, resource, principal, details]: Row): AuditEvent {
+  return {
+    eventId: eventId as string,
+    atMs: atMs as number,
+    action: action as AuditAction,
+    entityId: entityId as string,
+    ...(resource === null ? {} : { resource: resource as string }),
+    ...(principal === null ? {} : { principal: principal as string }),
+    details: JSON.parse(details as string) as AuditEvent["details"],
+  };
+}

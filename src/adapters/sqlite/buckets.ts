@@ -1,0 +1,110 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import type { BucketState } from "../../domain/bucket-state.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type {
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  TakeContext,
+  TakeReply,
+  WriteReply,
+} from "../../ports/bucket-store.ts";
+import { credit, debit, type Place, takeAll } from "./bucket-changes.ts";
+import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts";
+import type { Connection, Statement } from "./connection.ts";
+import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+import type { Call, GroupCommit } from "./group-commit.ts";
+import type { Watch } from "./watch.ts";
+
+/** Buckets of one namespace. */
+export class SqliteBuckets implements BucketStore {
+  readonly #connection: Connection;
+  readonly #watch: Watch;
+  readonly #rows: BucketRows;
+  readonly #commit: GroupCommit;
+  readonly #namespace: NamespaceRows;
+  readonly #read: Statement;
+  readonly #list: Statement;
+
+  constructor(
+    parts: {
+      readonly connection: Connection;
+      readonly watch: Watch;
+      readonly rows: BucketRows;
+      readonly commit: GroupCommit;
+    },
+    namespaceId: string,
+  ) {
+    this.#connection = parts.connection;
+    this.#watch = parts.watch;
+    this.#rows = parts.rows;
+    this.#commit = parts.commit;
+    this.#namespace = parts.rows.of(namespaceId);
+    this.#read = parts.connection.prepare(
+      "SELECT id, hour_ms, limits, level FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?",
+    );
+    this.#list = parts.connection.prepare(
+      `SELECT id, hour_ms, limits, level, entity FROM bucket
+       WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?`,
+    );
+  }
+
+  take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
+    return this.#commit.submit(this.#takeCall(claims, context));
+  }
+
+  takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
+    return this.#commit.submitSync(this.#takeCall(claims, context));
+  }
+
+  debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    return this.#commit.submit({ context, work: () => debit(this.#at(context), held, amounts), unavailable });
+  }
+
+  credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    return this.#commit.submit({ context, work: () => credit(this.#at(context), held, amounts), unavailable });
+  }
+
+  read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
+    const { namespaceId } = this.#namespace;
+    return this.#connection.readTogether(() =>
+      keys.map(({ entityId, resource }) => {
+        const found = this.#read.get(namespaceId, entityId, resource);
+        return found === undefined ? undefined : bucketRow(found).state;
+      }),
+    );
+  }
+
+  listByResource(resource: string, page: PageRequest): Page<{ readonly key: BucketKey; readonly state: BucketState }> {
+    const after = textAfter(page.cursor);
+    const found = this.#connection.read(() =>
+      this.#list.all(this.#namespace.namespaceId, resource, after, page.limit + 1),
+    );
+    const items = found.map((columns) => ({
+      key: bucketKey(columns[4] as string, resource),
+      state: bucketRow(columns).state,
+    }));
+    return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
+  }
+
+  #takeCall(claims: readonly Claim[], context: TakeContext): Call<TakeReply> {
+    return {
+      context,
+      work: () => {
+        if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
+        return takeAll(this.#at(context), claims);
+      },
+      unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),
+    };
+  }
+
+  #at({ nowMs }: CallContext): Place {
+    return { rows: this.#rows, namespace: this.#namespace, nowMs };
+  }
+}
+
+function unavailable(applied: "no" | "unknown", cause: unknown): WriteReply {
+  return { kind: "unavailable", applied, cause };
+}

@@ -1,0 +1,84 @@
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AuditEvent } from "../../domain/audit.ts";
+import { NotFoundError } from "../../domain/errors.ts";
+import type { AuditLog } from "./audit.ts";
+import type { BucketRows } from "./bucket-rows.ts";
+import type { Connection, Statement } from "./connection.ts";
+import { thrownFor } from "./faults.ts";
+import { CHANGE_WAIT_MS, NAPS_MAX, pauseMs } from "./patience.ts";
+import type { Watch } from "./watch.ts";
+
+/** Says that something was changed, and what the audit log of a namespace should say about it. */
+export type Record = (event: AuditEvent, auditIn: string) => void;
+
+/**
+ * Changes of configuration, entities and namespaces: each in one transaction with its audit event and the next generation.
+ * Work that records nothing changed nothing.
+ */
+export class Changes {
+  readonly #connection: Connection;
+  readonly #watch: Watch;
+  readonly #rows: BucketRows;
+  readonly #audit: AuditLog;
+  readonly #status: Statement;
+
+  constructor(parts: {
+    readonly connection: Connection;
+    readonly watch: Watch;
+    readonly rows: BucketRows;
+    readonly audit: AuditLog;
+  }) {
+    this.#connection = parts.connection;
+    this.#watch = parts.watch;
+    this.#rows = parts.rows;
+    this.#audit = parts.audit;
+    this.#status = parts.connection.prepare("SELECT status FROM namespace WHERE id = ?");
+  }
+
+  /** Waits for other writers up to a second, then throws `RateLimiterUnavailable`. */
+  async make<Reply>(work: (record: Record) => Reply): Promise<Reply> {
+    this.#connection.requireOpen();
+    const untilMs = performance.now() + CHANGE_WAIT_MS;
+    for (;;) {
+      const begun = this.#connection.begin(NAPS_MAX);
+      if (begun.kind === "begun") return this.#transact(work);
+      if (performance.now() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
+      await sleep(pauseMs(this.#connection.random));
+      this.#connection.requireOpen();
+    }
+  }
+
+  /** Like `make`, in a namespace that must be active: nobody may go on writing into a deleted one. */
+  makeIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
+    return this.make((record) => {
+      if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+      return work((event) => record(event, namespaceId));
+    });
+  }
+
+  #transact<Reply>(work: (record: Record) => Reply): Reply {
+    let generation: number | undefined;
+    try {
+      const reply = work((event, auditIn) => {
+        this.#audit.append(event, auditIn);
+        generation = this.#watch.bump();
+      });
+      this.#connection.commit();
+      if (generation !== undefined) this.#watch.adopt(generation);
+      // Buckets may be among what was deleted.
+      this.#rows.forget();
+      return reply;
+    } catch (error) {
+      this.#connection.rollback();
+      throw thrownFor(error, this.#connection.file);
+    }
+  }
+}
+
+export function notActive(namespaceId: string): NotFoundError {
+  return new NotFoundError(
+    "namespace_not_found",
+    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
+  );
+}

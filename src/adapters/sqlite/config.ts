@@ -1,0 +1,181 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import {
+  type ConfigScope,
+  type LevelConfig,
+  type OnUnavailable,
+  resolveLimits,
+  type StoredConfig,
+  scopesOf,
+} from "../../domain/config.ts";
+import type { Limit } from "../../domain/limit.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { ConfigStore } from "../../ports/config-store.ts";
+import { type Changes, notActive } from "./changes.ts";
+import type { Connection, Row, Statement } from "./connection.ts";
+import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+import type { Watch } from "./watch.ts";
+
+// The namespace first, the only row that must be there; then the four levels in the order of `scopesOf`; then the entity.
+const RESOLVE = `
+  SELECT -1 AS place, NULL AS a, NULL AS b FROM namespace WHERE id = ? AND status = 'active'
+  UNION ALL SELECT 0, limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ?
+  UNION ALL SELECT 1, limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ''
+  UNION ALL SELECT 2, limits, on_unavailable FROM config WHERE namespace = ? AND entity = '' AND resource = ?
+  UNION ALL SELECT 3, limits, on_unavailable FROM config WHERE namespace = ? AND entity = '' AND resource = ''
+  UNION ALL SELECT 4, parent_id, cascade FROM entity WHERE namespace = ? AND id = ?`;
+
+const ENTITY_PLACE = 4;
+
+/** Limits at the four levels: an empty entity or resource stands for "any". */
+export class SqliteConfig implements ConfigStore {
+  readonly #connection: Connection;
+  readonly #watch: Watch;
+  readonly #changes: Changes;
+  readonly #namespaceId: string;
+  readonly #resolve: Statement;
+  readonly #get: Statement;
+  readonly #set: Statement;
+  readonly #delete: Statement;
+  readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
+  readonly #listEntities: Statement;
+  readonly #listResources: Statement;
+
+  constructor(
+    parts: { readonly connection: Connection; readonly watch: Watch; readonly changes: Changes },
+    namespaceId: string,
+  ) {
+    const { connection } = parts;
+    this.#connection = connection;
+    this.#watch = parts.watch;
+    this.#changes = parts.changes;
+    this.#namespaceId = namespaceId;
+    this.#resolve = connection.prepare(RESOLVE);
+    this.#get = connection.prepare(
+      "SELECT limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ?",
+    );
+    this.#set = connection.prepare(
+      `INSERT INTO config (namespace, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE
+       SET limits = excluded.limits, on_unavailable = coalesce(excluded.on_unavailable, on_unavailable)`,
+    );
+    this.#delete = connection.prepare("DELETE FROM config WHERE namespace = ? AND entity = ? AND resource = ?");
+    const listForEntity = (after: string) =>
+      connection.prepare(
+        `SELECT limits, on_unavailable, resource FROM config
+         WHERE namespace = ? AND entity = ? AND resource ${after} ? ORDER BY resource LIMIT ?`,
+      );
+    this.#listForEntity = { first: listForEntity(">="), next: listForEntity(">") };
+    this.#listEntities = connection.prepare(
+      "SELECT entity FROM config WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?",
+    );
+    this.#listResources = connection.prepare(
+      "SELECT resource FROM config WHERE namespace = ? AND entity = '' AND resource > ? ORDER BY resource LIMIT ?",
+    );
+  }
+
+  generation(): number {
+    return this.#watch.lookedUp();
+  }
+
+  resolve(entityId: string, resource: string): LevelConfig {
+    return this.resolveSync(entityId, resource);
+  }
+
+  resolveSync(entityId: string, resource: string): LevelConfig {
+    const [n, e, r] = [this.#namespaceId, entityId, resource];
+    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e));
+    if (rows[0]?.[0] !== -1) throw notActive(this.#namespaceId);
+    const scopes = scopesOf(entityId, resource);
+    const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
+    let entity: LevelConfig["entity"];
+    for (const [place, ...columns] of rows.slice(1)) {
+      if (place === ENTITY_PLACE) entity = kinOf(columns);
+      else found[place as number] = configOf(columns);
+    }
+    const onUnavailable = found.at(-1)?.onUnavailable;
+    return {
+      ...resolveLimits(found, scopes),
+      ...(entity === undefined ? {} : { entity }),
+      ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    };
+  }
+
+  get(scope: ConfigScope): StoredConfig | undefined {
+    const row = this.#connection.read(() => this.#get.get(this.#namespaceId, ...keyOf(scope)));
+    return row === undefined ? undefined : configOf(row);
+  }
+
+  set(scope: ConfigScope, { limits, onUnavailable }: StoredConfig, event: AuditEvent): Promise<void> {
+    return this.#changes.makeIn(this.#namespaceId, (record) => {
+      this.#set.run(this.#namespaceId, ...keyOf(scope), JSON.stringify(limits), onUnavailable ?? null);
+      record(event);
+    });
+  }
+
+  delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
+    return this.#changes.makeIn(this.#namespaceId, (record) => {
+      const { changes } = this.#delete.run(this.#namespaceId, ...keyOf(scope));
+      if (Number(changes) === 0) return false;
+      record(event);
+      return true;
+    });
+  }
+
+  listForEntity(
+    entityId: string,
+    { limit, cursor }: PageRequest,
+  ): Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }> {
+    // The default has the empty resource: it comes first, and "after the default" is not "from the beginning".
+    const list = cursor === undefined ? this.#listForEntity.first : this.#listForEntity.next;
+    const rows = this.#connection.read(() => list.all(this.#namespaceId, entityId, textAfter(cursor), limit + 1));
+    const page = pageOf(rows, limit, (columns) => keyCursor(columns[2] as string));
+    return {
+      ...page,
+      items: page.items.map((columns) => ({
+        scope: scopeOf(entityId, columns[2] as string),
+        config: configOf(columns),
+      })),
+    };
+  }
+
+  listEntities(resource: string, { limit, cursor }: PageRequest): Page<string> {
+    return this.#texts(() => this.#listEntities.all(this.#namespaceId, resource, textAfter(cursor), limit + 1), limit);
+  }
+
+  listResources({ limit, cursor }: PageRequest): Page<string> {
+    return this.#texts(() => this.#listResources.all(this.#namespaceId, textAfter(cursor), limit + 1), limit);
+  }
+
+  #texts(query: () => readonly Row[], limit: number): Page<string> {
+    const texts = this.#connection.read(query).map(([text]) => text as string);
+    return pageOf(texts, limit, (text) => keyCursor(text));
+  }
+}
+
+function keyOf(scope: ConfigScope): [entity: string, resource: string] {
+  switch (scope.level) {
+    case "entity":
+      return [scope.entityId, scope.resource];
+    case "entityDefault":
+      return [scope.entityId, ""];
+    case "resource":
+      return ["", scope.resource];
+    case "system":
+      return ["", ""];
+  }
+}
+
+function scopeOf(entityId: string, resource: string): ConfigScope {
+  return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+}
+
+function configOf([limits, onUnavailable]: Row): StoredConfig {
+  return {
+    limits: JSON.parse(limits as string) as readonly Limit[],
+    ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
+  };
+}
+
+function kinOf([parentId, cascade]: Row): NonNullable<LevelConfig["entity"]> {
+  return { ...(parentId === null ? {} : { parentId: parentId as string }), cascade: cascade === 1 };
+}

@@ -1,0 +1,206 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { performance } from "node:perf_hooks";
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
+import { ValidationError } from "../../domain/errors.ts";
+import { faultOf, openingError, thrownFor } from "./faults.ts";
+import { migrate, requireOurs } from "./migrations.ts";
+import { ensureDefault } from "./namespaces.ts";
+import { CHANGE_WAIT_MS, nap, OPEN_WAIT_MS } from "./patience.ts";
+
+export type Durability = "normal" | "full";
+
+export type Row = readonly SQLOutputValue[];
+
+/** A prepared statement whose rows are arrays in the order of the columns: cheaper than objects. */
+export interface Statement {
+  get(...parameters: SQLInputValue[]): Row | undefined;
+  all(...parameters: SQLInputValue[]): readonly Row[];
+  run(...parameters: SQLInputValue[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
+}
+
+/** The write lock was taken, or it could not be had just now. */
+export type Begun = { readonly kind: "begun" } | { readonly kind: "refused"; readonly cause: unknown };
+
+const BEGUN: Begun = { kind: "begun" };
+
+/** One connection to the file. Every transaction begins and ends within one turn: they never interleave. */
+export class Connection {
+  readonly file: string;
+  readonly random: () => number;
+  /** Write transactions committed so far. */
+  commits = 0;
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, Statement>();
+  readonly #begin: Statement;
+  readonly #beginRead: Statement;
+  readonly #commit: Statement;
+  readonly #rollback: Statement;
+  #refusing = false;
+  #closed = false;
+
+  constructor(options: { readonly file: string; readonly durability: Durability; readonly random: () => number }) {
+    this.file = options.file;
+    this.random = options.random;
+    this.#database = openDatabase(options.file);
+    try {
+      this.#begin = this.prepare("BEGIN IMMEDIATE");
+      this.#beginRead = this.prepare("BEGIN");
+      this.#commit = this.prepare("COMMIT");
+      this.#rollback = this.prepare("ROLLBACK");
+      this.#insist(OPEN_WAIT_MS, () => this.#setUp(options.durability));
+      this.#insist(OPEN_WAIT_MS, () => migrate(this));
+      this.#insist(OPEN_WAIT_MS, () => ensureDefault(this));
+    } catch (error) {
+      this.#database.close();
+      throw openingError(error, options.file);
+    }
+  }
+
+  /** Prepared once, however many ask: none is left half-read, so that all may share it. */
+  prepare(sql: string): Statement {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = withArrays(this.#database.prepare(sql));
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  exec(sql: string): void {
+    this.#database.exec(sql);
+  }
+
+  /** Takes the write lock, napping up to `napsMax` times while another process has it. */
+  begin(napsMax: number): Begun {
+    for (let naps = 0; ; naps++) {
+      try {
+        this.#begin.run();
+        return BEGUN;
+      } catch (error) {
+        if (faultOf(error) !== "busy" || naps >= napsMax) return refusedLock(error);
+      }
+      nap(this.random);
+    }
+  }
+
+  commit(): void {
+    this.#commit.run();
+    this.commits++;
+  }
+
+  /** Never throws: after some faults SQLite has rolled back already. */
+  rollback(): void {
+    try {
+      this.#rollback.run();
+    } catch {
+      // No transaction is active any more, which is what was wanted.
+    }
+  }
+
+  /** Runs statements that only read. In WAL a reader waits for nobody but a process that recovers or closes the log. */
+  read<Value>(work: () => Value): Value {
+    this.requireOpen();
+    try {
+      return work();
+    } catch (error) {
+      if (faultOf(error) === "other") throw error;
+      try {
+        return this.#insist(CHANGE_WAIT_MS, work);
+      } catch (again) {
+        throw thrownFor(again, this.file);
+      }
+    }
+  }
+
+  /** Several reads that must see one state of the file. */
+  readTogether<Value>(work: () => Value): Value {
+    return this.read(() => {
+      this.#beginRead.run();
+      try {
+        return work();
+      } finally {
+        this.rollback();
+      }
+    });
+  }
+
+  requireOpen(): void {
+    if (!this.#refusing) return;
+    throw new ValidationError("closed", `The store on ${this.file} is closed; open it again with RateLimiter.open.`);
+  }
+
+  /** From now on every call is refused; the file stays open for work that is still queued. */
+  refuseCalls(): void {
+    this.#refusing = true;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      // Leaves one plain file behind; when another process still uses it, the log stays, and that is fine too.
+      this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch (error) {
+      if (faultOf(error) === "other") throw error;
+    } finally {
+      this.#database.close();
+    }
+  }
+
+  #setUp(durability: Durability): void {
+    this.exec("PRAGMA busy_timeout = 0");
+    requireOurs(this);
+    const mode = this.prepare("PRAGMA journal_mode = WAL").get()?.[0];
+    if (mode !== "wal") {
+      throw new ValidationError(
+        "store_invalid",
+        `${this.file} cannot keep a write-ahead log (journal mode ${String(mode)}). ` +
+          'Name a file on a local disk, or use the store "memory".',
+      );
+    }
+    this.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
+  }
+
+  #insist<Value>(waitMs: number, work: () => Value): Value {
+    const untilMs = performance.now() + waitMs;
+    for (;;) {
+      try {
+        return work();
+      } catch (error) {
+        if (faultOf(error) !== "busy" || performance.now() > untilMs) throw error;
+      }
+      nap(this.random);
+    }
+  }
+}
+
+function openDatabase(file: string): DatabaseSync {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    return new DatabaseSync(file);
+  } catch (error) {
+    throw openingError(error, file);
+  }
+}
+
+function refusedLock(cause: unknown): Begun {
+  if (faultOf(cause) === "other") throw cause;
+  return { kind: "refused", cause };
+}
+
+// Node before 22.16 has no setReturnArrays; there the names of the columns must differ, and they do.
+function withArrays(statement: StatementSync): Statement {
+  if (typeof statement.setReturnArrays === "function") {
+    statement.setReturnArrays(true);
+    return statement as unknown as Statement;
+  }
+  return {
+    get: (...parameters) => {
+      const row = statement.get(...parameters);
+      return row === undefined ? undefined : Object.values(row);
+    },
+    all: (...parameters) => statement.all(...parameters).map((row) => Object.values(row)),
+    run: (...parameters) => statement.run(...parameters),
+  };
+}

@@ -1,0 +1,132 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import { type Entity, type EntityPatch, type Kin, parentProblem, patched } from "../../domain/entity.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
+import type { Changes } from "./changes.ts";
+import type { Connection, Row, Statement } from "./connection.ts";
+import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+
+const COLUMNS = "id, name, parent_id, cascade, metadata, version, created_at_ms, updated_at_ms";
+
+export class SqliteEntities implements EntityStore {
+  readonly #connection: Connection;
+  readonly #changes: Changes;
+  readonly #namespaceId: string;
+  readonly #get: Statement;
+  readonly #put: Statement;
+  readonly #children: Statement;
+  readonly #childIds: Statement;
+  readonly #list: Statement;
+  readonly #deletes: readonly Statement[];
+
+  constructor(parts: { readonly connection: Connection; readonly changes: Changes }, namespaceId: string) {
+    const { connection } = parts;
+    this.#connection = connection;
+    this.#changes = parts.changes;
+    this.#namespaceId = namespaceId;
+    this.#get = connection.prepare(`SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND id = ?`);
+    this.#put = connection.prepare(
+      `INSERT OR REPLACE INTO entity (namespace, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#children = connection.prepare(
+      `SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND parent_id = ? AND id > ? ORDER BY id LIMIT ?`,
+    );
+    this.#childIds = connection.prepare("SELECT id FROM entity WHERE namespace = ? AND parent_id = ? ORDER BY id");
+    this.#list = connection.prepare(`SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`);
+    this.#deletes = [
+      "DELETE FROM entity WHERE namespace = ? AND id = ?",
+      "DELETE FROM config WHERE namespace = ? AND entity = ?",
+      "DELETE FROM bucket WHERE namespace = ? AND entity = ?",
+      "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",
+    ].map((sql) => connection.prepare(sql));
+  }
+
+  create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
+    return this.#changes.makeIn(this.#namespaceId, (record): CreateReply => {
+      if (this.#find(entity.id) !== undefined) return { kind: "exists" };
+      const problem = entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#kin);
+      if (problem !== undefined) return problem;
+      this.#store(entity);
+      record(event);
+      return { kind: "created" };
+    });
+  }
+
+  get(id: string): Entity | undefined {
+    return this.#connection.read(() => this.#find(id));
+  }
+
+  update(
+    id: string,
+    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
+    event: AuditEvent,
+  ): Promise<UpdateReply> {
+    return this.#changes.makeIn(this.#namespaceId, (record): UpdateReply => {
+      const entity = this.#find(id);
+      if (entity === undefined) return { kind: "missing" };
+      if (change.version !== undefined && change.version !== entity.version) {
+        return { kind: "conflict", version: entity.version };
+      }
+      const { parentId } = change.patch;
+      const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#kin) : undefined;
+      if (problem !== undefined) return problem;
+      const updated = patched(entity, change.patch, change.nowMs);
+      this.#store(updated);
+      record(event);
+      return { kind: "updated", entity: updated };
+    });
+  }
+
+  delete(id: string, event: AuditEvent): Promise<DeleteReply> {
+    return this.#changes.makeIn(this.#namespaceId, (record): DeleteReply => {
+      if (this.#find(id) === undefined) return { kind: "missing" };
+      const [childId] = this.#kin.childrenOf(id);
+      if (childId !== undefined) return { kind: "children", childId };
+      for (const statement of this.#deletes) statement.run(this.#namespaceId, id);
+      record(event);
+      return { kind: "deleted" };
+    });
+  }
+
+  children(id: string, { limit, cursor }: PageRequest): Page<Entity> {
+    return this.#page(limit, () => this.#children.all(this.#namespaceId, id, textAfter(cursor), limit + 1));
+  }
+
+  list({ limit, cursor }: PageRequest): Page<Entity> {
+    return this.#page(limit, () => this.#list.all(this.#namespaceId, textAfter(cursor), limit + 1));
+  }
+
+  readonly #kin: Kin = {
+    parentOf: (id) => this.#find(id),
+    childrenOf: (id) => this.#childIds.all(this.#namespaceId, id).map(([childId]) => childId as string),
+  };
+
+  #find(id: string): Entity | undefined {
+    const row = this.#get.get(this.#namespaceId, id);
+    return row === undefined ? undefined : entityOf(row);
+  }
+
+  #store(entity: Entity): void {
+    const { id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs } = entity;
+    const text = JSON.stringify(metadata);
+    const flag = cascade ? 1 : 0;
+    this.#put.run(this.#namespaceId, id, name, parentId ?? null, flag, text, version, createdAtMs, updatedAtMs);
+  }
+
+  #page(limit: number, query: () => readonly Row[]): Page<Entity> {
+    return pageOf(this.#connection.read(query).map(entityOf), limit, ({ id }) => keyCursor(id));
+  }
+}
+
+function entityOf([id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs]: Row): Entity {
+  return {
+    id: id as string,
+    name: name as string,
+    ...(parentId === null ? {} : { parentId: parentId as string }),
+    cascade: cascade === 1,
+    metadata: JSON.parse(metadata as string) as Entity["metadata"],
+    version: version as number,
+    createdAtMs: createdAtMs as number,
+    updatedAtMs: updatedAtMs as number,
+  };
+}

@@ -1,0 +1,79 @@
+import { RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
+
+/**
+ * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or
+ * failing, transient but not cured by waiting a millisecond. `other`: a defect, ours or the file's.
+ */
+export type Fault = "busy" | "broken" | "other";
+
+const BUSY = 5;
+const LOCKED = 6;
+const IOERR = 10;
+const CORRUPT = 11;
+const FULL = 13;
+/** Lost the race for the write-ahead log's locks too often in a row: contention, like BUSY. */
+const PROTOCOL = 15;
+const NOTADB = 26;
+
+export function faultOf(error: unknown): Fault {
+  switch (primaryCode(error)) {
+    case BUSY:
+    case LOCKED:
+    case PROTOCOL:
+      return "busy";
+    case IOERR:
+    case FULL:
+      return "broken";
+    default:
+      return "other";
+  }
+}
+
+/** Whether an error came from SQLite at all: then the transaction is lost, not just the call that met it. */
+export function isSqliteError(error: unknown): boolean {
+  return primaryCode(error) !== undefined;
+}
+
+/** An error for a caller that cannot be answered with a value. */
+export function thrownFor(error: unknown, file: string): unknown {
+  if (faultOf(error) === "other") return error;
+  return new RateLimiterUnavailable(
+    `The limiter's file ${file} does not answer: ${messageOf(error)}. Ask again, or look for a full disk or a stuck process.`,
+    { cause: error },
+  );
+}
+
+/** An error met while opening a file: nearly always the file is not what it should be. */
+export function openingError(error: unknown, file: string): unknown {
+  const code = primaryCode(error);
+  if (code === NOTADB || code === CORRUPT) {
+    return new ValidationError(
+      "store_invalid",
+      `${file} is not a SQLite database, or a damaged one (${messageOf(error)}). ` +
+        "Name another file, or move this one away to begin a new one.",
+      { cause: error },
+    );
+  }
+  if (code === undefined && !isFileError(error)) return error;
+  if (code !== undefined && faultOf(error) !== "other") return thrownFor(error, file);
+  return new ValidationError(
+    "store_invalid",
+    `${file} cannot be opened as the limiter's file (${messageOf(error)}). ` +
+      "Name a file, in a folder that this process may write to.",
+    { cause: error },
+  );
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+// `errcode` is SQLite's extended result code; its low byte is the primary one.
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error)) return undefined;
+  return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
+}
+
+function isFileError(error: unknown): boolean {
+  return error instanceof Error && "syscall" in error;
+}

@@ -1,0 +1,101 @@
+import { ValidationError, VersionError } from "../../domain/errors.ts";
+import type { Connection } from "./connection.ts";
+
+/** "zael": tells our files from those of other programs. */
+const APPLICATION_ID = 0x7a61656c;
+
+/**
+ * Each entry brings a file from the version of its index to the next; entries are never changed once released.
+ *
+ * A bucket is one row. `limits` (names and terms, JSON) changes when configuration does; `level` (codec.ts) with every
+ * take, in place because its size stays the same. `hour_ms` is the hour whose usage the row still carries.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE generation (one INTEGER PRIMARY KEY CHECK (one = 1), value INTEGER NOT NULL) STRICT;
+  INSERT INTO generation VALUES (1, 1);
+
+  CREATE TABLE namespace (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL, deleted_at_ms INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE status = 'active';
+
+  CREATE TABLE entity (
+    namespace TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, parent_id TEXT, cascade INTEGER NOT NULL,
+    metadata TEXT NOT NULL, version INTEGER NOT NULL, created_at_ms INTEGER NOT NULL, updated_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX entity_parent ON entity (namespace, parent_id, id) WHERE parent_id IS NOT NULL;
+
+  CREATE TABLE config (
+    namespace TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,
+    limits TEXT NOT NULL, on_unavailable TEXT,
+    PRIMARY KEY (namespace, entity, resource)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX config_resource ON config (namespace, resource, entity);
+
+  CREATE TABLE bucket (
+    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,
+    hour_ms INTEGER NOT NULL, limits TEXT NOT NULL, level BLOB NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX bucket_key ON bucket (namespace, entity, resource);
+  CREATE INDEX bucket_resource ON bucket (namespace, resource, entity);
+  CREATE INDEX bucket_hour ON bucket (namespace, hour_ms, entity, resource);
+
+  CREATE TABLE usage (
+    namespace TEXT NOT NULL, hour_ms INTEGER NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,
+    requests INTEGER NOT NULL, counters TEXT NOT NULL,
+    PRIMARY KEY (namespace, hour_ms, entity, resource)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX usage_entity ON usage (namespace, entity, resource, hour_ms);
+
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, entity_id TEXT NOT NULL, event_id TEXT NOT NULL,
+    at_ms INTEGER NOT NULL, action TEXT NOT NULL, resource TEXT, principal TEXT, details TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX audit_namespace ON audit (namespace);
+  CREATE INDEX audit_entity ON audit (namespace, entity_id);
+  `,
+];
+
+/** Throws unless the file is empty or ours; before anything is written to it. */
+export function requireOurs(connection: Connection): void {
+  const tables = number(connection, "SELECT count(*) FROM sqlite_schema");
+  if (tables === 0 || number(connection, "PRAGMA application_id") === APPLICATION_ID) return;
+  throw new ValidationError(
+    "store_invalid",
+    `${connection.file} is a SQLite database of another program. Name another file; a new one is made if there is none.`,
+  );
+}
+
+/** Brings the file to the newest version, in one transaction; several processes may try at once. */
+export function migrate(connection: Connection): void {
+  if (versionOf(connection) === MIGRATIONS.length) return;
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    requireOurs(connection);
+    // Read again: another process may have been faster.
+    const version = versionOf(connection);
+    for (const sql of MIGRATIONS.slice(version)) connection.exec(sql);
+    connection.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`);
+    connection.commit();
+  } catch (error) {
+    connection.rollback();
+    throw error;
+  }
+}
+
+function versionOf(connection: Connection): number {
+  const version = number(connection, "PRAGMA user_version");
+  if (version <= MIGRATIONS.length) return version;
+  throw new VersionError(
+    "schema_newer",
+    `${connection.file} has schema version ${version}, this version of zae-limiter knows ${MIGRATIONS.length}. ` +
+      "Upgrade zae-limiter, or name another file.",
+  );
+}
+
+function number(connection: Connection, sql: string): number {
+  return Number(connection.prepare(sql).get()?.[0]);
+}

@@ -1,0 +1,94 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+
+/**
+ * Usage of the current hour, carried by the bucket's own row so that a take stays one write; it moves to the table of
+ * usage when the hour is over. A value; each count makes a new one.
+ */
+export interface OpenHour {
+  readonly hourMs: number;
+  readonly requests: number;
+  /** Net millitokens, in the order of the bucket's limits; NaN where nothing was counted. */
+  readonly counted: readonly number[];
+}
+
+/** Usage that has left the row, or never was in it. */
+export interface HourCount {
+  readonly hourMs: number;
+  readonly requests: number;
+  readonly amounts: readonly Amount[];
+}
+
+/** Something to count: amounts taken (`sign` 1) or given back (-1), and how many requests they stand for. */
+export interface Counting {
+  readonly amounts: readonly Amount[];
+  readonly sign: 1 | -1;
+  readonly requests: number;
+  readonly nowMs: number;
+}
+
+type Names = readonly { readonly name: string }[];
+
+export function emptyHour(limits: Names, nowMs: number): OpenHour {
+  return { hourMs: hourOf(nowMs), requests: 0, counted: limits.map(() => Number.NaN) };
+}
+
+/** The hour with the amounts counted; `left` are the counts that do not belong into it, or no longer. */
+export function countedIn(
+  open: OpenHour,
+  limits: Names,
+  counting: Counting,
+): { readonly open: OpenHour; readonly left: readonly HourCount[] } {
+  const { nowMs } = counting;
+  // The clock went back over the hour: the event is counted where it belongs, the open hour stays.
+  if (nowMs < open.hourMs) return { open, left: asCount(counting) };
+  if (nowMs >= open.hourMs + HOUR_MS) {
+    const next = countedIn(emptyHour(limits, nowMs), limits, counting);
+    return { open: next.open, left: [...leaving(open, limits), ...next.left] };
+  }
+  const counted = open.counted.slice();
+  let strangers: Amount[] | undefined;
+  for (const { limit, milli } of counting.amounts) {
+    if (milli === 0) continue;
+    const index = indexOf(limits, limit);
+    if (index < 0) {
+      strangers ??= [];
+      strangers.push({ limit, milli: counting.sign * milli });
+      continue;
+    }
+    const before = counted[index] as number;
+    const after = (Number.isNaN(before) ? 0 : before) + counting.sign * milli;
+    // Past 2^53 it would no longer be exact: the table, which adds with BigInt, gets it.
+    if (!Number.isSafeInteger(after)) return { open, left: asCount(counting) };
+    counted[index] = after;
+  }
+  return {
+    open: { hourMs: open.hourMs, requests: open.requests + counting.requests, counted },
+    left: strangers === undefined ? NONE : [{ hourMs: open.hourMs, requests: 0, amounts: strangers }],
+  };
+}
+
+/** What the hour holds, for the table; none when nothing was counted. */
+export function leaving(open: OpenHour, limits: Names): readonly HourCount[] {
+  const amounts: Amount[] = [];
+  for (let i = 0; i < limits.length; i++) {
+    const milli = open.counted[i] as number;
+    if (!Number.isNaN(milli)) amounts.push({ limit: (limits[i] as { name: string }).name, milli });
+  }
+  if (amounts.length === 0 && open.requests === 0) return NONE;
+  return [{ hourMs: open.hourMs, requests: open.requests, amounts }];
+}
+
+export const NONE: readonly HourCount[] = Object.freeze([]);
+
+function asCount({ amounts, sign, requests, nowMs }: Counting): readonly HourCount[] {
+  const counted = amounts.filter(({ milli }) => milli !== 0);
+  if (counted.length === 0 && requests === 0) return NONE;
+  const signed = counted.map(({ limit, milli }) => ({ limit, milli: sign * milli }));
+  return [{ hourMs: hourOf(nowMs), requests, amounts: signed }];
+}
+
+function indexOf(limits: Names, name: string): number {
+  for (let i = 0; i < limits.length; i++) if ((limits[i] as { name: string }).name === name) return i;
+  return -1;
+}

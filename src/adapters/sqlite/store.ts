@@ -1,0 +1,70 @@
+import type { Store } from "../../ports/store.ts";
+import { AuditLog } from "./audit.ts";
+import { BucketRows } from "./bucket-rows.ts";
+import { SqliteBuckets } from "./buckets.ts";
+import { Changes } from "./changes.ts";
+import { SqliteConfig } from "./config.ts";
+import { Connection, type Durability } from "./connection.ts";
+import { SqliteEntities } from "./entities.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { SqliteNamespaces } from "./namespaces.ts";
+import { Sweep } from "./sweep.ts";
+import { SqliteUsage } from "./usage.ts";
+import { UsageHours } from "./usage-hours.ts";
+import { Watch } from "./watch.ts";
+
+export interface SqliteOptions {
+  /** Made if missing, with its folder. Two more files stand beside it while it is open: `-wal` and `-shm`. */
+  readonly file: string;
+  /**
+   * What a loss of power may take. `normal`: the takes of the last moments, those since the log was last synced; `full`:
+   * nothing that was answered, at the price of a sync for each transaction. A crash of the process loses nothing in either.
+   */
+  readonly durability: Durability;
+  /** Join calls under way together into one transaction. */
+  readonly coalesce: boolean;
+  /** A number in [0, 1), for the length of naps. */
+  readonly random: () => number;
+}
+
+/** A store in one file, for any number of processes on one machine. */
+export function openSqlite(options: SqliteOptions): Store {
+  return storeOn(new Connection(options), options);
+}
+
+/** The store on an open connection. */
+export function storeOn(connection: Connection, options: SqliteOptions): Store {
+  const usage = new UsageHours(connection);
+  const rows = new BucketRows(connection, usage);
+  const watch = new Watch(connection, () => rows.forget());
+  const sweep = new Sweep(connection, usage, rows);
+  const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
+  const audit = new AuditLog(connection);
+  const changes = new Changes({ connection, watch, rows, audit });
+  const parts = { connection, watch, rows, commit, changes };
+  const ping = connection.prepare("SELECT count(*) FROM generation");
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    connection.refuseCalls();
+    await commit.drained();
+    connection.close();
+  };
+  return {
+    name: `sqlite:${options.file}`,
+    namespaces: new SqliteNamespaces(parts),
+    scope: (namespaceId) => ({
+      buckets: new SqliteBuckets(parts, namespaceId),
+      config: new SqliteConfig(parts, namespaceId),
+      entities: new SqliteEntities(parts, namespaceId),
+      usage: new SqliteUsage(connection, namespaceId),
+      audit: audit.of(namespaceId),
+    }),
+    ping: () => {
+      connection.read(() => ping.get());
+    },
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import { fullAtMs } from "../../domain/bucket-state.ts";
+import { HOUR_MS } from "../../domain/usage.ts";
+import { type BucketRow, type BucketRows, bucketRow } from "./bucket-rows.ts";
+import type { Connection, Statement } from "./connection.ts";
+import { leaving } from "./open-hour.ts";
+import type { UsageHours } from "./usage-hours.ts";
+
+/** A bucket that has been full this long equals a missing one, also for a client whose clock is behind by less. */
+const IDLE_MS = HOUR_MS;
+
+const CHUNK_ROWS = 50;
+const CHUNKS_MAX = 4;
+/** Rows looked at for each new bucket: more than one, so that the walk gains on those who make them. */
+const ROWS_PER_INSERT = 2;
+/** And for each transaction, so that buckets are found idle when no new ones come. */
+const ROWS_PER_TRANSACTION = CHUNK_ROWS / 256;
+
+/** Walks over the buckets, a chunk now and then inside ordinary write transactions, and deletes the idle ones. */
+export class Sweep {
+  readonly #select: Statement;
+  readonly #delete: Statement;
+  readonly #usage: UsageHours;
+  readonly #rows: BucketRows;
+  #due = 0;
+  #lastId: number;
+
+  constructor(connection: Connection, usage: UsageHours, rows: BucketRows) {
+    this.#usage = usage;
+    this.#rows = rows;
+    this.#select = connection.prepare(
+      `SELECT id, hour_ms, limits, level, namespace, entity, resource FROM bucket WHERE id > ? ORDER BY id LIMIT ${CHUNK_ROWS}`,
+    );
+    this.#delete = connection.prepare("DELETE FROM bucket WHERE id = ?");
+    // From anywhere: processes that live shortly would otherwise all sweep the same beginning.
+    const newest = connection.read(() => connection.prepare("SELECT max(id) FROM bucket").get()?.[0] ?? 0);
+    this.#lastId = Math.floor(connection.random() * Number(newest));
+  }
+
+  /** After the rows of a transaction were written. */
+  run(inserted: number, nowMs: number): void {
+    this.#due += ROWS_PER_TRANSACTION + ROWS_PER_INSERT * inserted;
+    if (this.#due < CHUNK_ROWS) return;
+    let deleted = 0;
+    for (let chunks = 0; this.#due >= CHUNK_ROWS && chunks < CHUNKS_MAX; chunks++) {
+      this.#due -= CHUNK_ROWS;
+      deleted += this.#chunk(nowMs);
+    }
+    if (deleted > 0) this.#rows.forget();
+  }
+
+  #chunk(nowMs: number): number {
+    const found = this.#select.all(this.#lastId);
+    let deleted = 0;
+    for (const columns of found) {
+      this.#lastId = columns[0] as number;
+      const row = bucketRow(columns);
+      if (!(fullAtMs(row.state) + IDLE_MS < nowMs)) continue;
+      this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row);
+      this.#delete.run(this.#lastId);
+      deleted++;
+    }
+    if (found.length < CHUNK_ROWS) this.#lastId = 0;
+    return deleted;
+  }
+
+  #moveUsage(namespaceId: string, entityId: string, resource: string, row: BucketRow): void {
+    for (const count of leaving(row.open, row.shape.limits))
+      this.#usage.add({ namespaceId, entityId, resource }, count);
+  }
+}

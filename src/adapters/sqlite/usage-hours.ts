@@ -1,0 +1,51 @@
+import type { Connection, Statement } from "./connection.ts";
+import type { HourCount } from "./open-hour.ts";
+
+/** Net millitokens per limit. Sums of many takes pass 2^53. */
+export type Counters = Map<string, bigint>;
+
+export interface BucketName {
+  readonly namespaceId: string;
+  readonly entityId: string;
+  readonly resource: string;
+}
+
+/** The table of usage: one row per bucket and hour that is over. Always inside a write transaction. */
+export class UsageHours {
+  readonly #get: Statement;
+  readonly #put: Statement;
+
+  constructor(connection: Connection) {
+    this.#get = connection.prepare(
+      "SELECT requests, counters FROM usage WHERE namespace = ? AND hour_ms = ? AND entity = ? AND resource = ?",
+    );
+    this.#put = connection.prepare(
+      `INSERT INTO usage (namespace, hour_ms, entity, resource, requests, counters) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET requests = excluded.requests, counters = excluded.counters`,
+    );
+  }
+
+  add({ namespaceId, entityId, resource }: BucketName, count: HourCount): void {
+    const row = this.#get.get(namespaceId, count.hourMs, entityId, resource);
+    const requests = (row === undefined ? 0 : (row[0] as number)) + count.requests;
+    const counters: Counters = new Map();
+    if (row !== undefined) addText(counters, row[1] as string);
+    addAmounts(counters, count);
+    this.#put.run(namespaceId, count.hourMs, entityId, resource, requests, textOf(counters));
+  }
+}
+
+export function addAmounts(counters: Counters, { amounts }: HourCount): void {
+  for (const { limit, milli } of amounts) counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
+}
+
+/** Adds counters as they are stored: `{"rpm":"12000"}`, as text because JSON has no integers beyond 2^53. */
+export function addText(counters: Counters, text: string): void {
+  for (const [limit, milli] of Object.entries(JSON.parse(text) as Record<string, string>)) {
+    counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
+  }
+}
+
+function textOf(counters: Counters): string {
+  return JSON.stringify(Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, String(milli)])));
+}

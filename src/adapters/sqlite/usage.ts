@@ -1,0 +1,173 @@
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
+import { bucketRow } from "./bucket-rows.ts";
+import type { Connection, Row, Statement } from "./connection.ts";
+import { keyAfter, keyCursor, pageOf } from "./cursor.ts";
+import { leaving } from "./open-hour.ts";
+import { addAmounts, addText, type Counters } from "./usage-hours.ts";
+
+interface Pair {
+  readonly entityId: string;
+  readonly resource: string;
+}
+
+/** Before all others. */
+const FIRST: Pair = { entityId: "", resource: "" };
+
+interface Span {
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+/**
+ * Usage of one namespace: the hours in the table and those that buckets still carry, summed when asked for. Both are walked
+ * by key, a window at a time and within it a bucket at a time, so that a page costs what it shows.
+ */
+export class SqliteUsage implements UsageStore {
+  readonly #connection: Connection;
+  readonly #namespaceId: string;
+  readonly #firstHours: readonly Statement[];
+  readonly #firstHoursOfEntity: readonly Statement[];
+  readonly #nextPairs: readonly Statement[];
+  readonly #nextPairsOfHour: readonly Statement[];
+  readonly #hours: Statement;
+  readonly #openHour: Statement;
+
+  constructor(connection: Connection, namespaceId: string) {
+    this.#connection = connection;
+    this.#namespaceId = namespaceId;
+    // The indexes are named: without statistics SQLite would rather go over all buckets of the hours.
+    const inBoth = (sql: (table: string, keys: string) => string) =>
+      [sql("usage", "usage_entity"), sql("bucket", "bucket_key")].map((text) => connection.prepare(text));
+    this.#firstHours = inBoth((table) => `SELECT min(hour_ms) FROM ${table} WHERE namespace = ? AND hour_ms >= ?`);
+    this.#firstHoursOfEntity = inBoth(
+      (table, keys) =>
+        `SELECT min(hour_ms) FROM ${table} INDEXED BY ${keys} WHERE namespace = ? AND hour_ms >= ? AND entity = ?`,
+    );
+    this.#nextPairs = inBoth(
+      (table, keys) => `SELECT entity, resource FROM ${table} INDEXED BY ${keys}
+        WHERE namespace = ? AND (entity, resource) > (?, ?) ORDER BY entity, resource LIMIT 1`,
+    );
+    this.#nextPairsOfHour = inBoth(
+      (table) => `SELECT entity, resource FROM ${table}
+        WHERE namespace = ? AND (entity, resource) > (?, ?) AND hour_ms = ? ORDER BY entity, resource LIMIT 1`,
+    );
+    this.#hours = connection.prepare(
+      `SELECT requests, counters FROM usage INDEXED BY usage_entity
+       WHERE namespace = ? AND entity = ? AND resource = ? AND hour_ms >= ? AND hour_ms < ?`,
+    );
+    this.#openHour = connection.prepare(
+      `SELECT id, hour_ms, limits, level FROM bucket
+       WHERE namespace = ? AND entity = ? AND resource = ? AND hour_ms >= ? AND hour_ms < ?`,
+    );
+  }
+
+  query(query: UsageQuery, { limit, cursor }: PageRequest): Page<UsageSnapshot> {
+    const after = keyAfter(cursor, 3);
+    const snapshots: UsageSnapshot[] = [];
+    this.#connection.readTogether(() => {
+      snapshots.length = 0;
+      for (const snapshot of this.#from(query, after)) if (snapshots.push(snapshot) > limit) break;
+    });
+    return pageOf(snapshots, limit, ({ windowStartMs: startMs, entityId, resource }) =>
+      keyCursor(String(startMs), entityId, resource),
+    );
+  }
+
+  *#from(query: UsageQuery, after: readonly string[] | undefined): Generator<UsageSnapshot> {
+    let fromMs = query.fromMs;
+    let pair = FIRST;
+    if (after !== undefined) {
+      fromMs = Number(after[0]);
+      pair = { entityId: after[1] as string, resource: after[2] as string };
+    }
+    for (;;) {
+      const hourMs = this.#firstHour(query, fromMs);
+      if (hourMs === undefined) return;
+      const startMs = windowStartMs(query.window, hourMs);
+      if (startMs >= query.toMs) return;
+      const endMs = windowEndMs(query.window, startMs);
+      // The cursor's pair counts in the cursor's window alone; a window that began before `fromMs` is not asked for.
+      if (startMs !== fromMs) pair = FIRST;
+      if (startMs >= query.fromMs) yield* this.#inWindow(query, { startMs, endMs }, pair);
+      fromMs = endMs;
+      pair = FIRST;
+    }
+  }
+
+  *#inWindow(query: UsageQuery, span: Span, after: Pair): Generator<UsageSnapshot> {
+    let pair: Pair | undefined = after;
+    const first = query.entityId;
+    if (first !== undefined && pair.entityId < first) pair = { entityId: first, resource: "" };
+    for (;;) {
+      pair = this.#nextPair(query, span, pair);
+      if (pair === undefined || (first !== undefined && pair.entityId !== first)) return;
+      if (query.resource !== undefined && pair.resource !== query.resource) continue;
+      const snapshot = this.#sum(query, span, pair);
+      if (snapshot !== undefined) yield snapshot;
+    }
+  }
+
+  #firstHour({ entityId }: UsageQuery, fromMs: number): number | undefined {
+    const found = (entityId === undefined ? this.#firstHours : this.#firstHoursOfEntity)
+      .map((statement) =>
+        entityId === undefined
+          ? statement.get(this.#namespaceId, fromMs)
+          : statement.get(this.#namespaceId, fromMs, entityId),
+      )
+      .flatMap((row) => (typeof row?.[0] === "number" ? [row[0]] : []));
+    return found.length === 0 ? undefined : Math.min(...found);
+  }
+
+  // An hour has its buckets in order in an index; longer windows go over all buckets that ever counted.
+  #nextPair(query: UsageQuery, span: Span, { entityId, resource }: Pair): Pair | undefined {
+    const rows =
+      query.window === "hourly"
+        ? this.#nextPairsOfHour.map((next) => next.get(this.#namespaceId, entityId, resource, span.startMs))
+        : this.#nextPairs.map((next) => next.get(this.#namespaceId, entityId, resource));
+    const pairs = rows.flatMap((row) => (row === undefined ? [] : [pairOf(row)]));
+    return pairs.length === 0 ? undefined : pairs.reduce(earlier);
+  }
+
+  #sum(query: UsageQuery, { startMs, endMs }: Span, pair: Pair): UsageSnapshot | undefined {
+    const { entityId, resource } = pair;
+    const hours = this.#hours.all(this.#namespaceId, entityId, resource, startMs, endMs);
+    const bucket = this.#openHour.get(this.#namespaceId, entityId, resource, startMs, endMs);
+    const open = bucket === undefined ? [] : openCounts(bucket);
+    if (hours.length === 0 && open.length === 0) return undefined;
+    const counters: Counters = new Map();
+    let requests = 0;
+    for (const [count, text] of hours) {
+      requests += count as number;
+      addText(counters, text as string);
+    }
+    for (const count of open) {
+      requests += count.requests;
+      addAmounts(counters, count);
+    }
+    return {
+      entityId,
+      resource,
+      window: query.window,
+      windowStartMs: startMs,
+      windowEndMs: endMs,
+      counters: Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, Number(milli / 1000n)])),
+      requests,
+    };
+  }
+}
+
+function openCounts(columns: Row) {
+  const { open, shape } = bucketRow(columns);
+  return leaving(open, shape.limits);
+}
+
+function pairOf([entityId, resource]: Row): Pair {
+  return { entityId: entityId as string, resource: resource as string };
+}
+
+function earlier(a: Pair, b: Pair): Pair {
+  if (a.entityId !== b.entityId) return a.entityId < b.entityId ? a : b;
+  return a.resource <= b.resource ? a : b;
+}

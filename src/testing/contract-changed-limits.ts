@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { findLimit } from "../domain/bucket-state.ts";
+import { Limit } from "../domain/limit.ts";
+import type { SetOrigin } from "../domain/limit-set.ts";
+import { claim, levelOf, MINUTE_MS, type Suite, T0 } from "./contract-kit.ts";
+
+const ten = [Limit.perMinute("rpm", 10)];
+const sixty = [Limit.perMinute("rpm", 60)];
+const five = [Limit.perMinute("rpm", 5)];
+
+const older: SetOrigin = { asOfMs: T0, generation: 1 };
+const newer: SetOrigin = { asOfMs: T0, generation: 2 };
+
+/** How limits that changed reach a bucket that lives. */
+export function changedLimitsContract(suite: Suite): void {
+  suite.test("a raised limit keeps what was used: it fills at the new rate, not at once", async (place) => {
+    await place.take([claim("a", ten, { rpm: 10 }, { origin: older })], T0);
+    assert.equal(await place.grants(claim("a", sixty, { rpm: 1 }, { origin: newer }), T0), false);
+    assert.equal(await place.grants(claim("a", sixty, { rpm: 1 }, { origin: newer }), T0 + 1_000), true);
+    assert.equal(await place.level("a", "rpm", T0 + 2 * MINUTE_MS), 60_000);
+  });
+
+  suite.test("the time before a change counts at the old rate, the time after it at the new one", async (place) => {
+    await place.take([claim("a", ten, { rpm: 10 }, { origin: older })], T0);
+    // 30 s at ten a minute, brought by a claim that takes nothing, then 10 s at sixty a minute.
+    await place.take([claim("a", sixty, { rpm: 0 }, { origin: newer })], T0 + 30_000);
+    assert.equal(await place.level("a", "rpm", T0 + 40_000), 5_000 + 10_000);
+  });
+
+  suite.test("a lowered limit clips what is there to its new capacity at once", async (place) => {
+    await place.take([claim("a", sixty, { rpm: 1 }, { origin: older })], T0);
+    assert.equal(
+      await place.drain((tokens) => claim("a", five, { rpm: tokens }, { origin: newer }), T0 + MINUTE_MS, 60),
+      5,
+    );
+  });
+
+  suite.test("a change reaches the bucket also with a claim that is refused, and is stored", async (place) => {
+    await place.take([claim("a", ten, { rpm: 10 }, { origin: older })], T0);
+    const [answer] = await place.take([claim("a", sixty, { rpm: 20 }, { origin: newer })], T0);
+    assert.equal(answer?.kind, "short");
+    assert.equal(findLimit(answer.state, "rpm")?.terms.capacityMilli, 60_000);
+    const stored = await place.state("a");
+    assert.ok(stored !== undefined);
+    assert.equal(findLimit(stored, "rpm")?.terms.capacityMilli, 60_000);
+    // Five seconds at the new rate, counted from the refusal on.
+    assert.equal(levelOf(stored, "rpm", T0 + 5_000), 5_000);
+  });
+
+  suite.test(
+    "a change reaches a bucket that is only spared because another claim of the call was short",
+    async (place) => {
+      await place.take([claim("child", ten, { rpm: 1 }, { origin: older }), claim("parent", ten, { rpm: 10 })], T0);
+      const claims = [claim("child", five, { rpm: 1 }, { origin: newer }), claim("parent", ten, { rpm: 1 })];
+      await place.take(claims, T0, { atomic: true });
+      assert.equal(await place.level("child", "rpm", T0), 5_000);
+    },
+  );
+
+  suite.test("a limit that is new on a bucket starts full, and the others keep what they have", async (place) => {
+    await place.take([claim("a", ten, { rpm: 10 }, { origin: older })], T0);
+    const both = [...ten, Limit.perMinute("tpm", 100)];
+    assert.equal(await place.grants(claim("a", both, { tpm: 100 }, { origin: newer }), T0), true);
+    assert.equal(await place.grants(claim("a", both, { rpm: 1, tpm: 0 }, { origin: newer }), T0), false);
+    assert.equal(await place.grants(claim("a", both, { tpm: 1 }, { origin: newer }), T0), false);
+  });
+
+  suite.test("removing a limit and adding it again mints nothing", async (place) => {
+    const both = [...ten, Limit.perMinute("tpm", 100)];
+    await place.take([claim("a", both, { rpm: 10, tpm: 100 }, { origin: older })], T0);
+    await place.take([claim("a", [both[1]!], { tpm: 0 }, { origin: newer })], T0);
+    const again: SetOrigin = { asOfMs: T0, generation: 3 };
+    assert.equal(await place.grants(claim("a", both, { rpm: 1 }, { origin: again }), T0), false);
+    assert.equal(await place.grants(claim("a", both, { rpm: 1 }, { origin: again }), T0 + 6_000), true);
+  });
+
+  suite.test(
+    "a process with older configuration goes by the limits on the bucket, and does not undo them",
+    async (place) => {
+      await place.take([claim("a", ten, { rpm: 1 }, { origin: older })], T0);
+      await place.take([claim("a", five, { rpm: 1 }, { origin: newer })], T0);
+      assert.equal(await place.grants(claim("a", ten, { rpm: 5 }, { origin: older }), T0), false);
+      assert.equal(await place.grants(claim("a", ten, { rpm: 4 }, { origin: older }), T0), true);
+      const state = await place.state("a");
+      assert.ok(state !== undefined);
+      assert.equal(findLimit(state, "rpm")?.terms.capacityMilli, 5_000);
+    },
+  );
+
+  suite.test("a limit that only older configuration names is still counted", async (place) => {
+    await place.take([claim("a", ten, { rpm: 1 }, { origin: newer })], T0);
+    const both = [...ten, Limit.perMinute("tpm", 100)];
+    const asks = await Promise.all(
+      [60, 60].map((tpm) => place.take([claim("a", both, { tpm }, { origin: older })], T0)),
+    );
+    assert.deepEqual(
+      asks
+        .flat()
+        .map(({ kind }) => kind)
+        .sort(),
+      ["short", "taken"],
+    );
+  });
+
+  suite.test("of limits given in requests the ones in use since later win, whoever asks last", async (place) => {
+    const early: SetOrigin = { asOfMs: T0, generation: null };
+    const late: SetOrigin = { asOfMs: T0 + 1, generation: null };
+    await place.take([claim("a", ten, { rpm: 0 }, { origin: early })], T0 + 2);
+    await place.take([claim("a", five, { rpm: 0 }, { origin: late })], T0 + 2);
+    await place.take([claim("a", ten, { rpm: 0 }, { origin: early })], T0 + 2);
+    assert.equal(await place.level("a", "rpm", T0 + MINUTE_MS), 5_000);
+  });
+
+  suite.test("changing a limit over and over neither mints nor starves", async (place) => {
+    const [one, other] = [
+      [Limit.custom("rpm", { capacity: 10, refillAmount: 10, refillPeriodMs: 60_000 })],
+      [Limit.custom("rpm", { capacity: 10, refillAmount: 70, refillPeriodMs: 420_000 })],
+    ] as const;
+    await place.take([claim("a", one, { rpm: 10 }, { origin: older })], T0);
+    for (let i = 1; i <= 300; i++) {
+      const origin: SetOrigin = { asOfMs: T0, generation: 1 + i };
+      await place.take([claim("a", i % 2 === 0 ? one : other, { rpm: 0 }, { origin })], T0 + i * 10);
+    }
+    // Both are ten a minute: three seconds of it.
+    const level = await place.level("a", "rpm", T0 + 3_000);
+    assert.ok(level === 500 || level === 499, `${level} millitokens`);
+  });
+}

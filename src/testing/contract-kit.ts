@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Amount, Tokens } from "../domain/amounts.ts";
+import type { AuditAction, AuditEvent } from "../domain/audit.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { ConfigScope } from "../domain/config.ts";
+import { type Entity, type NewEntity, newEntity } from "../domain/entity.ts";
+import type { Limit } from "../domain/limit.ts";
+import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
+import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Answer, Claim, Held, Now, TakeReply, Ticket, WriteReply } from "../ports/bucket-store.ts";
+import type { ScopedStore, Store } from "../ports/store.ts";
+
+/** Opens a new, empty store with the namespace `default`. */
+export type OpenStore = () => Now<{ readonly store: Store; close(): Now<void> }>;
+
+/**
+ * What a store need not have.
+ * - `generation`: it cannot tell that configuration changed.
+ * - `usage`: it leaves the counting of usage to somebody else.
+ */
+export type Gap = "generation" | "usage";
+
+/** A fresh store for every test, and what the tests say about it. */
+export interface Suite {
+  readonly gaps: ReadonlySet<Gap>;
+  test(sentence: string, story: (place: Place) => Promise<void>): void;
+}
+
+export function suiteOn(open: OpenStore, gaps: readonly Gap[]): Suite {
+  return {
+    gaps: new Set(gaps),
+    test: (sentence, story) => {
+      test(sentence, async () => {
+        const { store, close } = await open();
+        try {
+          await story(await Place.in(store));
+        } finally {
+          await close();
+        }
+      });
+    },
+  };
+}
+
+/** Noon, in the middle of a month: an hour more or less changes neither day nor month. */
+export const T0 = Date.UTC(2026, 2, 15, 12);
+
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 86_400_000;
+
+export interface ClaimOptions {
+  readonly resource?: string;
+  readonly origin?: SetOrigin;
+}
+
+export interface TakeOptions {
+  readonly generation?: number;
+  readonly atomic?: boolean;
+}
+
+/** One namespace of the store under test, with the port's long words made short. */
+export class Place {
+  readonly store: Store;
+  readonly scope: ScopedStore;
+  readonly namespaceId: string;
+  /** Of the last take on each bucket: a store may want to know where something was taken before it is given back. */
+  readonly #tickets = new Map<string, Ticket>();
+  #events = 0;
+
+  private constructor(store: Store, namespaceId: string) {
+    this.store = store;
+    this.scope = store.scope(namespaceId);
+    this.namespaceId = namespaceId;
+  }
+
+  static async in(store: Store, name: string = DEFAULT_NAMESPACE): Promise<Place> {
+    const namespace = await store.namespaces.get(name);
+    assert.ok(namespace !== undefined, `the store has no namespace ${name}`);
+    return new Place(store, namespace.id);
+  }
+
+  /** Another namespace of the same store, registered now. */
+  async register(name: string): Promise<Place> {
+    const namespace = { id: `id-of-${name}`, name, status: "active", createdAtMs: T0 } as const;
+    await this.store.namespaces.register(
+      namespace,
+      this.event("namespace_registered", `$NAMESPACE:${name}`),
+      this.namespaceId,
+    );
+    return Place.in(this.store, name);
+  }
+
+  async take(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): Promise<readonly Answer[]> {
+    const reply = await this.takeReply(claims, nowMs, options);
+    assert.ok(reply !== "stale", "the take was answered as stale");
+    for (const [i, answer] of reply.entries()) {
+      if (answer.kind === "taken") this.#tickets.set((claims[i] as Claim).bucket.id, answer.ticket);
+    }
+    return reply;
+  }
+
+  takeReply(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): Now<TakeReply> {
+    const { generation, atomic = false } = options;
+    return this.scope.buckets.take(claims, { nowMs, timeoutMs: 10_000, generation, atomic });
+  }
+
+  /** Whether the one claim is granted. */
+  async grants(claim: Claim, nowMs: number): Promise<boolean> {
+    const [answer] = await this.take([claim], nowMs);
+    return answer?.kind === "taken";
+  }
+
+  /** Takes all that is there of one limit, in whole tokens, and says how much it was. */
+  async drain(claim: (tokens: number) => Claim, nowMs: number, most: number): Promise<number> {
+    let taken = 0;
+    for (let step = most; step >= 1; ) {
+      if (taken + step <= most && (await this.grants(claim(step), nowMs))) taken += step;
+      else step = Math.floor(step / 2);
+    }
+    return taken;
+  }
+
+  debit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
+    return this.scope.buckets.debit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+  }
+
+  credit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
+    return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+  }
+
+  async state(entityId: string, resource = "api"): Promise<BucketState | undefined> {
+    const [state] = await this.scope.buckets.read([bucketKey(entityId, resource)]);
+    return state;
+  }
+
+  /** What a stored limit holds, in millitokens. */
+  async level(entityId: string, limit: string, nowMs: number, resource = "api"): Promise<number> {
+    return levelOf(await this.state(entityId, resource), limit, nowMs);
+  }
+
+  set(scope: ConfigScope, limits: readonly Limit[]): Now<void> {
+    return this.scope.config.set(scope, { limits }, this.event("limits_set", "somebody"));
+  }
+
+  async create(given: NewEntity, nowMs: number = T0): Promise<Entity> {
+    const entity = newEntity(given, nowMs);
+    const reply = await this.scope.entities.create(entity, this.event("entity_created", entity.id));
+    assert.deepEqual(reply, { kind: "created" });
+    return entity;
+  }
+
+  event(action: AuditAction, entityId: string, atMs: number = T0): AuditEvent {
+    return { eventId: `event-${++this.#events}`, atMs, action, entityId, details: { n: this.#events } };
+  }
+
+  #held({ bucket, set, origin }: Claim): Held {
+    return { bucket, set, origin, ticket: this.#tickets.get(bucket.id) };
+  }
+}
+
+/** A claim of whole tokens on the resource `api`. */
+export function claim(
+  entityId: string,
+  limits: readonly Limit[],
+  tokens: Tokens,
+  { resource = "api", origin = { asOfMs: T0, generation: 1 } }: ClaimOptions = {},
+): Claim {
+  return { bucket: bucketKey(entityId, resource), set: limitSet(limits), origin, take: amountsOf(tokens) };
+}
+
+export function amountsOf(tokens: Tokens): Amount[] {
+  return Object.entries(tokens).map(([limit, count]) => ({ limit, milli: (count ?? 0) * 1000 }));
+}
+
+export function levelOf(state: BucketState | undefined, name: string, nowMs: number): number {
+  assert.ok(state !== undefined, "the bucket is not stored");
+  const limit = findLimit(state, name);
+  assert.ok(limit !== undefined, `the bucket has no limit ${name}`);
+  return availableMilli(state, limit, nowMs);
+}
+
+export function kinds(answers: readonly Answer[]): readonly Answer["kind"][] {
+  return answers.map(({ kind }) => kind);
+}
+
+/** Everything of a list, page after page: no page longer than asked for, none empty but an only one. */
+export async function allPages<Item>(fetch: (page: PageRequest) => Now<Page<Item>>, limit: number): Promise<Item[]> {
+  const items: Item[] = [];
+  let cursor: string | undefined;
+  do {
+    const page: Page<Item> = await fetch({ limit, ...(cursor === undefined ? {} : { cursor }) });
+    assert.ok(page.items.length <= limit, `a page of ${page.items.length} where ${limit} were asked for`);
+    assert.ok(page.items.length > 0 || (items.length === 0 && page.cursor === undefined), "an empty page");
+    items.push(...page.items);
+    cursor = page.cursor;
+    assert.ok(items.length < 1000, "the pages never end");
+  } while (cursor !== undefined);
+  return items;
+}
+
+/** The same list, whatever the size of its pages. */
+export async function samePaged<Item>(
+  fetch: (page: PageRequest) => Now<Page<Item>>,
+  expected: readonly Item[],
+): Promise<void> {
+  for (const limit of [1, 2, 100]) assert.deepEqual(await allPages(fetch, limit), expected, `pages of ${limit}`);
+}

@@ -1,0 +1,36 @@
+import { describe } from "node:test";
+import { auditContract } from "./contract-audit.ts";
+import { bucketContract } from "./contract-buckets.ts";
+import { changedLimitsContract } from "./contract-changed-limits.ts";
+import { configContract } from "./contract-config.ts";
+import { entityContract } from "./contract-entities.ts";
+import { giveBackContract } from "./contract-give-back.ts";
+import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
+import { namespaceContract } from "./contract-namespaces.ts";
+import { usageContract } from "./contract-usage.ts";
+
+/**
+ * The contract of a store as tests of `node:test`. A store's test file is ten lines:
+ *
+ * ```ts
+ * describeStore("my store", () => {
+ *   const store = openMyStore();
+ *   return { store, close: () => store.close() };
+ * });
+ * ```
+ *
+ * `open` gives a new, empty store for every test; `gaps` names what the store does not have.
+ */
+export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[] = []): void {
+  const suite = suiteOn(open, gaps);
+  const under = (theme: string, contract: (suite: Suite) => void) =>
+    describe(`${name}: ${theme}`, () => contract(suite));
+  under("taking", bucketContract);
+  under("debits and give-backs", giveBackContract);
+  under("changed limits", changedLimitsContract);
+  under("configuration", configContract);
+  under("entities", entityContract);
+  under("namespaces", namespaceContract);
+  under("audit", auditContract);
+  if (!suite.gaps.has("usage")) under("usage", usageContract);
+}

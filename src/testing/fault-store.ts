@@ -1,0 +1,237 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Answer, BucketStore, Claim, Now, TakeContext, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import type { ConfigStore } from "../ports/config-store.ts";
+import type { EntityStore } from "../ports/entity-store.ts";
+import type { NamespaceStore } from "../ports/namespace-store.ts";
+import type { ScopedStore, Store } from "../ports/store.ts";
+import type { SeededRandom } from "./random.ts";
+
+/** Kinds of calls: `resolve` reads limits, `look` reads anything else, `change` writes configuration. */
+export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change";
+
+/**
+ * What goes wrong with a call.
+ * - `refused`: nothing was applied, and the caller is told so.
+ * - `lostBefore`: nothing was applied, but the caller cannot know.
+ * - `lostAfter`: it was applied, and the answer was lost.
+ */
+export type Fault = "refused" | "lostBefore" | "lostAfter";
+
+export interface FaultOptions {
+  /** What chance decides, where there are rates. */
+  readonly random?: SeededRandom;
+  /** How likely a fault is for each call, from 0 to 1. Absent: only what `failNext` orders. */
+  readonly rates?: Partial<Record<FaultedCall, number>>;
+  /** Take the claims of a call one by one, answering each, as a store does that has no transaction over buckets. */
+  readonly split?: boolean;
+  /** Hide the generation of configuration, as a store does that cannot tell it. Follows from `split`. */
+  readonly generationHidden?: boolean;
+  /** Waited for before a call reaches the store and again before its answer comes back: others may act meanwhile. */
+  readonly pause?: (call: FaultedCall, before: "applying" | "answering") => Promise<void>;
+  /** Told of every fault. */
+  readonly onFault?: (call: FaultedCall, fault: Fault) => void;
+}
+
+/**
+ * A store behind a bad line. By seed, or when told with `failNext`, calls fail before or after they were applied; `crash`
+ * stops the client that uses it between two calls.
+ *
+ * ```ts
+ * const faulty = new FaultStore(openMemory(), {});
+ * faulty.failNext("credit", "lostAfter");
+ * const limiter = await RateLimiter.open({ store: faulty });
+ * ```
+ */
+export class FaultStore implements Store {
+  readonly name: string;
+  readonly namespaces: NamespaceStore;
+  readonly #inner: Store;
+  readonly #options: FaultOptions;
+  readonly #ordered: { readonly call: FaultedCall; readonly fault: Fault }[] = [];
+  #crashed = false;
+
+  constructor(inner: Store, options: FaultOptions) {
+    this.name = `faulty ${inner.name}`;
+    this.#inner = inner;
+    this.#options = options;
+    this.namespaces = this.#namespacesOf(inner.namespaces);
+  }
+
+  /** The next call of this kind that is not spoken for yet fails in this way. */
+  failNext(call: FaultedCall, fault: Fault): void {
+    this.#ordered.push({ call, fault });
+  }
+
+  /** The client is gone: none of its further calls reaches the store, none of its open ones is answered. */
+  crash(): void {
+    this.#crashed = true;
+  }
+
+  scope(namespaceId: string): ScopedStore {
+    const inner = this.#inner.scope(namespaceId);
+    return {
+      buckets: this.#bucketsOf(inner.buckets),
+      config: this.#configOf(inner.config),
+      entities: this.#entitiesOf(inner.entities),
+      usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
+      audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
+    };
+  }
+
+  ping(): Now<void> {
+    return this.#plain("look", () => this.#inner.ping());
+  }
+
+  close(): Now<void> {
+    return this.#inner.close();
+  }
+
+  #bucketsOf(inner: BucketStore): BucketStore {
+    const { split = false, pause } = this.#options;
+    const takeSync = inner.takeSync?.bind(inner);
+    return {
+      take: (claims, context) => (split ? this.#takeEach(inner, claims, context) : this.#take(inner, claims, context)),
+      ...(takeSync === undefined || split || pause !== undefined
+        ? {}
+        : {
+            takeSync: (claims, context) =>
+              this.#call("take", () => takeSync(claims, context), unavailableFor(claims)) as TakeReply,
+          }),
+      debit: (...args) => this.#call("debit", () => inner.debit(...args), notWritten),
+      credit: (...args) => this.#call("credit", () => inner.credit(...args), notWritten),
+      read: (...args) => this.#plain("look", () => inner.read(...args)),
+      listByResource: (...args) => this.#plain("look", () => inner.listByResource(...args)),
+    };
+  }
+
+  #take(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Now<TakeReply> {
+    return this.#call("take", () => inner.take(claims, context), unavailableFor(claims));
+  }
+
+  async #takeEach(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
+    const replies = await Promise.all(
+      claims.map((claim) => this.#take(inner, [claim], { ...context, generation: undefined })),
+    );
+    return replies.flatMap((reply) => reply as readonly Answer[]);
+  }
+
+  #configOf(inner: ConfigStore): ConfigStore {
+    const { split = false, generationHidden = split, pause } = this.#options;
+    const resolveSync = inner.resolveSync?.bind(inner);
+    return {
+      generation: () => (generationHidden ? undefined : inner.generation()),
+      resolve: (...args) => this.#plain("resolve", () => inner.resolve(...args)),
+      ...(resolveSync === undefined || pause !== undefined
+        ? {}
+        : {
+            resolveSync: (entityId, resource) =>
+              this.#plain("resolve", () => resolveSync(entityId, resource)) as ReturnType<typeof resolveSync>,
+          }),
+      get: (...args) => this.#plain("look", () => inner.get(...args)),
+      set: (...args) => this.#plain("change", () => inner.set(...args)),
+      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
+      listForEntity: (...args) => this.#plain("look", () => inner.listForEntity(...args)),
+      listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
+      listResources: (...args) => this.#plain("look", () => inner.listResources(...args)),
+    };
+  }
+
+  #entitiesOf(inner: EntityStore): EntityStore {
+    return {
+      create: (...args) => this.#plain("change", () => inner.create(...args)),
+      get: (...args) => this.#plain("look", () => inner.get(...args)),
+      update: (...args) => this.#plain("change", () => inner.update(...args)),
+      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
+      children: (...args) => this.#plain("look", () => inner.children(...args)),
+      list: (...args) => this.#plain("look", () => inner.list(...args)),
+    };
+  }
+
+  #namespacesOf(inner: NamespaceStore): NamespaceStore {
+    return {
+      register: (...args) => this.#plain("change", () => inner.register(...args)),
+      get: (...args) => this.#plain("look", () => inner.get(...args)),
+      list: (...args) => this.#plain("look", () => inner.list(...args)),
+      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
+      recover: (...args) => this.#plain("change", () => inner.recover(...args)),
+      listOrphans: (...args) => this.#plain("look", () => inner.listOrphans(...args)),
+      purge: (...args) => this.#plain("change", () => inner.purge(...args)),
+    };
+  }
+
+  /** A call that has no answer for an outage: it throws. */
+  #plain<Reply>(call: FaultedCall, apply: () => Now<Reply>): Now<Reply> {
+    return this.#call(call, apply, (_applied, cause) => {
+      throw new RateLimiterUnavailable(`The store did not answer (${call}).`, { cause });
+    });
+  }
+
+  #call<Reply>(call: FaultedCall, apply: () => Now<Reply>, failed: Failed<Reply>): Now<Reply> {
+    if (this.#crashed) return never();
+    const { pause } = this.#options;
+    if (pause === undefined) return this.#applied(call, apply, failed);
+    return this.#paused(call, apply, failed, pause);
+  }
+
+  async #paused<Reply>(
+    call: FaultedCall,
+    apply: () => Now<Reply>,
+    failed: Failed<Reply>,
+    pause: NonNullable<FaultOptions["pause"]>,
+  ): Promise<Reply> {
+    await pause(call, "applying");
+    // Dead before it was sent.
+    if (this.#crashed) return never();
+    const applied = await settled(() => this.#applied(call, apply, failed));
+    await pause(call, "answering");
+    if (this.#crashed) return never();
+    return applied();
+  }
+
+  #applied<Reply>(call: FaultedCall, apply: () => Now<Reply>, failed: Failed<Reply>): Now<Reply> {
+    const fault = this.#drawn(call);
+    if (fault === undefined) return apply();
+    this.#options.onFault?.(call, fault);
+    const cause = new Error(`simulated fault: ${call} ${fault}`);
+    if (fault === "refused") return failed("no", cause);
+    if (fault === "lostBefore") return failed("unknown", cause);
+    const reply = apply();
+    return reply instanceof Promise ? reply.then(() => failed("unknown", cause)) : failed("unknown", cause);
+  }
+
+  #drawn(call: FaultedCall): Fault | undefined {
+    const index = this.#ordered.findIndex((order) => order.call === call);
+    if (index >= 0) return this.#ordered.splice(index, 1)[0]?.fault;
+    const { random, rates } = this.#options;
+    const rate = rates?.[call] ?? 0;
+    if (random === undefined || rate === 0 || !random.chance(rate)) return undefined;
+    return random.pick(["refused", "lostBefore", "lostAfter"]);
+  }
+}
+
+type Failed<Reply> = (applied: "no" | "unknown", cause: unknown) => Reply;
+
+/** The answer to a client that is gone. A new one each time: what waits for it can be forgotten with it. */
+function never(): Promise<never> {
+  return new Promise(() => {});
+}
+
+function unavailableFor(claims: readonly Claim[]): Failed<TakeReply> {
+  return (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause }));
+}
+
+function notWritten(applied: "no" | "unknown", cause: unknown): WriteReply {
+  return { kind: "unavailable", applied, cause };
+}
+
+/** What a call came to, to be told later. */
+async function settled<Reply>(work: () => Now<Reply>): Promise<() => Reply> {
+  try {
+    const reply = await work();
+    return () => reply;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}

@@ -1,0 +1,119 @@
+import type { Clock } from "../ports/system.ts";
+
+interface Sleeper {
+  readonly wakeAtMs: number;
+  wake(): void;
+}
+
+/**
+ * A clock that stands still until it is told to move. Whoever sleeps on it wakes when it gets there, earliest first.
+ *
+ * ```ts
+ * const clock = new SimulatedClock(Date.UTC(2026, 0, 1));
+ * const limiter = await RateLimiter.open({ store: "memory", clock });
+ * const waiting = limiter.acquire({ entityId: "a", resource: "api", consume: { rpm: 1 }, wait: { maxMs: 5_000 } });
+ * await clock.advance(5_000);
+ * ```
+ */
+export class SimulatedClock implements Clock {
+  #nowMs: number;
+  /** In the order of waking; those for the same instant in the order in which they fell asleep. */
+  #sleepers: Sleeper[] = [];
+
+  constructor(startMs: number) {
+    this.#nowMs = startMs;
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  /** The instant at which the next sleeper wakes; undefined when nobody sleeps. */
+  get nextWakeMs(): number | undefined {
+    return this.#sleepers[0]?.wakeAtMs;
+  }
+
+  sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const aborted = () => {
+        this.#sleepers = this.#sleepers.filter((other) => other !== sleeper);
+        reject(signal?.reason);
+      };
+      const sleeper: Sleeper = {
+        wakeAtMs: this.#nowMs + Math.max(0, ms),
+        wake: () => {
+          signal?.removeEventListener("abort", aborted);
+          resolve();
+        },
+      };
+      signal?.addEventListener("abort", aborted, { once: true });
+      const place = this.#sleepers.findIndex(({ wakeAtMs }) => wakeAtMs > sleeper.wakeAtMs);
+      this.#sleepers.splice(place < 0 ? this.#sleepers.length : place, 0, sleeper);
+    });
+  }
+
+  /** Lets time pass. Each sleeper wakes at its instant, and what it does then is done before time goes on. */
+  async advance(ms: number): Promise<void> {
+    const untilMs = this.#nowMs + ms;
+    await idle();
+    for (let first = this.#sleepers[0]; first !== undefined && first.wakeAtMs <= untilMs; first = this.#sleepers[0]) {
+      this.#sleepers.shift();
+      this.#nowMs = Math.max(this.#nowMs, first.wakeAtMs);
+      first.wake();
+      await idle();
+    }
+    this.#nowMs = untilMs;
+  }
+
+  /** Puts the clock, forwards or backwards, as an operator would: at once, and nobody wakes before time passes again. */
+  set(nowMs: number): void {
+    this.#nowMs = nowMs;
+  }
+
+  /** The clock of one machine: this one, seen `offsetMs` ahead and running `ppm` millionths fast. Both may be negative. */
+  skewed(offsetMs: number, ppm = 0): SkewedClock {
+    return new SkewedClock(this, offsetMs, ppm);
+  }
+}
+
+/** One machine's view of a simulated clock: off by an offset, drifting, and put forwards or backwards at will. */
+export class SkewedClock implements Clock {
+  readonly #base: SimulatedClock;
+  readonly #sinceMs: number;
+  readonly #ppm: number;
+  #offsetMs: number;
+
+  constructor(base: SimulatedClock, offsetMs: number, ppm: number) {
+    this.#base = base;
+    this.#sinceMs = base.now();
+    this.#ppm = ppm;
+    this.#offsetMs = offsetMs;
+  }
+
+  now(): number {
+    const passedMs = this.#base.now() - this.#sinceMs;
+    return this.#base.now() + this.#offsetMs + Math.floor((passedMs * this.#ppm) / 1_000_000);
+  }
+
+  /** Timers follow the machine's oscillator: they drift with it, but do not notice when the clock is put. */
+  sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return this.#base.sleep(Math.ceil((ms * 1_000_000) / (1_000_000 + this.#ppm)), signal);
+  }
+
+  /** Puts the clock by so many ms, backwards when negative. */
+  step(ms: number): void {
+    this.#offsetMs += ms;
+  }
+}
+
+/** A store that joins calls answers a turn later, and what hears the answer may ask it again. */
+const TURNS = 8;
+
+/** Lets everything run that can run without time passing. */
+async function idle(): Promise<void> {
+  for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
