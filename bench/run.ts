@@ -1,7 +1,9 @@
 import { benchMemory } from "./memory.ts";
+import { benchSqlite } from "./sqlite.ts";
 
 const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
   memory: benchMemory,
+  sqlite: benchSqlite,
 };
 
 const args = process.argv.slice(2);

@@ -1,0 +1,152 @@
+import { fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { RateLimiterSQLite } from "rate-limiter-flexible";
+import { Limit, RateLimiter } from "../src/entry/index.ts";
+import { compare, type Measured } from "./measure.ts";
+
+const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
+const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
+const RATE = 1_000_000_000;
+const CONCURRENCY = 64;
+
+interface Rows {
+  readonly title: string;
+  readonly rows: readonly object[];
+}
+
+/** The SQLite store with two limits, whole engine, one caller and 64, against a bare statement and a peer. */
+export async function benchSqlite(): Promise<Rows[]> {
+  const folder = mkdtempSync(join(tmpdir(), "zae-limiter-bench-"));
+  try {
+    return [...(await oneProcess(folder)), await twoProcesses(join(folder, "two.db"))];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function oneProcess(folder: string): Promise<Rows[]> {
+  const limiter = await RateLimiter.open({ store: `sqlite:${join(folder, "ours.db")}` });
+  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", RATE), Limit.perMinute("tpm", RATE)]);
+  const take = (i: number) =>
+    limiter.tryAcquire({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
+  const floor = floorOf(join(folder, "floor.db"));
+  const flexible = flexibleOf(join(folder, "peer.db"));
+  const settings = { baseline: "one statement, committed by itself", rounds: 11, roundMs: 120 };
+  const bare = { name: settings.baseline, run: (calls: number) => floor(calls) };
+  const single = await compare(
+    [
+      bare,
+      { name: "ours, one caller", run: (calls) => sequentially(calls, take) },
+      {
+        name: "ours, tryAcquireSync",
+        run: (calls) => {
+          for (let i = 0; i < calls; i++) {
+            limiter.tryAcquireSync({ entityId: keyOf(i), resource: "two", consume: { rpm: 1, tpm: 500 } });
+          }
+        },
+      },
+      { name: "rate-limiter-flexible, one caller", run: (calls) => sequentially(calls, flexible) },
+    ],
+    settings,
+  );
+  const many = await compare(
+    [
+      bare,
+      { name: "ours, 64 callers", run: (calls) => concurrently(calls, take) },
+      { name: "rate-limiter-flexible, 64 callers", run: (calls) => concurrently(calls, flexible) },
+    ],
+    settings,
+  );
+  await limiter.close();
+  return [
+    { title: "SQLite, two limits, one caller", rows: single satisfies Measured[] },
+    { title: "SQLite, two limits, 64 callers", rows: many },
+  ];
+}
+
+/** The cheapest honest rate limiter on SQLite: one conditional update of one counter. */
+function floorOf(file: string): (calls: number) => void {
+  const database = openWal(file);
+  database.exec("CREATE TABLE counter (key TEXT PRIMARY KEY, points INTEGER NOT NULL) STRICT, WITHOUT ROWID");
+  const insert = database.prepare("INSERT INTO counter VALUES (?, 0)");
+  for (const key of KEYS) insert.run(key);
+  const update = database.prepare("UPDATE counter SET points = points + 1 WHERE key = ? AND points < 1000000000000");
+  return (calls) => {
+    for (let i = 0; i < calls; i++) update.run(keyOf(i));
+  };
+}
+
+/** It wants better-sqlite3, which has the same statements; two limits are two limiters, as its documentation says. */
+function flexibleOf(file: string): (i: number) => Promise<unknown> {
+  const database = openWal(file);
+  const client = {
+    prepare: (sql: string) => database.prepare(sql),
+    transaction: (work: () => unknown) => () => {
+      database.exec("BEGIN");
+      try {
+        const value = work();
+        database.exec("COMMIT");
+        return value;
+      } catch (error) {
+        database.exec("ROLLBACK");
+        throw error;
+      }
+    },
+  };
+  const options = { storeClient: client, storeType: "better-sqlite3", points: RATE, duration: 60, tableName: "limits" };
+  const requests = new RateLimiterSQLite({ ...options, keyPrefix: "rpm" });
+  const tokens = new RateLimiterSQLite({ ...options, keyPrefix: "tpm" });
+  return async (i) => {
+    await requests.consume(keyOf(i), 1);
+    return tokens.consume(keyOf(i), 500);
+  };
+}
+
+function openWal(file: string): DatabaseSync {
+  const database = new DatabaseSync(file);
+  database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+  return database;
+}
+
+async function sequentially(calls: number, work: (i: number) => Promise<unknown>): Promise<void> {
+  for (let i = 0; i < calls; i++) await work(i);
+}
+
+async function concurrently(calls: number, work: (i: number) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const caller = async () => {
+    while (next < calls) await work(next++);
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, caller));
+}
+
+/** Two processes on one file, each as busy as it can be: how evenly they share. */
+async function twoProcesses(file: string): Promise<Rows> {
+  const limiter = await RateLimiter.open({ store: `sqlite:${file}` });
+  await limiter.setResourceDefaults("two", [Limit.perMinute("rpm", RATE), Limit.perMinute("tpm", RATE)]);
+  await limiter.close();
+  const rows: object[] = [];
+  for (const callers of [1, CONCURRENCY]) {
+    const reports = await Promise.all([0, 1].map(() => worker(file, callers)));
+    const counts = reports.map(({ calls }) => calls);
+    rows.push({
+      name: `two processes, ${callers} callers each`,
+      callsPerSecond: counts.map((calls) => Math.round(calls / 3)),
+      share: Math.min(...counts) / Math.max(...counts),
+      p99Ms: Math.max(...reports.map(({ p99Ms }) => p99Ms)),
+    });
+  }
+  return { title: "SQLite, two processes on one file", rows };
+}
+
+function worker(file: string, callers: number): Promise<{ readonly calls: number; readonly p99Ms: number }> {
+  const child = fork(new URL("./sqlite-worker.ts", import.meta.url), [file, String(callers), "3000"]);
+  return new Promise((resolve, reject) => {
+    child.on("message", (message) => resolve(message as { calls: number; p99Ms: number }));
+    child.on("error", reject);
+    child.on("exit", (code) => reject(new Error(`The worker ended with ${code}.`)));
+  });
+}
