@@ -5,7 +5,13 @@ import { summarize, type UsageSnapshot, windowEndMs, windowStartMs } from "./usa
 
 const at = (iso: string): number => Date.parse(iso);
 
-test("windows begin on the hour, at midnight and on the first of the month, in UTC", () => {
+test("windows begin on the hour, at midnight and on the first of the month, in UTC, wherever the machine stands", (t) => {
+  const zone = process.env.TZ;
+  t.after(() => {
+    if (zone === undefined) delete process.env.TZ;
+    else process.env.TZ = zone;
+  });
+  process.env.TZ = "Asia/Kolkata"; // half an hour off, and already in March
   const ms = at("2024-02-29T23:59:59.999Z");
   assert.equal(windowStartMs("hourly", ms), at("2024-02-29T23:00:00Z"));
   assert.equal(windowStartMs("daily", ms), at("2024-02-29T00:00:00Z"));

@@ -54,6 +54,8 @@ export class MemoryNamespaces implements NamespaceStore {
     const namespace = this.#all.namespaces.get(id);
     if (namespace === undefined) return { kind: "missing" };
     if (namespace.status === "active") return { kind: "active", name: namespace.name };
+    // From here on it cannot be recovered, also when this is cut off half-way.
+    this.#all.namespaces.set(id, { ...namespace, status: "purging" });
     const { buckets, entities, configs, audit } = dataOf(this.#all, id);
     const hours = [...buckets.values()].reduce((sum, cell) => sum + cell.hours.size, 0);
     const records = buckets.size + hours + entities.size + configs.size + audit.length;

@@ -1,0 +1,27 @@
+import { execFileSync } from "node:child_process";
+import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+// `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const dist = join(root, "dist");
+
+rmSync(dist, { recursive: true, force: true });
+execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
+
+/** A relative import of a .ts file: what comes before the ending, the ending, the quote. */
+const TS_IMPORT = /((?:\bfrom|\bimport)\s*\(?\s*["']\.[^"']*)(\.ts)(["'])/g;
+
+// The compiler rewrites imports in JavaScript but leaves them in declarations, where they name files we do not ship.
+for (const file of globSync("**/*.d.ts", { cwd: dist })) {
+  const path = join(dist, file);
+  writeFileSync(path, readFileSync(path, "utf8").replace(TS_IMPORT, "$1.js$3"));
+}
+
+// Node strips no types inside node_modules: one such import left in the output, and nobody can load the package.
+for (const file of globSync("**/*.js", { cwd: dist })) {
+  const [left] = readFileSync(join(dist, file), "utf8").match(TS_IMPORT) ?? [];
+  if (left !== undefined) throw new Error(`dist/${file} still has ${left}; import the file by a literal path.`);
+}

@@ -1,0 +1,50 @@
+import { spawn } from "node:child_process";
+import { globSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+
+// `npm test`: types and lint first, then every test. `npm test -- src/bucket` runs the files whose path contains that;
+// options such as `--test-name-pattern=idle` go to the test runner.
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** No test takes this long; one that does hangs, and should say so. */
+const TEST_TIMEOUT_MS = 300_000;
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = args.filter((arg) => arg.startsWith("-"));
+  const filters = args.filter((arg) => !arg.startsWith("-"));
+  const files = testFiles(filters);
+  if (files.length === 0) {
+    console.error(`No test file matches ${filters.join(" or ")}; give part of a path, such as src/bucket.`);
+    return 1;
+  }
+  const checked = await run("npm", ["run", "--silent", "check"]);
+  if (checked !== 0) return checked;
+  return run(process.execPath, [
+    "--test",
+    "--test-reporter=spec",
+    `--test-timeout=${TEST_TIMEOUT_MS}`,
+    // The runner's own default leaves one core idle, which on two cores means one file at a time.
+    `--test-concurrency=${Math.max(2, availableParallelism())}`,
+    ...options,
+    ...files,
+  ]);
+}
+
+function testFiles(filters: readonly string[]): string[] {
+  const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root });
+  return files
+    .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part.replace(/^\.\//, ""))))
+    .sort();
+}
+
+function run(command: string, args: readonly string[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
+    child.on("error", reject);
+    child.on("close", (code) => resolve(code ?? 1));
+  });
+}
