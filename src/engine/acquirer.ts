@@ -9,7 +9,7 @@ import { GivenLimits } from "./given-limits.ts";
 import { Lease, type LeaseMaker } from "./lease.ts";
 import { type Level, Levels } from "./levels.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
-import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
+import { type AcquireRequest, checkRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings, World } from "./settings.ts";
 import { type Taken, Taker } from "./taker.ts";
 import { reasonOf, Teller } from "./teller.ts";
@@ -71,6 +71,7 @@ export class Acquirer {
 
   /** One attempt, without waiting for tokens. */
   async attempt(request: AcquireRequest): Promise<Outcome> {
+    checkRequest(request);
     request.signal?.throwIfAborted();
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
@@ -84,7 +85,8 @@ export class Acquirer {
           return this.#unavailable(request, [], error);
         }
       }
-      const plan = this.#plan(request, chain, nowMs);
+      const plan = this.#planned(request, chain, nowMs);
+      if (plan === "stale") continue;
       const remembered = this.#recalled(plan);
       if (remembered === "stale") continue;
       if (remembered !== undefined) return remembered;
@@ -113,11 +115,13 @@ export class Acquirer {
         `The store ${this.#world.store.name} cannot answer synchronously; use tryAcquire.`,
       );
     }
+    checkRequest(request);
     request.signal?.throwIfAborted();
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
       const chain = this.#known(request, nowMs) ?? this.levels.chainSync(request.entityId, request.resource, nowMs);
-      const plan = this.#plan(request, chain, nowMs);
+      const plan = this.#planned(request, chain, nowMs);
+      if (plan === "stale") continue;
       const remembered = this.#recalled(plan);
       if (remembered === "stale") continue;
       if (remembered !== undefined) return remembered;
@@ -130,9 +134,11 @@ export class Acquirer {
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
-  async peek(request: AcquireRequest): Promise<Refusal> {
+  async peek(request: AcquireRequest): Promise<Outcome> {
     const nowMs = this.#world.clock.now();
     const demands = demandsOf(request, await this.chain(request, nowMs));
+    // Where nothing is asked for nothing can be short, and nobody is overtaken.
+    if (claimsOf(demands).length === 0) return this.attempt(request);
     const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs);
     this.#tell.refused(request, refusal, false);
     return refusal;
@@ -170,6 +176,24 @@ export class Acquirer {
     checkEntityId(question.entityId);
     checkResource(question.resource);
     return undefined;
+  }
+
+  /** The plan; or `stale`, when the levels it would be made of, remembered at different times, do not belong together. */
+  #planned(request: AcquireRequest, chain: readonly Level[], nowMs: number): Plan | "stale" {
+    const { generation } = chain[0] as Level;
+    for (let i = 1; i < chain.length; i++) {
+      if (chain[i]?.generation === generation) continue;
+      this.levels.expire();
+      return "stale";
+    }
+    try {
+      return this.#plan(request, chain, nowMs);
+    } catch (error) {
+      // Nobody is told that a limit is unknown, or too low, by configuration that is known to be old.
+      if (!(error instanceof ValidationError) || !this.#outdated(chain)) throw error;
+      this.levels.expire();
+      return "stale";
+    }
   }
 
   #plan(request: AcquireRequest, chain: readonly Level[], nowMs: number): Plan {

@@ -148,13 +148,14 @@ export class Levels {
     const bucket = bucketKey(entityId, resource);
     const before = this.#known.get(resource, entityId);
     const read = limitSet(config.limits);
-    // The same limits read again are as old as before; only changed ones are newer than another process's.
     const same = before?.set.signature === read.signature ? before : undefined;
     const level: Level = {
       bucket,
       set: same?.set ?? read,
       source: config.source,
-      origin: { asOfMs: same?.origin.asOfMs ?? nowMs, generation: generation ?? null },
+      // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
+      // stay on the bucket for good, even when that process is gone.
+      origin: { asOfMs: nowMs, generation: generation ?? null },
       next: config.entity?.cascade ? config.entity.parentId : undefined,
       onUnavailable: config.onUnavailable,
       generation,

@@ -69,7 +69,7 @@ export function listing<Item>(
 export function pageRequest(options: ListOptions | undefined, limitDefault: number): PageRequest {
   const { limit = limitDefault, cursor } = options ?? {};
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > PAGE_MAX) {
-    throw new ValidationError("limit_invalid", `limit is ${shown(limit)}; give a whole number from 1 to ${PAGE_MAX}.`);
+    throw new ValidationError("page_invalid", `limit is ${shown(limit)}; give a whole number from 1 to ${PAGE_MAX}.`);
   }
   if (cursor !== undefined && typeof cursor !== "string") {
     throw new ValidationError("cursor_invalid", `cursor is ${shown(cursor)}; give the cursor of the page before.`);

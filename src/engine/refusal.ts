@@ -77,11 +77,12 @@ function firstFit(asked: readonly Asked[], nowMs: number): { fitMs: number; last
     moved = false;
     for (const [i, { state, limit, milli }] of asked.entries()) {
       const atMs = earliestMs(state, limit, milli, fitMs);
-      if (atMs > fitMs) {
-        fitMs = atMs;
-        last = i;
-        moved = true;
-      }
+      if (atMs <= fitMs) continue;
+      fitMs = atMs;
+      last = i;
+      moved = true;
+      // It never fits, as when a limit was lowered below an amount already planned: nothing is left to look for.
+      if (atMs === Number.POSITIVE_INFINITY) break;
     }
   }
   return { fitMs, last };

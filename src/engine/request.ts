@@ -59,6 +59,14 @@ export function sharedWith(level: Level, amounts: readonly Amount[]): readonly A
     : amounts.filter((amount) => limits.some(({ name }) => name === amount.limit));
 }
 
+export function checkRequest(request: unknown): void {
+  if (typeof request === "object" && request !== null) return;
+  throw new ValidationError(
+    "request_invalid",
+    `The request is ${shown(request)}; give { entityId, resource, consume }.`,
+  );
+}
+
 export function checkWait(wait: { readonly maxMs: number } | undefined): number {
   if (wait === undefined) return 0;
   const { maxMs } = wait;

@@ -56,7 +56,9 @@ export class Taker {
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
     await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
-    this.#room.nudge();
+    // What a refused request gives back it had only just taken. Were others woken by it, two of them that share a parent
+    // would wake each other without end, refused each time.
+    if (reason !== "refused") this.#room.nudge();
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */

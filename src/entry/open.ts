@@ -45,7 +45,10 @@ export async function prepare(options: OpenOptions): Promise<{ world: World; set
   checkChoice("durability", options.durability, ["normal", "full"]);
   checkChoice("coalesce", options.coalesce, [true, false]);
   const clock = options.clock === undefined ? systemClock : clockFrom(checkClock(options.clock));
-  const store = await openStore(options.store ?? fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT, options);
+  const store = await openStore(
+    options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
+    options,
+  );
   try {
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
@@ -61,7 +64,7 @@ export async function prepare(options: OpenOptions): Promise<{ world: World; set
 }
 
 async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
-  if (typeof store === "object" && store !== null) return store;
+  if (typeof store === "object" && store !== null && typeof store.scope === "function") return store;
   if (store === "memory") {
     const { openMemory } = await import("../adapters/memory/store.ts");
     return openMemory();

@@ -30,7 +30,7 @@ const TICKET: Ticket = Object.freeze({});
 
 /** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
 const IDLE_MS = HOUR_MS;
-/** As long as the stores that keep usage on disk. */
+/** Memory is not for book-keeping: a quarter of a year is kept. */
 const USAGE_KEPT_MS = 90 * 24 * HOUR_MS;
 const SWEEP_EVERY = 256;
 const SWEEP_CELLS = 16;

@@ -1,6 +1,6 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type ConfigScope, type LevelConfig, resolveLimits, type StoredConfig, scopesOf } from "../../domain/config.ts";
-import { NotFoundError } from "../../domain/errors.ts";
+import { NotFoundError, ValidationError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
@@ -82,8 +82,13 @@ export class MemoryConfig implements ConfigStore {
   }
 }
 
+export function requireOpen({ closed }: MemoryData): void {
+  if (closed) throw new ValidationError("closed", "The memory store is closed; open a new limiter.");
+}
+
 /** Throws when the namespace was deleted: nobody may go on writing into it. */
 export function requireActive(all: MemoryData, namespaceId: string): void {
+  requireOpen(all);
   if (all.namespaces.get(namespaceId)?.status === "active") return;
   throw new NotFoundError(
     "namespace_not_found",

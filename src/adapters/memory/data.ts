@@ -35,6 +35,7 @@ export interface NamespaceData {
 
 /** Everything a memory store holds. `generation` grows with each change of configuration, entities or namespaces. */
 export interface MemoryData {
+  closed: boolean;
   generation: number;
   readonly namespaces: Map<string, Namespace>;
   readonly byNamespace: Map<string, NamespaceData>;

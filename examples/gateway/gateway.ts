@@ -1,0 +1,143 @@
+import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  type Availability,
+  ExistsError,
+  Limit,
+  RateLimitExceeded,
+  type RateLimiter,
+  type Status,
+} from "../../src/entry/index.ts";
+
+export const MODEL = "gpt-4";
+export const PROJECT = "proj-acme";
+
+/** One API key, and how its owner behaves. */
+export interface Caller {
+  readonly key: string;
+  /** Calls sent at once, and the pause before the next ones. */
+  readonly calls: number;
+  readonly pauseMs: number;
+  /** Tokens a call is expected to cost, and what it costs in the end. */
+  readonly estimate: number;
+  readonly actual: { readonly from: number; readonly to: number };
+  /** How long a call may wait for its tokens before it is refused. */
+  readonly waitMs?: number;
+}
+
+export const CALLERS: readonly Caller[] = [
+  { key: "key-steady", calls: 1, pauseMs: 900, estimate: 300, actual: { from: 180, to: 340 }, waitMs: 1500 },
+  { key: "key-bursty", calls: 8, pauseMs: 4500, estimate: 250, actual: { from: 150, to: 260 } },
+  { key: "key-greedy", calls: 1, pauseMs: 600, estimate: 700, actual: { from: 400, to: 1200 } },
+];
+
+/** What became of one call. */
+export type CallEvent =
+  | {
+      readonly kind: "answered";
+      readonly key: string;
+      readonly estimate: number;
+      readonly actual: number;
+      readonly waitedMs: number;
+    }
+  | { readonly kind: "refused"; readonly key: string; readonly primary: Status; readonly retryAfterMs: number }
+  | { readonly kind: "failed" | "cut"; readonly key: string; readonly estimate: number };
+
+export interface GatewayOptions {
+  readonly random: () => number;
+  readonly onEvent: (event: CallEvent) => void;
+  /** Ends the run: calls under way are cut short and give back what they took. */
+  readonly signal: AbortSignal;
+}
+
+/** Stores the limits and the entities. Safe to repeat: a second run finds the entities there. */
+export async function setUp(limiter: RateLimiter): Promise<void> {
+  await limiter.setResourceDefaults(MODEL, [
+    Limit.perMinute("rpm", 60, { burst: 6 }),
+    Limit.perMinute("tpm", 18_000, { burst: 2_500 }),
+  ]);
+  const project = [Limit.perMinute("rpm", 150, { burst: 15 }), Limit.perMinute("tpm", 30_000, { burst: 4_500 })];
+  await limiter.setLimits(PROJECT, project, { resource: MODEL });
+  await unlessThere(limiter.createEntity({ id: PROJECT, name: "Acme" }));
+  for (const { key } of CALLERS) {
+    await unlessThere(limiter.createEntity({ id: key, parentId: PROJECT, cascade: true }));
+  }
+}
+
+/** Lets every caller call until the signal ends it. */
+export async function runGateway(limiter: RateLimiter, options: GatewayOptions): Promise<void> {
+  await Promise.all(CALLERS.map((caller) => keepCalling(limiter, caller, options)));
+}
+
+/** What every limit holds now: the project first, then the keys. */
+export async function levelsOf(limiter: RateLimiter): Promise<readonly Availability[]> {
+  const chains = await Promise.all(CALLERS.map(({ key }) => limiter.available({ entityId: key, resource: MODEL })));
+  const ofProject = chains[0]?.filter(({ entityId }) => entityId === PROJECT) ?? [];
+  return [...ofProject, ...chains.flatMap((chain) => chain.filter(({ entityId }) => entityId !== PROJECT))];
+}
+
+async function keepCalling(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
+  const { random, signal } = options;
+  const underWay = new Set<Promise<void>>();
+  while (!signal.aborted) {
+    for (let i = 0; i < caller.calls; i++) {
+      const call = callOnce(limiter, caller, options).finally(() => underWay.delete(call));
+      underWay.add(call);
+    }
+    // A caller who waits for tokens sends nothing else meanwhile.
+    if (caller.waitMs !== undefined) await Promise.all(underWay);
+    await pause(caller.pauseMs * (0.8 + 0.4 * random()), undefined, { signal }).catch(() => {});
+  }
+  await Promise.all(underWay);
+}
+
+async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent, signal }: GatewayOptions) {
+  const { key, estimate, waitMs } = caller;
+  const askedAtMs = performance.now();
+  let admittedAtMs: number | undefined;
+  try {
+    const actual = await limiter.withLease(
+      {
+        entityId: key,
+        resource: MODEL,
+        consume: { rpm: 1, tpm: estimate },
+        signal,
+        ...(waitMs === undefined ? {} : { wait: { maxMs: waitMs } }),
+      },
+      async (lease) => {
+        admittedAtMs = performance.now();
+        const reply = await callModel(caller, random, signal);
+        await lease.adjust({ tpm: reply.totalTokens - estimate });
+        return reply.totalTokens;
+      },
+    );
+    onEvent({ kind: "answered", key, estimate, actual, waitedMs: (admittedAtMs ?? askedAtMs) - askedAtMs });
+  } catch (error) {
+    if (error instanceof RateLimitExceeded) {
+      onEvent({ kind: "refused", key, primary: error.primary, retryAfterMs: error.retryAfterMs });
+    } else if (error instanceof ModelOverloaded) {
+      onEvent({ kind: "failed", key, estimate });
+    } else if (!signal.aborted) {
+      throw error;
+    } else if (admittedAtMs !== undefined) {
+      onEvent({ kind: "cut", key, estimate });
+    }
+  }
+}
+
+class ModelOverloaded extends Error {}
+
+/** Stands in for the provider: takes a moment, fails now and then, and says afterwards what it cost. */
+async function callModel({ actual }: Caller, random: () => number, signal: AbortSignal) {
+  await pause(150 + 500 * random(), undefined, { signal });
+  if (random() < 0.12) throw new ModelOverloaded();
+  return { totalTokens: Math.round(actual.from + (actual.to - actual.from) * random()) };
+}
+
+async function unlessThere(created: Promise<unknown>): Promise<void> {
+  try {
+    await created;
+  } catch (error) {
+    if (!(error instanceof ExistsError)) throw error;
+  }
+}

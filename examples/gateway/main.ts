@@ -1,0 +1,137 @@
+import { performance } from "node:perf_hooks";
+import { parseArgs } from "node:util";
+import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
+import { type CallEvent, levelsOf, runGateway, setUp } from "./gateway.ts";
+import { draw, type LoggedEvent, logged } from "./screen.ts";
+import { storedUsage, Tally, usageSince } from "./tally.ts";
+import { Terminal } from "./terminal.ts";
+import { eventLine, INTRODUCTION, levelsLine, summaryLines } from "./words.ts";
+
+const FILE = ".zae-limiter/gateway.db";
+const SECONDS = 20;
+const FRAME_MS = 100;
+const LEVELS_EVERY_MS = 5_000;
+
+/** Shows what happens while it happens. */
+interface View {
+  event(event: CallEvent, atMs: number): void;
+  tick(elapsedMs: number): Promise<void>;
+  close(): void;
+}
+
+async function main(totalMs: number): Promise<void> {
+  const ending = new AbortController();
+  endOnSignals(ending);
+  await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}` });
+  await setUp(limiter);
+  const openedAtMs = Date.now();
+  const before = await storedUsage(limiter, openedAtMs);
+
+  const tally = new Tally();
+  const view = isTerminal() ? liveView(limiter, tally, totalMs) : plainView(limiter);
+  const startMs = performance.now();
+  const elapsedMs = () => performance.now() - startMs;
+  const over = setTimeout(() => ending.abort(), totalMs);
+  try {
+    const ran = runGateway(limiter, {
+      random: Math.random,
+      signal: ending.signal,
+      onEvent: (event) => {
+        tally.add(event);
+        view.event(event, elapsedMs());
+      },
+    });
+    await Promise.all([ran, keepShowing(view, elapsedMs, ending.signal)]);
+  } finally {
+    clearTimeout(over);
+    view.close();
+  }
+
+  const usage = usageSince(before, await storedUsage(limiter, openedAtMs));
+  print(["", ...summaryLines({ elapsedMs: elapsedMs(), tally, usage, file: FILE })]);
+}
+
+async function keepShowing(view: View, elapsedMs: () => number, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await view.tick(elapsedMs());
+    await new Promise((resolve) => setTimeout(resolve, FRAME_MS));
+  }
+}
+
+function liveView(limiter: RateLimiter, tally: Tally, totalMs: number): View {
+  const terminal = new Terminal(process.stdout);
+  const colour = !process.env.NO_COLOR;
+  let events: readonly LoggedEvent[] = [];
+  terminal.open();
+  return {
+    event: (event, atMs) => {
+      events = logged(events, event, atMs);
+    },
+    tick: async (elapsedMs) => {
+      const levels = await levelsOf(limiter);
+      const { columns, rows } = terminal;
+      terminal.show(draw({ elapsedMs, totalMs, levels, tally, events }, { columns, rows, colour }));
+    },
+    close: () => terminal.close(),
+  };
+}
+
+function plainView(limiter: RateLimiter): View {
+  let levelsDueMs = 0;
+  print(["zae-limiter: an LLM gateway", ...INTRODUCTION, ""]);
+  return {
+    event: (event, atMs) => print([eventLine(event, atMs)]),
+    tick: async (elapsedMs) => {
+      if (elapsedMs < levelsDueMs) return;
+      levelsDueMs += LEVELS_EVERY_MS;
+      print([levelsLine(await levelsOf(limiter), elapsedMs)]);
+    },
+    close: () => {},
+  };
+}
+
+function isTerminal(): boolean {
+  return process.stdout.isTTY === true && process.env.TERM !== "dumb";
+}
+
+function endOnSignals(ending: AbortController): void {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    // The second one is for somebody who does not want to wait for the summary.
+    process.on(signal, () => (ending.signal.aborted ? process.exit(130) : ending.abort()));
+  }
+  // Whoever reads the lines may stop reading: `npm start | head`.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    process.exit(0);
+  });
+}
+
+function print(lines: readonly string[]): void {
+  process.stdout.write(`${lines.join("\n")}\n`);
+}
+
+/** The argument, or undefined when it cannot be understood. */
+function secondsGiven(): number | undefined {
+  try {
+    const { values } = parseArgs({ options: { seconds: { type: "string", default: String(SECONDS) } } });
+    const given = Number(values.seconds);
+    return given > 0 && given <= 3600 ? given : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const given = secondsGiven();
+if (given === undefined) {
+  process.stderr.write(`Usage: npm start [-- --seconds N], with N up to 3600; the default is ${SECONDS}.\n`);
+  process.exitCode = 2;
+} else {
+  try {
+    await main(given * 1000);
+  } catch (error) {
+    // Errors of the limiter say what to do; anything else is a defect, and its stack is wanted.
+    if (!(error instanceof LimiterError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,17 @@
+import { openSqlite as openWith } from "../adapters/sqlite/store.ts";
+import { jitter } from "../adapters/system/random.ts";
+import type { Store } from "../ports/store.ts";
+
+export interface SqliteStoreOptions {
+  /** Made if missing, with its folder. */
+  readonly file: string;
+  /** What a loss of power may take: the last moments (`"normal"`, the default) or nothing (`"full"`). */
+  readonly durability?: "normal" | "full";
+  /** Join calls under way together into one transaction. Default true. */
+  readonly coalesce?: boolean;
+}
+
+/** A store in one file, for `RateLimiter.open({ store })`: several limiters of one process can share it. */
+export function openSqlite({ file, durability = "normal", coalesce = true }: SqliteStoreOptions): Store {
+  return openWith({ file, durability, coalesce, random: jitter });
+}

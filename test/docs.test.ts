@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { importingFrom, plainEnvironment } from "./readme.ts";
+
+// The documents are part of the product: what they show runs, what they point to exists, and no error is left unexplained.
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const documents = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: root })].sort();
+const run = promisify(execFile);
+
+interface Example {
+  /** Such as `docs/guide/operations.md:41`. */
+  readonly place: string;
+  /** The file of its own folder in which it runs. */
+  readonly file: string;
+  readonly text: string;
+}
+
+let folder: string;
+let examples: readonly Example[];
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "docs-"));
+  examples = documents
+    .flatMap((document) => examplesOf(document))
+    .map((example, i) => ({ ...example, file: join(folder, `example-${i}`, "example.mts") }));
+  for (const { file, text } of examples) {
+    await mkdir(dirname(file));
+    await writeFile(file, text);
+  }
+});
+
+after(() => rm(folder, { recursive: true }));
+
+test("every example that begins with an import of the package runs as it stands, and ends by itself", async () => {
+  assert.ok(examples.length > 10, `only ${examples.length} examples were found`);
+  const faults = await Promise.all(
+    examples.map(async ({ place, file }) => {
+      try {
+        await run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment(), timeout: 30_000 });
+        return [];
+      } catch (error) {
+        return [`${place}: ${(error as { stderr: string }).stderr || error}`];
+      }
+    }),
+  );
+  assert.deepEqual(faults.flat(), []);
+});
+
+test("the README's example prints what the README says, but for the milliseconds that pass", async () => {
+  const readme = read("README.md");
+  const example = examples.find(({ place }) => place.startsWith("README.md")) as Example;
+  const there = await mkdtemp(join(folder, "printed-"));
+  const { stdout } = await run(process.execPath, [example.file], { cwd: there, env: plainEnvironment() });
+  const [, promised = ""] = /^It prints [^\n]*\n\n((?: {4}[^\n]*\n)+)/m.exec(readme) ?? [];
+  const shape = (text: string) =>
+    text
+      .replace(/\d{3,} tpm/g, "N tpm")
+      .trim()
+      .split(/\s*\n\s*/);
+  assert.deepEqual(shape(stdout), shape(promised));
+});
+
+test("every example compiles as strictly as the package itself", async () => {
+  const config = {
+    extends: join(root, "tsconfig.json"),
+    compilerOptions: {
+      rewriteRelativeImportExtensions: false,
+      types: ["node"],
+      typeRoots: [join(root, "node_modules/@types")],
+    },
+    include: [],
+    files: examples.map(({ file }) => file),
+  };
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
+  try {
+    await run(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.json"], { cwd: folder });
+  } catch (error) {
+    const errors = (error as { stdout: string }).stdout.replace(/example-(\d+)\/example\.mts/g, (_, i) => {
+      return examples[Number(i)]?.place ?? "";
+    });
+    assert.fail(errors);
+  }
+});
+
+test("every relative link of the documents leads to a file, and to a heading if it names one", () => {
+  const broken = documents.flatMap((document) => {
+    const links = [...read(document).matchAll(/\]\(([^()\s]+)\)/g)].map(([, target = ""]) => target);
+    return links
+      .filter((target) => !/^[a-z]+:/.test(target) && !leads(document, target))
+      .map((t) => `${document}: ${t}`);
+  });
+  assert.deepEqual(broken, []);
+});
+
+test("every guide, reference and decision is reached from the README by following links", () => {
+  const reached = new Set<string>();
+  const follow = (document: string): void => {
+    if (reached.has(document) || !existsSync(join(root, document))) return;
+    reached.add(document);
+    for (const [, target = ""] of read(document).matchAll(/\]\(([^()#\s]+\.md)[^()\s]*\)/g)) {
+      if (!/^[a-z]+:/.test(target)) follow(join(dirname(document), target));
+    }
+  };
+  follow("README.md");
+  assert.deepEqual(
+    documents.filter((document) => !reached.has(document)),
+    [],
+  );
+});
+
+test("every error code that the source can throw is explained, and no other", () => {
+  const thrown = new Set<string>();
+  for (const file of globSync("src/**/*.ts", { cwd: root })) {
+    if (file.endsWith(".test.ts") || file.startsWith("src/testing/")) continue;
+    for (const code of codesIn(read(file))) thrown.add(code);
+  }
+  const explained = [...read("docs/reference/errors.md").matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code = ""]) => code);
+  assert.ok(thrown.size > 30, `only ${thrown.size} codes were found in src`);
+  assert.deepEqual([...explained].sort(), [...thrown].sort());
+});
+
+test("the codes of errors are found however the line is broken", () => {
+  const source = [
+    'throw new ValidationError("one_line", `text`);',
+    'throw new ConflictError(\n  "broken_line",\n  "text",\n);',
+    'super("from_super", message);',
+    'const RULE = { what: "entity id", code: "from_rule" };',
+    'if (error.code === "compared") return new TypeError("not ours");',
+  ].join("\n");
+  assert.deepEqual(codesIn(source), ["one_line", "broken_line", "from_super", "from_rule"]);
+});
+
+test("no document names a path of somebody's machine", () => {
+  const named = documents.filter((document) => /(?:^|[\s"'`(])\/(?:work|home|root|tmp|Users)\//m.test(read(document)));
+  assert.deepEqual(named, []);
+});
+
+function read(path: string): string {
+  return readFileSync(join(root, path), "utf8");
+}
+
+function examplesOf(document: string): Omit<Example, "file">[] {
+  const markdown = read(document);
+  return [...markdown.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].flatMap(({ 1: block = "", index }) => {
+    if (!/^import [^;]*from ["']zae-limiter(?:\/[\w-]+)?["']/.test(block)) return [];
+    const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
+    const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
+    return [{ place, text }];
+  });
+}
+
+function leads(document: string, target: string): boolean {
+  const [path = "", heading] = target.split("#");
+  const file = path === "" ? document : join(dirname(document), path);
+  if (!existsSync(join(root, file))) return false;
+  return heading === undefined || headingsOf(read(file)).includes(heading);
+}
+
+/** Headings as GitHub makes anchors of them. */
+function headingsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, text = ""]) =>
+    text
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+/** Codes given to the constructors of our errors, and those that rules carry until they are. */
+function codesIn(source: string): string[] {
+  const given = /(?:new (?:[A-Z]\w*Error|LeaseClosed)\(|\bsuper\(|\bcode:)\s*"([a-z_]+)"/g;
+  return [...source.matchAll(given)].map(([, code = ""]) => code);
+}

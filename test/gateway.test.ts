@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify, stripVTControlCharacters } from "node:util";
+import { CALLERS, type CallEvent, PROJECT } from "../examples/gateway/gateway.ts";
+import { draw, type LoggedEvent, logged } from "../examples/gateway/screen.ts";
+import { Tally } from "../examples/gateway/tally.ts";
+import { plainEnvironment } from "./readme.ts";
+
+const main = fileURLToPath(new URL("../examples/gateway/main.ts", import.meta.url));
+const expected = readFileSync(new URL("../examples/gateway/expected-output.txt", import.meta.url), "utf8");
+const ESCAPE = "\x1b";
+const execute = promisify(execFile);
+
+test("without a terminal the gateway prints lines, ends by itself, and runs again over its file", async (t) => {
+  const folder = await emptyFolder(t);
+  const first = await runFor(2, folder);
+  assert.match(first, /key-bursty {2}refused {4}key-bursty rpm: 0 left, wants 1; retry in \d\.\d s/);
+  assert.match(first, /key-\w+ {2}answered {3}[\d,]+ estimated, [\d,]+ used: [\d,]+ (given back|more charged)/);
+  assert.ok(!first.includes(ESCAPE), "no control characters where nobody draws");
+  assert.deepEqual(summaryShape(first), summaryShape(expected));
+  assert.ok(existsSync(join(folder, ".zae-limiter/gateway.db")));
+
+  const again = await runFor(1, folder);
+  assert.deepEqual(summaryShape(again), summaryShape(expected));
+});
+
+test("what the gateway counted is what the limiter has stored", async (t) => {
+  const stdout = await runFor(2, await emptyFolder(t));
+  for (const { key } of CALLERS) {
+    const [counted, stored] = rowsOf(stdout, key);
+    const [answered, failed, , , used] = counted as number[];
+    const [granted, rpm, tpm] = stored as number[];
+    assert.equal(rpm, answered, `${key}: requests`);
+    assert.equal(tpm, used, `${key}: tokens`);
+    assert.ok((granted as number) >= (answered as number) + (failed as number), `${key}: granted`);
+  }
+  const [, ...keys] = [PROJECT, ...CALLERS.map(({ key }) => key)].map((id) => rowsOf(stdout, id).at(-1) as number[]);
+  const [project] = rowsOf(stdout, PROJECT);
+  for (const column of [0, 1, 2]) {
+    const sum = keys.reduce((total, row) => total + (row[column] as number), 0);
+    assert.equal(project?.[column], sum, `column ${column}: the project was charged for all its keys`);
+  }
+});
+
+test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async (t) => {
+  const child = spawn(process.execPath, [main], { cwd: await emptyFolder(t), env: plainEnvironment() });
+  let stdout = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    if (!stdout.includes("refused") && text.includes("refused")) child.kill("SIGINT");
+    stdout += text;
+  });
+  const code = await new Promise((resolve) => child.on("close", resolve));
+  assert.equal(code, 0);
+  assert.match(stdout, /^Summary after [0-9]\.\d s$/m);
+  assert.match(stdout, /cut short/);
+});
+
+test("an argument that cannot be understood is answered with the usage", async (t) => {
+  const cwd = await emptyFolder(t);
+  for (const args of [["--seconds", "soon"], ["--minutes", "1"], ["--seconds=0"]]) {
+    await assert.rejects(execute(process.execPath, [main, ...args], { cwd }), { code: 2, stderr: /^Usage: npm start/ });
+  }
+});
+
+test("the screen fits any terminal, and has no colours where none are wanted", () => {
+  for (const columns of [20, 40, 80, 132]) {
+    for (const rows of [6, 14, 24, 60]) {
+      const plain = draw(board(), { columns, rows, colour: false });
+      const coloured = draw(board(), { columns, rows, colour: true });
+      assert.ok(plain.length <= rows, `${plain.length} lines in ${rows} rows`);
+      for (const line of plain) assert.ok(line.length <= columns, `${line.length} characters in ${columns}: ${line}`);
+      assert.ok(!plain.join("").includes(ESCAPE));
+      assert.deepEqual(coloured.map(stripVTControlCharacters), plain);
+    }
+  }
+});
+
+test("at 80 by 24 everything is on the screen, the newest event last", () => {
+  const lines = draw(board(), { columns: 80, rows: 24, colour: false });
+  assert.match(lines[0] ?? "", /^zae-limiter: an LLM gateway +5\.0 s of 20\.0 s, Ctrl-C ends it$/);
+  assert.ok(
+    lines.some((line) => /^proj-acme +█+░+ 12\/15 +░+ +-250\/4,500/.test(line)),
+    lines.join("\n"),
+  );
+  assert.ok(
+    lines.some((line) => /^refused by +proj-acme tpm 3$/.test(line)),
+    lines.join("\n"),
+  );
+  assert.equal(lines.at(-1)?.trim(), "4.0 s greedy refused x3  proj-acme tpm: 250 in debt, wants 700; retry in 1.9 s");
+});
+
+function board() {
+  const tally = new Tally();
+  let events: readonly LoggedEvent[] = [];
+  const happened = (event: CallEvent, atMs: number) => {
+    tally.add(event);
+    events = logged(events, event, atMs);
+  };
+  const primary = {
+    entityId: PROJECT,
+    resource: "gpt-4",
+    limit: "tpm",
+    available: -250,
+    capacity: 4_500,
+    requested: 700,
+    exceeded: true,
+    retryAfterMs: 1_900,
+  };
+  happened({ kind: "answered", key: "key-steady", estimate: 300, actual: 280, waitedMs: 400 }, 1_000);
+  happened({ kind: "failed", key: "key-bursty", estimate: 250 }, 2_000);
+  for (let i = 0; i < 3; i++) {
+    happened({ kind: "refused", key: "key-greedy", primary, retryAfterMs: 1_900 }, 3_000 + 500 * i);
+  }
+  const level = (entityId: string, limit: string, available: number, capacity: number) => ({
+    entityId,
+    resource: "gpt-4",
+    limit,
+    available,
+    capacity,
+  });
+  const levels = [
+    level(PROJECT, "rpm", 12, 15),
+    level(PROJECT, "tpm", -250, 4_500),
+    ...CALLERS.flatMap(({ key }) => [level(key, "rpm", 3, 6), level(key, "tpm", 2_500, 2_500)]),
+  ];
+  return { elapsedMs: 5_000, totalMs: 20_000, levels, tally, events };
+}
+
+async function emptyFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "gateway-"));
+  t.after(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+/** Rejects when it does not end with code 0. */
+async function runFor(seconds: number, cwd: string): Promise<string> {
+  const args = [main, "--seconds", String(seconds)];
+  return (await execute(process.execPath, args, { cwd, env: plainEnvironment(), timeout: 30_000 })).stdout;
+}
+
+/** The summary without its numbers, and without the lines that only some runs have. */
+function summaryShape(stdout: string): string[] {
+  const [, summary = ""] = /^(Summary after [\s\S]*)/m.exec(stdout) ?? [];
+  const lines = summary.split("\n").filter((line) => !/refused by|cut short/.test(line));
+  return lines.map((line) =>
+    line
+      .replace(/[\d.,]*\d/g, "N")
+      .replace(/\s+/g, " ")
+      .trim(),
+  );
+}
+
+/** The numbers of each row that begins with a name, from the summary on. */
+function rowsOf(stdout: string, name: string): number[][] {
+  const summary = stdout.slice(stdout.indexOf("Summary after"));
+  return [...summary.matchAll(new RegExp(`^ +${name} +([\\d, ]+)$`, "gm"))].map(([, numbers = ""]) =>
+    numbers
+      .trim()
+      .split(/\s+/)
+      .map((text) => Number(text.replaceAll(",", ""))),
+  );
+}
