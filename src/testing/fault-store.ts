@@ -109,9 +109,10 @@ export class FaultStore implements Store {
   }
 
   async #takeEach(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    const replies = await Promise.all(
-      claims.map((claim) => this.#take(inner, [claim], { ...context, generation: undefined })),
-    );
+    // What was sent claim by claim cannot be called back as a whole: every claim is answered, also of an aborted request.
+    const { signal: _, ...sent } = context;
+    const each = { ...sent, generation: undefined };
+    const replies = await Promise.all(claims.map((claim) => this.#take(inner, [claim], each)));
     return replies.flatMap((reply) => reply as readonly Answer[]);
   }
 

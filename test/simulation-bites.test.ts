@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MUTANTS, type Mutant } from "./simulation/mutants.ts";
+import { simulate } from "./simulation/simulation.ts";
+import { openFor } from "./simulation/stores.ts";
+
+// A simulation that finds nothing may be blind. Each of these is a limiter with one deliberate bug, the ones that limiters
+// really have; every bug has to be found within a few dozen worlds, and for what it is.
+
+const SEEDS_MAX = 60;
+
+for (const [bug, mutant] of Object.entries(MUTANTS)) {
+  test(`the simulation catches ${bug}`, async () => {
+    const others: string[] = [];
+    for (let seed = 1; seed <= SEEDS_MAX; seed++) {
+      const found = await violationsOf(seed, mutant);
+      if (found.some((violation) => mutant.caughtAs.test(violation))) return;
+      others.push(...found);
+    }
+    assert.fail(`not found in ${SEEDS_MAX} worlds; found instead: ${others.slice(0, 5).join("; ") || "nothing"}`);
+  });
+}
+
+async function violationsOf(seed: number, mutant: Mutant): Promise<readonly string[]> {
+  return (await simulate(seed, { open: () => openFor("memory", seed), verbose: false, mutant })).violations;
+}

@@ -1,0 +1,112 @@
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import { type Operation, shownKey } from "./operation.ts";
+import { BodyFailed, type Scene } from "./scene.ts";
+
+/** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
+const EXPECTED_CODES = new Set([
+  "rate_limit_exceeded",
+  "limits_missing",
+  "limit_unknown",
+  "amount_above_capacity",
+  "debt_too_large",
+  "lease_closed",
+  "entity_not_found",
+  "entity_exists",
+  "entity_has_children",
+  "entity_cycle",
+  "parent_not_found",
+]);
+
+/** Whether the public API may reject with this. */
+export function isExpected({ client, signal }: Scene, error: unknown): boolean {
+  if (error instanceof BodyFailed) return true;
+  if (signal?.aborted && error === signal.reason) return true;
+  // Nobody may find the store unavailable who never met a fault.
+  if (error instanceof RateLimiterUnavailable) return client.faults > 0;
+  return error instanceof LimiterError && EXPECTED_CODES.has(error.code);
+}
+
+/** Whether an acquire may end with this. */
+export function checkRejected({ client, operation, around }: Scene, request: AcquireRequest, error: unknown): void {
+  const { journal, truth, clock } = around;
+  if (error instanceof RateLimiterUnavailable && client.onUnavailable === "allow") {
+    journal.violation(`${operation.name} was stopped by an outage: ${error.stack}`);
+  }
+  if (client.hidden || !(error instanceof ValidationError)) return;
+  journal.count("requests told off");
+  // Whoever can tell that configuration changed is not told off by what it was.
+  if (truth.refuses(request, clock.now())) return;
+  journal.violation(`${operation.name} was told off by old configuration: ${error.message}`);
+}
+
+/** A lease was given: every level was charged what was asked of it, once. */
+export function checkGranted(scene: Scene, lease: Lease): void {
+  const { client, operation, around } = scene;
+  operation.lease = lease;
+  around.journal.count(lease.degraded === false ? "grants" : "grants in an outage");
+  if (lease.degraded !== false) {
+    if (client.onUnavailable === "block") around.journal.violation(`${operation.name} was let through in an outage`);
+    checkUntouched(scene);
+    return;
+  }
+  for (const { bucket, take } of operation.claims) {
+    for (const { limit, milli } of take) {
+      const net = operation.net(bucket.id, limit);
+      // Only what an earlier attempt took, and perhaps could not give back, may be charged besides.
+      if (net === milli || (net > milli && operation.uncertain.has(bucket.id))) continue;
+      around.journal.violation(
+        `${operation.name} was granted ${milli} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
+      );
+    }
+  }
+}
+
+/** No lease was given, or one that charges nothing: everything is as it was, but for what came through unknown. */
+export function checkUntouched({ operation, around }: Scene): void {
+  for (const { bucketId, limit, net } of operation.nets()) {
+    if (net === 0 || operation.uncertain.has(bucketId) || operation.gone.has(bucketId)) continue;
+    around.journal.violation(
+      `${operation.name} was not granted, but charged ${net} of ${limit} on ${shownKey(bucketId)}`,
+    );
+  }
+}
+
+/** A lease was closed: rolled back, everything is back; settled, every level was charged the same. */
+export function checkClosed({ operation, around }: Scene): void {
+  const { lease } = operation;
+  if (lease === undefined) return;
+  around.journal.count(`leases ${lease.status}`);
+  const own = operation.claims[0]?.bucket.id ?? "";
+  for (const { bucketId, limit, net } of operation.nets()) {
+    if (operation.uncertain.has(bucketId) || operation.gone.has(bucketId)) continue;
+    if (lease.status === "rolledBack") {
+      if (net === 0) continue;
+      around.journal.violation(
+        `${operation.name} was rolled back, but ${net} of ${limit} are gone on ${shownKey(bucketId)}`,
+      );
+      continue;
+    }
+    const due = (lease.consumed[limit] ?? 0) * 1000;
+    // Under other configuration an earlier attempt may have asked there, and got everything back.
+    const level = operation.claims.find(({ bucket }) => bucket.id === bucketId);
+    const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
+    if (net === due || (net === 0 && !charged) || operation.uncertain.has(own)) continue;
+    around.journal.violation(
+      `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
+    );
+  }
+}
+
+/** At any moment a lease believes to hold at most what was taken for it. */
+export function checkBelief(operation: Operation): string | undefined {
+  const { lease } = operation;
+  const own = operation.claims[0]?.bucket.id;
+  if (lease === undefined || own === undefined) return undefined;
+  for (const [limit, tokens] of Object.entries(lease.consumed)) {
+    const net = operation.net(own, limit);
+    if (tokens * 1000 > net) return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
+  }
+  return undefined;
+}

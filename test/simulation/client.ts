@@ -1,0 +1,183 @@
+import type { OnUnavailable } from "../../src/domain/config.ts";
+import { Limiter } from "../../src/engine/limiter.ts";
+import type { World } from "../../src/engine/settings.ts";
+import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
+import type { Channel, Events } from "../../src/ports/events.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
+import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { ClientClock } from "./client-clock.ts";
+import type { Journal } from "./journal.ts";
+import { currentOperation, type Operation } from "./operation.ts";
+import { heard, overriding } from "./port.ts";
+import type { Profile } from "./profile.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Truth } from "./truth.ts";
+
+export interface Surroundings {
+  readonly random: SeededRandom;
+  readonly profile: Profile;
+  readonly clock: SimulatedClock;
+  readonly scheduler: Scheduler;
+  readonly journal: Journal;
+  readonly truth: Truth;
+  /** Grows whenever something happens that can make somebody wait longer. */
+  disturbances(): number;
+}
+
+/** One process: a limiter with its own clock, its own caches and its own bad line to the store that all share. */
+export class Client {
+  readonly id: string;
+  readonly limiter: Limiter;
+  readonly clock: ClientClock;
+  /** Its calls are answered at once, without waiting for their turn. */
+  readonly direct: boolean;
+  /** What it does in an outage; undefined: what is stored. */
+  readonly onUnavailable: OnUnavailable | undefined;
+  /** Whether it can be asked synchronously. */
+  readonly sync: boolean;
+  readonly live = new Set<Operation>();
+  alive = true;
+  faults = 0;
+  readonly #line: FaultStore;
+  /** The line as the engine sees it, deliberate bugs included. */
+  readonly #seen: Store;
+  readonly #around: Surroundings;
+  readonly #rates: Partial<Record<FaultedCall, number>>;
+  readonly #configTtlMs: number;
+  /** Whether it cannot tell that configuration changed, and has to go by time. */
+  readonly hidden: boolean;
+  /** The longest that reading configuration took: what was read may be older than the answer by that. */
+  #resolveMs = 0;
+
+  constructor(id: string, shared: Store, around: Surroundings, spoil: (store: Store) => Store) {
+    const { random, profile, scheduler } = around;
+    this.id = id;
+    this.#around = around;
+    this.direct = random.chance(0.12);
+    const split = !this.direct && random.chance(0.3);
+    this.hidden = split || random.chance(0.25);
+    this.onUnavailable = random.pick([undefined, "allow", "block"]);
+    this.#configTtlMs = random.pick([0, 2_000, 60_000, 600_000]);
+    this.clock = new ClientClock(around.clock, profile, random);
+    const rate = this.direct ? 0 : profile.faultRate;
+    this.#rates = { take: rate, debit: rate, credit: rate, resolve: rate / 2, look: rate / 2, change: rate / 2 };
+    this.#line = new FaultStore(shared, {
+      random: random.fork(),
+      rates: this.#rates,
+      split,
+      generationHidden: this.hidden,
+      onFault: (call, fault) => {
+        this.faults++;
+        const operation = currentOperation();
+        if (operation !== undefined) operation.faults++;
+        around.journal.note(`${this.id} fault: ${call} ${fault}`);
+        around.journal.count(`faults ${fault}`);
+      },
+      ...(this.direct
+        ? {}
+        : { pause: (call, before) => scheduler.pause(currentOperation()?.name ?? this.id, `${before} ${call}`) }),
+    });
+    this.#seen = spoil(this.#line);
+    const store = overriding(this.#seen, { scope: (namespaceId) => this.#watched(namespaceId) });
+    const scope = store.scope("default");
+    this.sync = scope.buckets.takeSync !== undefined;
+    const world: World = {
+      store,
+      scope,
+      clock: this.clock,
+      random: random.fork(),
+      events: quietEvents,
+    };
+    this.limiter = new Limiter(
+      world,
+      {
+        namespace: "default",
+        namespaceId: "default",
+        configTtlMs: this.#configTtlMs,
+        denyMemoryMs: random.pick([0, 1_000, 1_000, 10_000]),
+        // Of real time, on stores that have it: never reached here.
+        timeoutMs: 60_000,
+        onUnavailable: this.onUnavailable,
+      },
+      false,
+    );
+  }
+
+  /** The process dies: nothing it has begun goes on. */
+  crash(): void {
+    this.alive = false;
+    this.#line.crash();
+    for (const operation of this.live) this.#around.scheduler.drop(operation.name);
+    this.live.clear();
+  }
+
+  /** From now on nothing goes wrong. */
+  calm(): void {
+    for (const call of Object.keys(this.#rates)) this.#rates[call as FaultedCall] = 0;
+  }
+
+  #watched(namespaceId: string) {
+    const scope = this.#seen.scope(namespaceId);
+    const { buckets, config } = scope;
+    const takeSync: BucketStore["takeSync"] = buckets.takeSync?.bind(buckets);
+    return {
+      ...scope,
+      buckets: overriding(buckets, {
+        take: (claims, context) => {
+          this.#planned(claims, context);
+          return heard(buckets.take(claims, context), (reply) => answered(claims, reply));
+        },
+        ...(takeSync === undefined
+          ? {}
+          : {
+              takeSync: (claims: readonly Claim[], context: Parameters<typeof takeSync>[1]) => {
+                this.#planned(claims, context);
+                return takeSync(claims, context);
+              },
+            }),
+        debit: (held, ...rest) => heard(buckets.debit(held, ...rest), (reply) => written(held, reply)),
+        credit: (held, ...rest) => heard(buckets.credit(held, ...rest), (reply) => written(held, reply)),
+      }),
+      config: overriding(config, {
+        resolve: (entityId, resource) => {
+          const askedAtMs = this.#around.clock.now();
+          const reply = config.resolve(entityId, resource);
+          if (!(reply instanceof Promise)) return reply;
+          return reply.finally(() => {
+            this.#resolveMs = Math.max(this.#resolveMs, this.#around.clock.now() - askedAtMs);
+          });
+        },
+      }),
+    };
+  }
+
+  // Whoever cannot tell that configuration changed may go by what it was, for as long as it may be remembered.
+  #planned(claims: readonly Claim[], { nowMs }: CallContext): void {
+    const operation = currentOperation();
+    if (operation === undefined || operation.underLease) return;
+    operation.claims = claims;
+    operation.asked++;
+    if (!this.hidden) return;
+    const sinceMs =
+      this.clock.trueMs(nowMs) - Math.ceil(this.#configTtlMs * 1.001) - this.clock.steppedBackMs - this.#resolveMs - 1;
+    if (this.#around.truth.explains(claims, operation.limitsGiven, sinceMs)) return;
+    const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
+    this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
+  }
+}
+
+function answered(claims: readonly Claim[], reply: TakeReply): void {
+  if (reply === "stale") return;
+  for (const [i, { kind }] of reply.entries()) {
+    if (kind === "unavailable") currentOperation()?.uncertain.add((claims[i] as Claim).bucket.id);
+  }
+}
+
+function written({ bucket }: Held, reply: WriteReply): void {
+  if (reply.kind === "unavailable") currentOperation()?.uncertain.add(bucket.id);
+}
+
+const quiet: Channel<unknown> = { active: true, publish: () => {} };
+const quietEvents: Events = { acquired: quiet, refused: quiet, gaveBack: quiet, degraded: quiet, limitsChanged: quiet };

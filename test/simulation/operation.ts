@@ -1,0 +1,88 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { Amount } from "../../src/domain/amounts.ts";
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
+
+/** What one operation really moved on one limit of one bucket, in millitokens. */
+interface Moved {
+  in: number;
+  back: number;
+}
+
+/** One thing a client does, from asking to settling, and what the store really did for it. */
+export class Operation {
+  readonly name: string;
+  readonly clientId: string;
+  readonly #moved = new Map<string, Map<string, Moved>>();
+  /** Faults that hit a call of this operation. */
+  faults = 0;
+  /** Buckets of which it was told that a write may not, or did not, come through: more may be charged there than it knows. */
+  readonly uncertain = new Set<string>();
+  /** Takes and debits of its own. */
+  disturbances = 0;
+  /** Buckets that were gone when something was to be given back. */
+  readonly gone = new Set<string>();
+  /** Goes by limits given in the request, not by stored ones. */
+  limitsGiven = false;
+  /** Takes more under a lease: by the limits of the lease, whatever configuration says. */
+  underLease = false;
+  /** The claims of its last take, as the engine sent them, and how often it sent any. */
+  claims: readonly Claim[] = [];
+  asked = 0;
+  lease: Lease | undefined;
+
+  constructor(name: string, clientId: string) {
+    this.name = name;
+    this.clientId = clientId;
+  }
+
+  moved(kind: "in" | "back", bucket: BucketKey, amounts: readonly Amount[]): void {
+    let limits = this.#moved.get(bucket.id);
+    if (limits === undefined) {
+      limits = new Map();
+      this.#moved.set(bucket.id, limits);
+    }
+    for (const { limit, milli } of amounts) {
+      const moved = limits.get(limit) ?? { in: 0, back: 0 };
+      moved[kind] += milli;
+      limits.set(limit, moved);
+    }
+  }
+
+  /** Taken and debited, less what was given back. */
+  net(bucketId: string, limit: string): number {
+    const moved = this.#moved.get(bucketId)?.get(limit);
+    return moved === undefined ? 0 : moved.in - moved.back;
+  }
+
+  /** Every limit of every bucket that it touched, with what is net taken there. */
+  nets(): { readonly bucketId: string; readonly limit: string; readonly net: number }[] {
+    return [...this.#moved].flatMap(([bucketId, limits]) =>
+      [...limits].map(([limit, moved]) => ({ bucketId, limit, net: moved.in - moved.back })),
+    );
+  }
+
+  /** What is wrong with its give-backs: nobody may give back what was not taken. */
+  overReturned(): string | undefined {
+    const over = this.nets().find(({ net }) => net < 0);
+    return over === undefined
+      ? undefined
+      : `${this.name} gave back ${-over.net} of ${over.limit} more than it took on ${shownKey(over.bucketId)}`;
+  }
+}
+
+export function shownKey(bucketId: string): string {
+  return bucketId.replace("\n", "/");
+}
+
+const running = new AsyncLocalStorage<Operation>();
+
+/** Runs the work of an operation; calls of the store made from it are known to be its own. */
+export function runAs<Value>(operation: Operation, work: () => Value): Value {
+  return running.run(operation, work);
+}
+
+export function currentOperation(): Operation | undefined {
+  return running.getStore();
+}

@@ -1,0 +1,27 @@
+import type { Now } from "../../src/ports/bucket-store.ts";
+
+/** The port with some of its methods replaced; the others are called as they are. */
+export function overriding<Port extends object>(port: Port, overrides: Partial<Port>): Port {
+  return new Proxy(port, {
+    get: (target, name) => {
+      if (Object.hasOwn(overrides, name)) return Reflect.get(overrides, name);
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** What a store answers that does not make anybody wait. */
+export function atOnce<Value>(value: Now<Value>): Value {
+  if (value instanceof Promise) throw new TypeError("This store answers with a promise where it was not expected to.");
+  return value;
+}
+
+/** Tells of a reply before whoever asked for it hears of it. */
+export function heard<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply> {
+  const told = (settled: Reply): Reply => {
+    tell(settled);
+    return settled;
+  };
+  return reply instanceof Promise ? reply.then(told) : told(reply);
+}

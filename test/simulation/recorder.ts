@@ -1,0 +1,288 @@
+import type { Amount } from "../../src/domain/amounts.ts";
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { BucketState } from "../../src/domain/bucket-state.ts";
+import type { LevelConfig } from "../../src/domain/config.ts";
+import type {
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  Now,
+  TakeContext,
+  TakeReply,
+  WriteReply,
+} from "../../src/ports/bucket-store.ts";
+import type { ScopedStore, Store } from "../../src/ports/store.ts";
+import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { Journal } from "./journal.ts";
+import { currentOperation, type Operation, shownKey } from "./operation.ts";
+import { atOnce, overriding } from "./port.ts";
+import type { Truth } from "./truth.ts";
+import { UsageLedger } from "./usage-ledger.ts";
+
+/** A call that is at the store just now. */
+interface Call {
+  readonly operation: Operation | undefined;
+  readonly context: CallContext;
+  /** Buckets of which it is certain that they did not exist when the call was made. */
+  readonly absent: ReadonlySet<string>;
+}
+
+/**
+ * Stands directly before the store and knows what was really applied, whatever the clients hear of it. Every applied write
+ * goes to the model too, and model and store are compared after each.
+ */
+export class Recorder {
+  readonly usage = new UsageLedger();
+  /** Calls that the store has not answered yet. */
+  underWay = 0;
+  /** Grows with everything that can lower a level or move a limit. */
+  disturbances = 0;
+  readonly #journal: Journal;
+  readonly #truth: Truth;
+  readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
+
+  constructor(journal: Journal, truth: Truth) {
+    this.#journal = journal;
+    this.#truth = truth;
+  }
+
+  /** The store, with everything that passes through it written down. */
+  recording(store: Store): Store {
+    return overriding(store, { scope: (namespaceId) => this.#scope(store.scope(namespaceId)) });
+  }
+
+  #scope(scope: ScopedStore): ScopedStore {
+    const { config, entities } = scope;
+    return {
+      ...scope,
+      buckets: this.#recorded(scope.buckets),
+      config: overriding(config, {
+        resolve: (entityId, resource) =>
+          this.#after(config.resolve(entityId, resource), (found) => this.#resolved(entityId, resource, found)),
+        set: (at, stored, event) => this.#after(config.set(at, stored, event), () => this.#truth.setConfig(at, stored)),
+        delete: (at, event) =>
+          this.#after(config.delete(at, event), (deleted) => {
+            if (deleted) this.#truth.setConfig(at, undefined);
+          }),
+      }),
+      entities: overriding(entities, {
+        create: (entity, event) =>
+          this.#after(entities.create(entity, event), ({ kind }) => {
+            if (kind === "created") this.#truth.setEntity(entity.id, entity);
+          }),
+        update: (id, change, event) =>
+          this.#after(entities.update(id, change, event), (reply) => {
+            if (reply.kind === "updated") this.#truth.setEntity(id, reply.entity);
+          }),
+        delete: (id, event) =>
+          this.#after(entities.delete(id, event), ({ kind }) => {
+            if (kind === "deleted") this.#deleted(id);
+          }),
+      }),
+    };
+  }
+
+  #recorded(store: BucketStore): BucketStore {
+    const takeSync = store.takeSync?.bind(store);
+    return overriding(store, {
+      take: (claims, context) => {
+        const call = this.#begun(store, claims, context);
+        return this.#after(store.take(claims, context), (reply) => this.#took(store, call, claims, reply));
+      },
+      ...(takeSync === undefined
+        ? {}
+        : {
+            takeSync: (claims: readonly Claim[], context: TakeContext) => {
+              const call = this.#begun(store, claims, context);
+              return this.#after(takeSync(claims, context), (reply) =>
+                this.#took(store, call, claims, reply),
+              ) as TakeReply;
+            },
+          }),
+      debit: (held, amounts, context) => {
+        const call = this.#begun(store, [held], context);
+        return this.#after(store.debit(held, amounts, context), (reply) => {
+          if (reply.kind === "applied") this.#wrote(store, call, "debit", held, amounts, reply.state);
+        });
+      },
+      credit: (held, amounts, context) => {
+        const call = this.#begun(store, [held], context);
+        return this.#after(store.credit(held, amounts, context), (reply) =>
+          this.#credited(store, call, held, amounts, reply),
+        );
+      },
+    });
+  }
+
+  #resolved(entityId: string, resource: string, { limits, entity }: LevelConfig): void {
+    const due = this.#truth.level(entityId, resource);
+    const next = entity?.cascade ? entity.parentId : undefined;
+    if (JSON.stringify(limits) === JSON.stringify(due.limits) && next === due.next) return;
+    this.#journal.violation(`${entityId}/${resource} resolves to ${JSON.stringify(limits)} below ${next}`);
+  }
+
+  #took(store: BucketStore, call: Call, claims: readonly Claim[], reply: TakeReply): void {
+    if (reply === "stale") this.#journal.count("takes that were stale");
+    if (reply === "stale" || claims.length === 0) return;
+    for (const { kind } of reply) this.#journal.count(`claims ${kind}`);
+    const { operation, context } = call;
+    const { generation } = context as TakeContext;
+    if (generation !== undefined && !this.#truth.explains(claims, operation?.limitsGiven ?? false, Infinity)) {
+      this.#journal.violation(`a plan of generation ${generation} does not follow from it: ${shownClaims(claims)}`);
+    }
+    if (reply.every(({ kind }) => kind === "short" || kind === "spared") && this.#allFit(call, claims)) {
+      this.#journal.violation(`refused although everything fits: ${shownClaims(claims)}`);
+    }
+    for (const [i, answer] of reply.entries()) {
+      const claim = claims[i] as Claim;
+      if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer.state);
+      else if (answer.kind !== "unavailable") this.#refused(call, claim, answer.state);
+    }
+    this.#compareStored(store, claims, context.nowMs);
+  }
+
+  #wrote(
+    store: BucketStore,
+    call: Call,
+    kind: "take" | "debit",
+    held: Claim | Held,
+    amounts: readonly Amount[],
+    state: BucketState,
+  ): void {
+    const { nowMs } = call.context;
+    const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
+    model.bring(held.set, held.origin, nowMs);
+    model.write(kind, amounts, nowMs);
+    this.disturbances++;
+    if (call.operation !== undefined) call.operation.disturbances++;
+    call.operation?.moved("in", held.bucket, amounts);
+    if (kind === "debit") this.#journal.count("debits");
+    this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs });
+    this.#tell(held.bucket, model.problems(state, nowMs));
+    if (kind === "take") this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
+    else this.#compareStored(store, [held], nowMs);
+  }
+
+  #refused(call: Call, claim: Claim, state: BucketState): void {
+    // A bucket that does not exist is not made by a refusal.
+    const model = this.#modelOf(call, claim.bucket);
+    if (model === undefined) return;
+    model.bring(claim.set, claim.origin, call.context.nowMs);
+    this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
+  }
+
+  #credited(store: BucketStore, call: Call, held: Held, amounts: readonly Amount[], reply: WriteReply): void {
+    const { nowMs } = call.context;
+    const model = this.#modelOf(call, held.bucket);
+    if (reply.kind === "gone") {
+      if (model !== undefined) this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
+      call.operation?.gone.add(held.bucket.id);
+      return;
+    }
+    if (reply.kind !== "applied") return;
+    call.operation?.moved("back", held.bucket, amounts);
+    this.#journal.count("give-backs");
+    const over = call.operation?.overReturned();
+    if (over !== undefined) this.#journal.violation(over);
+    this.usage.count(held.bucket, amounts, { sign: -1, requests: 0, nowMs });
+    if (model === undefined) {
+      this.#journal.violation(`a give-back to ${shownKey(held.bucket.id)}, which was never made`);
+      return;
+    }
+    model.write("credit", amounts, nowMs);
+    this.#tell(held.bucket, model.problems(reply.state, nowMs));
+    this.#compareStored(store, [held], nowMs);
+  }
+
+  /** The model of a bucket, forgotten when the store has given the bucket up: that it may, once it is full. */
+  #modelOf(call: Call, { id }: BucketKey): ModelBucket | undefined {
+    const model = this.#buckets.get(id)?.model;
+    if (model === undefined || !call.absent.has(id)) return model;
+    if (!model.isFull(call.context.nowMs)) this.#journal.violation(`${shownKey(id)} vanished while it was not full`);
+    this.#buckets.delete(id);
+    return undefined;
+  }
+
+  #born({ bucket, set, origin }: Claim | Held, nowMs: number): ModelBucket {
+    const model = new ModelBucket(set, origin, nowMs);
+    this.#buckets.set(bucket.id, { key: bucket, model });
+    return model;
+  }
+
+  #deleted(entityId: string): void {
+    this.#truth.setEntity(entityId, undefined);
+    this.usage.forget(entityId);
+    for (const { key } of this.#buckets.values()) {
+      if (key.entityId !== entityId) continue;
+      this.#buckets.delete(key.id);
+      this.disturbances++;
+    }
+  }
+
+  #allFit(call: Call, claims: readonly Claim[]): boolean {
+    const { nowMs } = call.context;
+    return claims.every(({ bucket, set, origin, take }) => {
+      const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs);
+      model.bring(set, origin, nowMs);
+      return model.surelyFits(take, nowMs);
+    });
+  }
+
+  // What the store answers is one thing, what it stored another.
+  #compareStored(store: BucketStore, helds: readonly (Claim | Held)[], nowMs: number): void {
+    // Joined calls are answered together: the state behind this one has moved on already.
+    if (this.underWay > 1) return;
+    const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
+    for (const [i, { bucket }] of helds.entries()) {
+      const model = this.#buckets.get(bucket.id)?.model;
+      const state = states[i];
+      if (model === undefined && state !== undefined) this.#tell(bucket, ["it exists, and was never made"]);
+      if (model !== undefined && state !== undefined) this.#tell(bucket, model.problems(state, nowMs));
+    }
+  }
+
+  #begun(store: BucketStore, helds: readonly (Claim | Held)[], context: CallContext): Call {
+    const absent = new Set<string>();
+    // With other calls in the queue nobody knows what will be there when this one's turn comes.
+    if (this.underWay === 0) {
+      const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
+      for (const [i, { bucket }] of helds.entries()) if (states[i] === undefined) absent.add(bucket.id);
+    }
+    return { operation: currentOperation(), context, absent };
+  }
+
+  #after<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply> {
+    if (!(reply instanceof Promise)) {
+      this.underWay++;
+      try {
+        tell(reply);
+      } finally {
+        this.underWay--;
+      }
+      return reply;
+    }
+    this.underWay++;
+    return reply.then(
+      (settled) => {
+        tell(settled);
+        this.underWay--;
+        return settled;
+      },
+      (error) => {
+        this.underWay--;
+        throw error;
+      },
+    );
+  }
+
+  #tell({ id }: BucketKey, problems: readonly string[]): void {
+    for (const problem of problems) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+  }
+}
+
+function shownClaims(claims: readonly Claim[]): string {
+  return claims
+    .map(({ bucket, take }) => `${shownKey(bucket.id)} ${take.map((one) => `${one.limit}:${one.milli}`).join("+")}`)
+    .join(", ");
+}

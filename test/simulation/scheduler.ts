@@ -1,0 +1,61 @@
+import type { SeededRandom } from "../../src/testing/random.ts";
+
+interface Gate {
+  readonly owner: string;
+  readonly label: string;
+  open(): void;
+}
+
+/**
+ * Decides who goes on. Whoever calls the store waits at a gate, before the call and again before its answer; the seed says
+ * which gate opens next. So every interleaving of the clients' calls can happen, and happens again with the same seed.
+ */
+export class Scheduler {
+  /** Once calm, nobody waits: for the questions asked when all is over. */
+  calm = false;
+  readonly #random: SeededRandom;
+  #gates: Gate[] = [];
+
+  constructor(random: SeededRandom) {
+    this.#random = random;
+  }
+
+  get waiting(): number {
+    return this.#gates.length;
+  }
+
+  pause(owner: string, label: string): Promise<void> {
+    if (this.calm) return Promise.resolve();
+    return new Promise((open) => this.#gates.push({ owner, label, open }));
+  }
+
+  /** Opens one gate, or several at once, and says which. */
+  open(count: number): string {
+    const opened: string[] = [];
+    for (let i = 0; i < count && this.#gates.length > 0; i++) {
+      const index = this.#random.integer(0, this.#gates.length - 1);
+      const { owner, label, open } = this.#gates[index] as Gate;
+      // A change goes alone: beside others nobody could say who came before it.
+      const alone = label === "applying change";
+      if (alone && opened.length > 0) break;
+      this.#gates.splice(index, 1);
+      opened.push(`${owner} ${label}`);
+      open();
+      if (alone) break;
+    }
+    return opened.join(", ");
+  }
+
+  /** Opens a gate of one owner, if he waits at any. */
+  openOf(owner: string): boolean {
+    const index = this.#gates.findIndex((gate) => gate.owner === owner);
+    if (index < 0) return false;
+    this.#gates.splice(index, 1)[0]?.open();
+    return true;
+  }
+
+  /** Nobody waits behind the gates of this owner any more. */
+  drop(owner: string): void {
+    this.#gates = this.#gates.filter((gate) => gate.owner !== owner);
+  }
+}

@@ -1,0 +1,320 @@
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { ValidationError } from "../../src/domain/errors.ts";
+import { termsOf } from "../../src/domain/limit-set.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { checkBelief, isExpected } from "./checks.ts";
+import { Client, type Surroundings } from "./client.ts";
+import { Journal } from "./journal.ts";
+import type { Mutant } from "./mutants.ts";
+import { Operation, runAs } from "./operation.ts";
+import { drawLimits, drawPassingMs, drawProfile } from "./profile.ts";
+import { Recorder } from "./recorder.ts";
+import type { Scene, Story } from "./scene.ts";
+import { Scheduler } from "./scheduler.ts";
+import * as stories from "./stories.ts";
+import { Truth } from "./truth.ts";
+
+export interface SeedReport {
+  readonly seed: number;
+  readonly violations: readonly string[];
+  readonly lastSteps: readonly string[];
+  /** How often what happened. */
+  readonly tally: Readonly<Record<string, number>>;
+}
+
+export interface SimulationOptions {
+  /** Opens the handles of one new, empty store: clients share them. */
+  readonly open: () => { readonly handles: readonly Store[]; close(): void | Promise<void> };
+  readonly verbose: boolean;
+  /** A deliberate bug, to see whether it is found. */
+  readonly mutant?: Mutant;
+}
+
+const T0 = Date.UTC(2026, 2, 15, 12, 50);
+const LIVE_MAX = 6;
+
+/** Plays one seed from beginning to end. Any seed plays the same way again. */
+export async function simulate(seed: number, options: SimulationOptions): Promise<SeedReport> {
+  const { handles, close } = options.open();
+  try {
+    return await new Simulation(seed, handles, options).run();
+  } finally {
+    await close();
+  }
+}
+
+class Simulation {
+  readonly #seed: number;
+  readonly #random: SeededRandom;
+  readonly #around: Surroundings;
+  readonly #recorder: Recorder;
+  readonly #handles: readonly Store[];
+  readonly #spoilClient: Mutant["spoil"];
+  readonly #clients: Client[] = [];
+  readonly #aborts = new Map<Operation, AbortController>();
+  #names = 0;
+
+  constructor(seed: number, handles: readonly Store[], options: SimulationOptions) {
+    this.#seed = seed;
+    this.#random = new SeededRandom(seed);
+    const journal = new Journal(options.verbose);
+    const clock = new SimulatedClock(T0);
+    const truth = new Truth(() => clock.now());
+    this.#recorder = new Recorder(journal, truth);
+    const { layer, spoil } = options.mutant ?? SOUND;
+    this.#handles = handles.map((handle) => this.#recorder.recording(layer === "store" ? spoil(handle) : handle));
+    this.#spoilClient = layer === "client" ? spoil : SOUND.spoil;
+    this.#around = {
+      random: this.#random,
+      profile: drawProfile(this.#random),
+      clock,
+      scheduler: new Scheduler(this.#random),
+      journal,
+      truth,
+      disturbances: () => this.#recorder.disturbances + truth.changes,
+    };
+  }
+
+  async run(): Promise<SeedReport> {
+    const { journal, profile } = this.#around;
+    journal.note(JSON.stringify(profile));
+    const unhandled = (error: unknown) => journal.violation(`unhandled rejection: ${shownError(error)}`);
+    process.on("unhandledRejection", unhandled);
+    try {
+      await this.#furnish();
+      for (let step = 0; step < profile.steps && this.#sound; step++) {
+        await this.#step();
+        await this.#settled();
+      }
+      if (this.#sound) await this.#finish();
+    } catch (error) {
+      journal.violation(`the simulation itself failed: ${shownError(error)}`);
+    } finally {
+      process.off("unhandledRejection", unhandled);
+    }
+    return {
+      seed: this.#seed,
+      violations: journal.violations,
+      lastSteps: journal.steps,
+      tally: journal.tally,
+    };
+  }
+
+  /** A tree of entities with limits at some of the levels. */
+  async #furnish(): Promise<void> {
+    const { profile, scheduler } = this.#around;
+    for (let i = 0; i < profile.clients; i++) this.#newClient();
+    scheduler.calm = true;
+    const random = this.#random;
+    const around = { ...this.#around, random: random.fork(), profile: { ...profile, faultRate: 0 } };
+    const { limiter } = new Client("setup", this.#handles[0]!, around, SOUND.spoil);
+    for (const [id, parentId] of TREE) {
+      await limiter.createEntity({ id, cascade: random.chance(0.8), ...(parentId === undefined ? {} : { parentId }) });
+    }
+    await limiter.setSystemDefaults(drawLimits(random, profile), {
+      ...(random.chance(0.3) ? { onUnavailable: random.pick(["allow", "block"]) } : {}),
+    });
+    if (random.chance(0.5)) await limiter.setResourceDefaults("api", drawLimits(random, profile));
+    for (const id of ["org", "key-1"]) if (random.chance(0.5)) await limiter.setLimits(id, drawLimits(random, profile));
+    scheduler.calm = false;
+  }
+
+  async #step(): Promise<void> {
+    const { scheduler, clock, journal, profile } = this.#around;
+    const random = this.#random;
+    const live = this.#clients.flatMap((client) => [...client.live]);
+    const act = random.weighted<() => void | Promise<void>>([
+      [live.length < LIVE_MAX ? 5 : 0, () => this.#start(random.pick(this.#clients), this.#drawStory())],
+      [scheduler.waiting > 0 ? 12 : 0, () => journal.note(`go on: ${scheduler.open(random.pick([1, 1, 1, 2, 4]))}`)],
+      [3, () => this.#pass(drawPassingMs(random))],
+      [clock.nextWakeMs === undefined ? 0 : 2, () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()))],
+      [profile.jumps ? 0.5 : 0, () => this.#jump(random.pick(this.#clients))],
+      [this.#aborts.size > 0 ? 0.5 : 0, () => this.#abort(random.pick([...this.#aborts.keys()]))],
+      [profile.crashes ? 0.12 : 0, () => this.#crash(random.pick(this.#clients))],
+      [0.8, () => this.#alone(random.pick(this.#clients))],
+    ]);
+    await act();
+  }
+
+  #drawStory(): [string, Story] {
+    const { changeWeight } = this.#around.profile;
+    return this.#random.weighted<[string, Story]>([
+      [6, ["hold", stories.holdLease]],
+      [4, ["body", stories.holdLeaseInBody]],
+      [1, ["sync", stories.holdLeaseSync]],
+      [2, ["greedy", stories.takeAllThereIs]],
+      [1, ["look", stories.look]],
+      [changeWeight, ["limits", stories.changeLimits]],
+      [changeWeight, ["entities", stories.changeEntities]],
+    ]);
+  }
+
+  #start(client: Client, [name, story]: [string, Story]): Operation {
+    const operation = new Operation(`${client.id}.${++this.#names}-${name}`, client.id);
+    const abort = this.#random.chance(0.2) ? new AbortController() : undefined;
+    const scene: Scene = {
+      client,
+      operation,
+      random: this.#random.fork(),
+      around: this.#around,
+      signal: abort?.signal,
+    };
+    if (abort !== undefined) this.#aborts.set(operation, abort);
+    client.live.add(operation);
+    this.#around.journal.note(`${operation.name} begins`);
+    this.#around.journal.count("operations");
+    runAs(operation, () => story(scene))
+      .catch((error: unknown) => {
+        if (isExpected(scene, error))
+          this.#around.journal.note(`${operation.name}: ${shownError(error).slice(0, 120)}`);
+        else this.#around.journal.violation(`${operation.name} was rejected with ${shownError(error)}`);
+      })
+      .finally(() => {
+        client.live.delete(operation);
+        this.#aborts.delete(operation);
+        this.#around.journal.note(`${operation.name} ends`);
+      });
+    return operation;
+  }
+
+  /** One operation has the world for itself, until it is done. */
+  async #alone(client: Client): Promise<void> {
+    const { scheduler, clock } = this.#around;
+    const story: [string, Story] = this.#random.pick([
+      ["again", stories.askAgain],
+      ["back", stories.giveBackAndAsk],
+    ]);
+    const operation = this.#start(client, story);
+    for (let turns = 0; client.live.has(operation) && turns < 100; turns++) {
+      await this.#settled();
+      if (scheduler.openOf(operation.name)) continue;
+      if (client.live.has(operation)) await this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()));
+    }
+  }
+
+  async #pass(ms: number): Promise<void> {
+    this.#around.journal.note(`${ms} ms pass`);
+    await this.#around.clock.advance(ms);
+  }
+
+  #jump(client: Client): void {
+    this.#around.journal.note(`the clock of ${client.id} jumps by ${client.clock.jump(this.#random)} ms`);
+  }
+
+  #abort(operation: Operation): void {
+    this.#around.journal.note(`${operation.name} is aborted`);
+    this.#around.journal.count("aborts");
+    this.#aborts.get(operation)?.abort(new Error("aborted"));
+    this.#aborts.delete(operation);
+  }
+
+  #crash(client: Client): void {
+    this.#around.journal.note(`${client.id} crashes`);
+    this.#around.journal.count("crashes");
+    for (const operation of client.live) this.#aborts.delete(operation);
+    client.crash();
+    this.#clients.splice(this.#clients.indexOf(client), 1);
+    this.#newClient();
+  }
+
+  #newClient(): void {
+    const id = `c${++this.#names}`;
+    this.#clients.push(new Client(id, this.#random.pick(this.#handles), this.#around, this.#spoilClient));
+  }
+
+  /** Everything runs that can run; then what clients believe is compared with what is true. */
+  async #settled(): Promise<void> {
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (this.#recorder.underWay > 0);
+    for (const client of this.#clients) {
+      for (const operation of client.live) {
+        const wrong = checkBelief(operation);
+        if (wrong !== undefined) this.#around.journal.violation(wrong);
+      }
+    }
+  }
+
+  /** Lets everybody finish, then asks the last questions. */
+  async #finish(): Promise<void> {
+    const { scheduler, clock, journal } = this.#around;
+    for (let turns = 0; this.#clients.some(({ live }) => live.size > 0) && this.#sound; turns++) {
+      if (turns > 5_000)
+        return journal.violation(
+          `never ends: ${this.#clients.flatMap(({ live }) => [...live].map(({ name }) => name))}`,
+        );
+      if (scheduler.waiting > 0) journal.note(`go on: ${scheduler.open(1)}`);
+      else await this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()));
+      await this.#settled();
+    }
+    if (!this.#sound) return;
+    await this.#checkUsage();
+    await this.#checkArrival();
+  }
+
+  /** When everybody has had time to hear of it, what is configured is what every bucket goes by. */
+  async #checkArrival(): Promise<void> {
+    const { clock, scheduler, profile, truth, journal } = this.#around;
+    scheduler.calm = true;
+    for (const client of this.#clients) client.calm();
+    // Longer than anything is remembered, by the clock that is most behind.
+    await this.#pass(601_000 + 2 * profile.skewMs);
+    const { buckets } = this.#handles[0]!.scope("default");
+    for (const entityId of stories.ENTITIES) {
+      for (const resource of profile.resources) {
+        const { limits } = truth.level(entityId, resource);
+        if (limits.length === 0) continue;
+        for (const client of this.#clients) {
+          const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
+          await this.#arrived(client, request);
+          await clock.advance(1);
+        }
+        const [state] = await buckets.read([bucketKey(entityId, resource)]);
+        if (state === undefined) continue;
+        const stored = state.limits
+          .filter(({ configured }) => configured)
+          .map(({ name, terms }) => ({ name, ...terms }));
+        const due = limits.map((limit) => ({ name: limit.name, ...termsOf(limit) }));
+        if (JSON.stringify(stored) === JSON.stringify(due)) continue;
+        journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
+      }
+    }
+  }
+
+  async #arrived(client: Client, request: AcquireRequest): Promise<void> {
+    try {
+      await runAs(new Operation(`${client.id}.arrival`, client.id), () => client.limiter.tryAcquire(request));
+    } catch (error) {
+      if (!(error instanceof ValidationError)) throw error;
+      this.#around.journal.violation(`${client.id} never hears of its limits: ${error.message}`);
+    }
+  }
+
+  async #checkUsage(): Promise<void> {
+    const { usage } = this.#handles[0]!.scope("default");
+    const query = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
+    const { items } = await usage.query(query, { limit: 10_000 });
+    for (const problem of this.#recorder.usage.problems(items)) this.#around.journal.violation(problem);
+  }
+
+  get #sound(): boolean {
+    return this.#around.journal.violations.length === 0;
+  }
+}
+
+const SOUND: Pick<Mutant, "layer" | "spoil"> = { layer: "client", spoil: (store) => store };
+
+const TREE: readonly (readonly [string, string | undefined])[] = [
+  ["org", undefined],
+  ["team-1", "org"],
+  ["team-2", "org"],
+  ["key-1", "team-1"],
+  ["key-2", "team-1"],
+  ["key-3", "team-2"],
+];
+
+function shownError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

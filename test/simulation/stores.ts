@@ -1,0 +1,33 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openMemory } from "../../src/adapters/memory/store.ts";
+import { openSqlite } from "../../src/adapters/sqlite/store.ts";
+import type { Store } from "../../src/ports/store.ts";
+
+export type StoreKind = "memory" | "sqlite";
+
+export interface Opened {
+  /** Ways to the same data: clients on different ones are as two processes. */
+  readonly handles: readonly Store[];
+  close(): void | Promise<void>;
+}
+
+/** A new, empty store for a seed. */
+export function openFor(kind: StoreKind, seed: number): Opened {
+  return kind === "memory" ? { handles: [openMemory()], close: () => {} } : openFile(seed);
+}
+
+function openFile(seed: number): Opened {
+  const folder = mkdtempSync(join(tmpdir(), "zae-limiter-simulation-"));
+  const file = join(folder, "limiter.db");
+  const open = () => openSqlite({ file, durability: "normal", coalesce: seed % 4 !== 0, random: () => 0.5 });
+  const handles = seed % 2 === 0 ? [open()] : [open(), open()];
+  return {
+    handles,
+    close: async () => {
+      for (const handle of handles) await handle.close();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}

@@ -1,0 +1,266 @@
+import type { Tokens } from "../../src/domain/amounts.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
+import { checkClosed, checkGranted, checkRejected, checkUntouched, isExpected } from "./checks.ts";
+import { drawLimits, LIMIT_NAMES } from "./profile.ts";
+import { BodyFailed, type Scene, type Story } from "./scene.ts";
+
+export const ENTITIES = ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"] as const;
+
+/** Takes, works, and closes the lease in one of the ways there are. */
+export const holdLease: Story = async (scene) => {
+  const lease = await granted(scene, drawRequest(scene));
+  if (lease === undefined) return;
+  await work(scene, lease);
+  const { random } = scene;
+  // Something may still be on its way when the lease is closed.
+  const late = random.chance(0.25) ? workStep(scene, lease) : undefined;
+  await random.pick([
+    () => lease.settle(),
+    () => lease.rollback(),
+    () => lease[Symbol.asyncDispose](),
+    () => Promise.all([lease.rollback(), lease.rollback(), lease.settle()]),
+  ])();
+  await late;
+  checkClosed(scene);
+};
+
+export const holdLeaseInBody: Story = async (scene) => {
+  const { client, random } = scene;
+  const fails = random.chance(0.3);
+  const request = drawRequest(scene);
+  let body: Promise<void> | undefined;
+  try {
+    await client.limiter.withLease(request, (lease) => {
+      checkGranted(scene, lease);
+      body = work(scene, lease).then(() => {
+        if (fails) throw new BodyFailed();
+      });
+      return body;
+    });
+  } catch (error) {
+    if (body === undefined) checkRejected(scene, request, error);
+    throw error;
+  } finally {
+    // An aborted body goes on behind the caller's back.
+    await body?.catch(() => {});
+    if (body === undefined) checkUntouched(scene);
+    else checkClosed(scene);
+  }
+};
+
+/** Asks synchronously, where the client can. */
+export const holdLeaseSync: Story = async (scene) => {
+  const { client } = scene;
+  if (!client.sync) return holdLease(scene);
+  const { wait: _, ...request } = drawRequest(scene);
+  const outcome = client.limiter.tryAcquireSync(request);
+  if (!outcome.ok) return checkUntouched(scene);
+  checkGranted(scene, outcome.lease);
+  await work(scene, outcome.lease);
+  await outcome.lease.settle();
+  checkClosed(scene);
+};
+
+/** Takes all there is: whoever does that finds whatever was minted. */
+export const takeAllThereIs: Story = async (scene) => {
+  const { client, random } = scene;
+  const { entityId, resource } = drawRequest(scene);
+  const consume: Record<string, number> = {};
+  for (const { limit, available } of await client.limiter.available({ entityId, resource })) {
+    consume[limit] = Math.max(0, Math.min(available, consume[limit] ?? available));
+  }
+  const lease = await granted(scene, { entityId, resource, consume: ofEntity(scene, entityId, resource, consume) });
+  if (lease === undefined) return;
+  await (random.chance(0.7) ? lease.settle() : lease.rollback());
+  checkClosed(scene);
+};
+
+/** Refused, it comes again when it was told to; when nobody came between, it must be let in. */
+export const askAgain: Story = async (scene) => {
+  const { client, operation, around } = scene;
+  const { limits: _, ...request } = drawRequest(scene, { wait: false });
+  operation.limitsGiven = false;
+  const before = disturbed(scene);
+  const first = await client.limiter.tryAcquire(request);
+  const { claims, asked } = operation;
+  if (first.ok) return first.lease.rollback();
+  checkUntouched(scene);
+  if (asked === 0 || first.retryAfterMs > 7_200_000) return;
+  const dueMs = client.clock.now() + first.retryAfterMs;
+  await client.clock.sleep(first.retryAfterMs, undefined);
+  const inTime = client.clock.now() >= dueMs;
+  const second = await client.limiter.tryAcquire(request);
+  around.journal.count(second.ok ? "granted when told" : "not granted when told");
+  if (second.ok) return second.lease.rollback();
+  const alike = operation.claims.every(({ set }, i) => set.signature === claims[i]?.set.signature);
+  if (!inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
+  around.journal.violation(
+    `${operation.name} was refused again ${first.retryAfterMs} ms later, as told, though nobody took: ` +
+      JSON.stringify(second.primary),
+  );
+};
+
+/** Takes until it is refused, gives everything back, and must be let in again: what it remembers of a refusal is over. */
+export const giveBackAndAsk: Story = async (scene) => {
+  const { client, operation, around } = scene;
+  const { limits: _, ...request } = drawRequest(scene, { wait: false });
+  operation.limitsGiven = false;
+  const before = disturbed(scene);
+  const leases: Lease[] = [];
+  let refused = false;
+  while (!refused && leases.length < 8) {
+    const outcome = await client.limiter.tryAcquire(request);
+    if (outcome.ok) leases.push(outcome.lease);
+    else refused = true;
+  }
+  const { claims } = operation;
+  for (const lease of leases) await lease.rollback();
+  if (!refused || leases.length === 0) return;
+  const again = await client.limiter.tryAcquire(request);
+  around.journal.count(again.ok ? "granted after giving back" : "not granted after giving back");
+  if (again.ok) return again.lease.rollback();
+  const alike = operation.claims.every(({ set }, i) => set.signature === claims[i]?.set.signature);
+  if (!alike || operation.faults > 0 || disturbed(scene) !== before) return;
+  around.journal.violation(`${operation.name} was refused what it had given back: ${JSON.stringify(again.primary)}`);
+};
+
+/** Looks without taking. */
+export const look: Story = async (scene) => {
+  const { client, random, around } = scene;
+  const request = drawRequest(scene);
+  for (const { limit, available, capacity } of await client.limiter.available(request)) {
+    if (available > capacity) around.journal.violation(`${available} of ${limit} are available of ${capacity}`);
+  }
+  if (random.chance(0.5)) await client.limiter.timeUntilAvailable(request);
+};
+
+/** Changes limits at one of the four levels, or takes them away. */
+export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+  const limits = drawLimits(random, profile);
+  const entityId = random.pick(ENTITIES);
+  const resource = random.pick(profile.resources);
+  const at = random.chance(0.5) ? { resource } : {};
+  await random.weighted<() => Promise<unknown>>([
+    [3, () => limiter.setSystemDefaults(limits)],
+    [3, () => limiter.setResourceDefaults(resource, limits)],
+    [3, () => limiter.setLimits(entityId, limits, at)],
+    [1, () => limiter.deleteResourceDefaults(resource)],
+    [2, () => limiter.deleteLimits(entityId, at)],
+  ])();
+};
+
+/** Moves an entity, changes whether it cascades, deletes it or makes it again. */
+export const changeEntities: Story = async ({ client: { limiter }, random }) => {
+  const id = random.pick(ENTITIES.slice(0, -1));
+  const parentId = random.pick([null, "org", "team-1", "team-2"]);
+  await random.weighted<() => Promise<unknown>>([
+    [4, () => limiter.updateEntity(id, { cascade: random.chance(0.7) })],
+    [4, () => limiter.updateEntity(id, { parentId })],
+    [1, () => limiter.deleteEntity(id)],
+    [3, () => limiter.createEntity({ id, cascade: true, ...(parentId === null ? {} : { parentId }) })],
+  ])();
+};
+
+async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | undefined> {
+  const { limiter } = scene.client;
+  try {
+    const outcome = scene.random.chance(0.5)
+      ? await limiter.tryAcquire(request)
+      : { ok: true as const, lease: await limiter.acquire(request) };
+    if (!outcome.ok) {
+      checkUntouched(scene);
+      return undefined;
+    }
+    checkGranted(scene, outcome.lease);
+    return outcome.lease;
+  } catch (error) {
+    checkUntouched(scene);
+    checkRejected(scene, request, error);
+    throw error;
+  }
+}
+
+async function work(scene: Scene, lease: Lease): Promise<void> {
+  for (let steps = scene.random.integer(0, 3); steps > 0; steps--) {
+    if (scene.random.chance(0.2)) await Promise.all([workStep(scene, lease), workStep(scene, lease)]);
+    else await workStep(scene, lease);
+  }
+}
+
+async function workStep(scene: Scene, lease: Lease): Promise<void> {
+  const { client, operation, random, around } = scene;
+  const names = operation.claims[0]?.set.limits.map(({ name }) => name) ?? [];
+  const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
+  const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, "works")]];
+  if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
+  if (names.length > 0) {
+    const negative = (tokens: Tokens): Tokens =>
+      Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));
+    steps.push(
+      [3, () => lease.adjust(some(20))],
+      [2, () => lease.adjust(negative(some(20)))],
+      [1, () => lease.adjust({ ...some(20), ...negative(some(20)) })],
+      [3, () => lease.release(some(15))],
+      [3, () => consumeMore(scene, lease, some(8))],
+    );
+  }
+  try {
+    await random.weighted(steps)();
+  } catch (error) {
+    if (!isExpected(scene, error)) throw error;
+  }
+}
+
+async function consumeMore({ operation }: Scene, lease: Lease, tokens: Tokens): Promise<void> {
+  operation.underLease = true;
+  try {
+    await lease.consume(tokens);
+  } finally {
+    operation.underLease = false;
+  }
+}
+
+function drawRequest({ client, operation, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
+  const { profile, truth } = around;
+  const entityId = random.pick(ENTITIES);
+  const resource = random.pick(profile.resources);
+  const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
+  operation.limitsGiven = given !== undefined;
+  const limits = given ?? truth.level(entityId, resource).limits;
+  const known = limits.length === 0 ? LIMIT_NAMES.map((name) => ({ name, capacity: 5 })) : limits;
+  const consume: Record<string, number> = {};
+  for (const { name, capacity } of known) {
+    if (random.chance(0.75)) consume[name] = drawAmount(random, capacity);
+  }
+  return {
+    entityId,
+    resource,
+    consume,
+    ...(given === undefined ? {} : { limits: given }),
+    ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
+    ...(random.chance(0.2) ? { atomic: true } : {}),
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
+/** Mostly a small part; sometimes nothing, sometimes everything. */
+function drawAmount(random: SeededRandom, capacity: number): number {
+  return random.weighted([
+    [1, 0],
+    [6, random.integer(0, Math.ceil(capacity / 8))],
+    [2, random.integer(0, capacity)],
+    [1, capacity],
+  ]);
+}
+
+function ofEntity({ around }: Scene, entityId: string, resource: string, consume: Record<string, number>): Tokens {
+  const names = around.truth.level(entityId, resource).limits.map(({ name }) => name);
+  return Object.fromEntries(Object.entries(consume).filter(([name]) => names.includes(name)));
+}
+
+/** How often others came between, so far. */
+function disturbed({ operation, around }: Scene): number {
+  return around.disturbances() - operation.disturbances;
+}

@@ -1,0 +1,62 @@
+import type { Amount } from "../../src/domain/amounts.ts";
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { UsageSnapshot } from "../../src/domain/usage.ts";
+
+interface Hour {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly hourMs: number;
+  requests: number;
+  readonly milli: Map<string, bigint>;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** What the usage of every hour must be after the writes it was told of. */
+export class UsageLedger {
+  #hours = new Map<string, Hour>();
+
+  count(
+    { entityId, resource }: BucketKey,
+    amounts: readonly Amount[],
+    change: { readonly sign: 1 | -1; readonly requests: number; readonly nowMs: number },
+  ): void {
+    const hourMs = change.nowMs - (change.nowMs % HOUR_MS);
+    const key = `${hourMs}\n${entityId}\n${resource}`;
+    const hour = this.#hours.get(key) ?? { entityId, resource, hourMs, requests: 0, milli: new Map() };
+    this.#hours.set(key, hour);
+    hour.requests += change.requests;
+    for (const { limit, milli } of amounts) {
+      hour.milli.set(limit, (hour.milli.get(limit) ?? 0n) + BigInt(change.sign * milli));
+    }
+  }
+
+  forget(entityId: string): void {
+    this.#hours = new Map([...this.#hours].filter(([, hour]) => hour.entityId !== entityId));
+  }
+
+  /** Where hourly snapshots differ from what was applied; those of nothing at all may be there or not. */
+  problems(snapshots: readonly UsageSnapshot[]): string[] {
+    const [due, told] = [new Map<string, string>(), new Map<string, string>()];
+    for (const hour of this.#hours.values()) {
+      for (const [limit, milli] of hour.milli) if (milli !== 0n) due.set(nameOf(hour, limit), String(milli));
+      due.set(nameOf(hour, "requests"), String(hour.requests));
+    }
+    for (const { entityId, resource, windowStartMs, counters, requests } of snapshots) {
+      const hour = { entityId, resource, hourMs: windowStartMs };
+      for (const [limit, tokens] of Object.entries(counters)) {
+        if (tokens !== 0) told.set(nameOf(hour, limit), String(BigInt(Math.round(tokens * 1000))));
+      }
+      told.set(nameOf(hour, "requests"), String(requests));
+    }
+    const names = new Set([...due.keys(), ...told.keys()]);
+    return [...names].flatMap((name) => {
+      const [is, must] = [told.get(name) ?? "0", due.get(name) ?? "0"];
+      return is === must ? [] : [`usage of ${name} is ${is}, not ${must}`];
+    });
+  }
+}
+
+function nameOf(hour: { entityId: string; resource: string; hourMs: number }, what: string): string {
+  return `${hour.entityId}/${hour.resource} at ${hour.hourMs}, ${what}`;
+}
