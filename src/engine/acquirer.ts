@@ -119,7 +119,13 @@ export class Acquirer {
     request.signal?.throwIfAborted();
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
-      const chain = this.#known(request, nowMs) ?? this.levels.chainSync(request.entityId, request.resource, nowMs);
+      let chain = this.#known(request, nowMs);
+      try {
+        chain ??= this.levels.chainSync(request.entityId, request.resource, nowMs);
+      } catch (error) {
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+        return this.#unavailable(request, [], error);
+      }
       const plan = this.#planned(request, chain, nowMs);
       if (plan === "stale") continue;
       const remembered = this.#recalled(plan);
@@ -136,12 +142,18 @@ export class Acquirer {
   /** How a request stands, without taking: for one whose turn never came while it waited. */
   async peek(request: AcquireRequest): Promise<Outcome> {
     const nowMs = this.#world.clock.now();
-    const demands = demandsOf(request, await this.chain(request, nowMs));
-    // Where nothing is asked for nothing can be short, and nobody is overtaken.
-    if (claimsOf(demands).length === 0) return this.attempt(request);
-    const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs);
-    this.#tell.refused(request, refusal, false);
-    return refusal;
+    let demands: readonly Demand[] = [];
+    try {
+      demands = demandsOf(request, await this.chain(request, nowMs));
+      // Where nothing is asked for nothing can be short, and nobody is overtaken.
+      if (claimsOf(demands).length === 0) return await this.attempt(request);
+      const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs);
+      this.#tell.refused(request, refusal, false);
+      return refusal;
+    } catch (error) {
+      if (!(error instanceof RateLimiterUnavailable)) throw error;
+      return this.#unavailable(request, demands, error);
+    }
   }
 
   /** The levels that a question is about, as configuration has them now. */

@@ -119,14 +119,19 @@ export class Lease<Name extends string = string> {
     const owed = this.#owed;
     if (owed === undefined) return;
     this.#owed = undefined;
-    for (const { holding, amounts } of owed) {
-      if ((await this.#maker.taker.debit(heldOf(holding), amounts)) === "no") {
-        throw new RateLimiterUnavailable(
-          `The adjustment of ${holding.level.bucket.entityId} on ${holding.level.bucket.resource} could not be stored; ` +
-            "the work is done, but the bucket does not know its true cost.",
-        );
-      }
+    // Each by itself: that one level cannot be reached does not keep another from being charged.
+    const outcomes = await Promise.all(
+      owed.map(({ holding, amounts }) => this.#maker.taker.debit(heldOf(holding), amounts)),
+    );
+    for (const [i, { holding, amounts }] of owed.entries()) {
+      if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
     }
+    const missed = owed[outcomes.indexOf("no")]?.holding.level.bucket;
+    if (missed === undefined) return;
+    throw new RateLimiterUnavailable(
+      `The adjustment of ${missed.entityId} on ${missed.resource} could not be stored; ` +
+        "the work is done, but the bucket does not know its true cost.",
+    );
   }
 
   /** Gives everything back and closes the lease. A second time does nothing. */

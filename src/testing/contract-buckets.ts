@@ -127,6 +127,21 @@ export function bucketContract(suite: Suite): void {
     assert.equal(await place.level("a", "big", T0 + 3), 312_500_000);
   });
 
+  suite.test("however many others come and go, a bucket that is not full is not forgotten", async (place) => {
+    const slow = [Limit.perDay("rpd", 10)];
+    await place.take([claim("drained", slow, { rpd: 10 })], T0);
+    await place.debit(claim("in-debt", slow, {}), { rpd: 50 }, T0);
+    await place.take([claim("idle", rpm, { rpm: 10 })], T0);
+    for (let i = 0; i < 700; i++) {
+      await place.take([claim(`visitor-${i % 350}`, rpm, { rpm: 1 })], T0 + HOUR_MS * 2 + i);
+    }
+    const later = T0 + 3 * HOUR_MS;
+    assert.equal(await place.grants(claim("in-debt", slow, { rpd: 0 }), later), false);
+    assert.equal(await place.drain((tokens) => claim("drained", slow, { rpd: tokens }), later, 10), 1);
+    // Full for hours: there or not, it gives its capacity.
+    assert.equal(await place.drain((tokens) => claim("idle", rpm, { rpm: tokens }), later, 20), 10);
+  });
+
   suite.test("buckets are told apart by entity and resource, also when the names run together", async (place) => {
     await place.take([claim("a", rpm, { rpm: 1 }, { resource: "b:c" })], T0);
     await place.take([claim("a:b", rpm, { rpm: 2 }, { resource: "c" })], T0);

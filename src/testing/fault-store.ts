@@ -47,7 +47,7 @@ export class FaultStore implements Store {
   readonly namespaces: NamespaceStore;
   readonly #inner: Store;
   readonly #options: FaultOptions;
-  readonly #ordered: { readonly call: FaultedCall; readonly fault: Fault }[] = [];
+  readonly #ordered: Order[] = [];
   #crashed = false;
 
   constructor(inner: Store, options: FaultOptions) {
@@ -57,9 +57,9 @@ export class FaultStore implements Store {
     this.namespaces = this.#namespacesOf(inner.namespaces);
   }
 
-  /** The next call of this kind that is not spoken for yet fails in this way. */
-  failNext(call: FaultedCall, fault: Fault): void {
-    this.#ordered.push({ call, fault });
+  /** The next call of this kind fails in this way, after `passing` others of the kind came through. */
+  failNext(call: FaultedCall, fault: Fault, passing = 0): void {
+    this.#ordered.push({ call, fault, passing });
   }
 
   /** The client is gone: none of its further calls reaches the store, none of its open ones is answered. */
@@ -202,12 +202,22 @@ export class FaultStore implements Store {
 
   #drawn(call: FaultedCall): Fault | undefined {
     const index = this.#ordered.findIndex((order) => order.call === call);
-    if (index >= 0) return this.#ordered.splice(index, 1)[0]?.fault;
+    const order = this.#ordered[index];
+    if (order !== undefined && order.passing-- <= 0) {
+      this.#ordered.splice(index, 1);
+      return order.fault;
+    }
     const { random, rates } = this.#options;
     const rate = rates?.[call] ?? 0;
     if (random === undefined || rate === 0 || !random.chance(rate)) return undefined;
     return random.pick(["refused", "lostBefore", "lostAfter"]);
   }
+}
+
+interface Order {
+  readonly call: FaultedCall;
+  readonly fault: Fault;
+  passing: number;
 }
 
 type Failed<Reply> = (applied: "no" | "unknown", cause: unknown) => Reply;

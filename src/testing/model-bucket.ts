@@ -22,19 +22,20 @@ export class ModelBucket {
     this.#adopt(set, atMs);
   }
 
-  /** Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. */
-  bring(set: LimitSet, origin: SetOrigin, atMs: number): void {
-    if (sameLimits(set, this.#set)) return;
+  /** Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. */
+  bring(set: LimitSet, origin: SetOrigin, atMs: number): boolean {
+    if (sameLimits(set, this.#set)) return false;
     if (!newer(origin, this.#origin)) {
       for (const [i, { name }] of set.limits.entries()) {
         if (!this.#limits.has(name)) this.#limits.set(name, new ModelLimit(set.terms[i]!, this.#epochMs));
       }
-      return;
+      return false;
     }
     this.#set = set;
     this.#origin = origin;
     this.#moveEpoch(atMs);
     this.#adopt(set, this.#epochMs);
+    return true;
   }
 
   write(kind: WriteKind, amounts: readonly Amount[], readingMs: number): void {

@@ -54,8 +54,9 @@ export function checkGranted(scene: Scene, lease: Lease): void {
   for (const { bucket, take } of operation.claims) {
     for (const { limit, milli } of take) {
       const net = operation.net(bucket.id, limit);
-      // Only what an earlier attempt took, and perhaps could not give back, may be charged besides.
-      if (net === milli || (net > milli && operation.uncertain.has(bucket.id))) continue;
+      // Only what an earlier attempt took, and could or may not have given back, may be charged besides.
+      const excused = operation.uncertain.has(bucket.id) || operation.gone.has(bucket.id);
+      if (net === milli || (net > milli && excused)) continue;
       around.journal.violation(
         `${operation.name} was granted ${milli} of ${limit} but charged ${net} on ${shownKey(bucket.id)}`,
       );

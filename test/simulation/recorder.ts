@@ -40,6 +40,8 @@ export class Recorder {
   disturbances = 0;
   readonly #journal: Journal;
   readonly #truth: Truth;
+  /** Buckets that calls under way are about. */
+  readonly #touched = new Set<string>();
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
 
   constructor(journal: Journal, truth: Truth) {
@@ -168,7 +170,7 @@ export class Recorder {
     // A bucket that does not exist is not made by a refusal.
     const model = this.#modelOf(call, claim.bucket);
     if (model === undefined) return;
-    model.bring(claim.set, claim.origin, call.context.nowMs);
+    if (model.bring(claim.set, claim.origin, call.context.nowMs)) this.disturbances++;
     this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
   }
 
@@ -224,7 +226,7 @@ export class Recorder {
     const { nowMs } = call.context;
     return claims.every(({ bucket, set, origin, take }) => {
       const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs);
-      model.bring(set, origin, nowMs);
+      if (model.bring(set, origin, nowMs)) this.disturbances++;
       return model.surelyFits(take, nowMs);
     });
   }
@@ -243,37 +245,31 @@ export class Recorder {
   }
 
   #begun(store: BucketStore, helds: readonly (Claim | Held)[], context: CallContext): Call {
+    const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
     const absent = new Set<string>();
-    // With other calls in the queue nobody knows what will be there when this one's turn comes.
-    if (this.underWay === 0) {
-      const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
-      for (const [i, { bucket }] of helds.entries()) if (states[i] === undefined) absent.add(bucket.id);
+    for (const [i, { bucket }] of helds.entries()) {
+      // A call before this one in the queue may make the bucket first.
+      if (states[i] === undefined && !this.#touched.has(bucket.id)) absent.add(bucket.id);
     }
+    for (const { bucket } of helds) this.#touched.add(bucket.id);
     return { operation: currentOperation(), context, absent };
   }
 
   #after<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply> {
-    if (!(reply instanceof Promise)) {
-      this.underWay++;
-      try {
-        tell(reply);
-      } finally {
-        this.underWay--;
-      }
-      return reply;
-    }
     this.underWay++;
-    return reply.then(
-      (settled) => {
-        tell(settled);
-        this.underWay--;
-        return settled;
-      },
-      (error) => {
-        this.underWay--;
-        throw error;
-      },
-    );
+    const told = (settled: Reply): Reply => {
+      tell(settled);
+      return settled;
+    };
+    const over = () => {
+      if (--this.underWay === 0) this.#touched.clear();
+    };
+    if (reply instanceof Promise) return reply.then(told).finally(over);
+    try {
+      return told(reply);
+    } finally {
+      over();
+    }
   }
 
   #tell({ id }: BucketKey, problems: readonly string[]): void {

@@ -1,5 +1,8 @@
 import type { SeededRandom } from "../../src/testing/random.ts";
 
+/** What somebody waits for who does not wait for the store. */
+export const WORKS = "works";
+
 interface Gate {
   readonly owner: string;
   readonly label: string;
@@ -44,6 +47,14 @@ export class Scheduler {
       if (alone) break;
     }
     return opened.join(", ");
+  }
+
+  /** Lets the call of the store go on that has waited longest; false when there is none. */
+  openCall(): boolean {
+    const index = this.#gates.findIndex(({ label }) => label !== WORKS);
+    if (index < 0) return false;
+    this.#gates.splice(index, 1)[0]?.open();
+    return true;
   }
 
   /** Opens a gate of one owner, if he waits at any. */

@@ -5,6 +5,7 @@ import type { SeededRandom } from "../../src/testing/random.ts";
 import { checkClosed, checkGranted, checkRejected, checkUntouched, isExpected } from "./checks.ts";
 import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
+import { WORKS } from "./scheduler.ts";
 
 export const ENTITIES = ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"] as const;
 
@@ -117,7 +118,8 @@ export const giveBackAndAsk: Story = async (scene) => {
   }
   const { claims } = operation;
   for (const lease of leases) await lease.rollback();
-  if (!refused || leases.length === 0) return;
+  const charged = leases.length > 0 && leases.every(({ degraded }) => degraded === false);
+  if (!refused || !charged) return;
   const again = await client.limiter.tryAcquire(request);
   around.journal.count(again.ok ? "granted after giving back" : "not granted after giving back");
   if (again.ok) return again.lease.rollback();
@@ -193,7 +195,7 @@ async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const { client, operation, random, around } = scene;
   const names = operation.claims[0]?.set.limits.map(({ name }) => name) ?? [];
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
-  const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, "works")]];
+  const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
   if (names.length > 0) {
     const negative = (tokens: Tokens): Tokens =>

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ModelLimit } from "./model.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Tokens a minute, as terms. */
+const perMinute = (tokens: number) => ({
+  capacityMilli: tokens * 1000,
+  refillAmountMilli: tokens * 1000,
+  refillPeriodMs: 60_000,
+});
+
+test("it starts full, drips, and an idle hour fills it no further than its brim", () => {
+  const limit = new ModelLimit(perMinute(10), 0);
+  assert.equal(limit.levelMilli(0), 10_000n);
+  limit.write("take", 10_000, 0);
+  assert.equal(limit.levelMilli(0), 0n);
+  assert.equal(limit.levelMilli(5_999), 999n);
+  assert.equal(limit.levelMilli(6_000), 1_000n);
+  limit.write("take", 1_000, HOUR_MS);
+  assert.equal(limit.levelMilli(HOUR_MS), 9_000n);
+});
+
+test("a debt is paid back by time, a give-back is exact, and what flows over the brim is gone with the next take", () => {
+  const limit = new ModelLimit(perMinute(10), 0);
+  limit.write("debit", 15_000, 0);
+  assert.equal(limit.levelMilli(30_000), 0n);
+  limit.write("credit", 4_000, 30_000);
+  assert.equal(limit.levelMilli(30_000), 4_000n);
+  limit.write("credit", 50_000, 30_000);
+  limit.write("take", 1_000, 30_000);
+  assert.equal(limit.levelMilli(30_000), 9_000n);
+});
+
+test("a clock that is behind sees less, and takes nothing from one that is not", () => {
+  const limit = new ModelLimit(perMinute(10), 0);
+  limit.write("take", 10_000, 0);
+  limit.write("take", 2_000, 12_000);
+  assert.equal(limit.levelMilli(6_000), -1_000n);
+  assert.equal(limit.levelMilli(18_000), 1_000n);
+  limit.moveEpoch(12_000);
+  assert.equal(limit.levelMilli(6_000), 0n);
+});
+
+test("changed terms count from the change on, and keep what is there as far as there is room", () => {
+  const limit = new ModelLimit(perMinute(10), 0);
+  limit.write("take", 10_000, 0);
+  limit.change(perMinute(60), 30_000);
+  assert.equal(limit.levelMilli(30_000), 5_000n);
+  assert.equal(limit.levelMilli(40_000), 15_000n);
+  limit.change(perMinute(12), 40_000);
+  assert.equal(limit.levelMilli(40_000), 12_000n);
+  limit.change(perMinute(60), 40_000);
+  assert.equal(limit.levelMilli(40_000), 12_000n);
+});
+
+test("the slack of the promise is what may still be granted since any take, and negative once too much was", () => {
+  const limit = new ModelLimit(perMinute(10), 0);
+  limit.write("take", 4_000, 0);
+  assert.equal(limit.slackMilli(0), 6_000n);
+  limit.write("take", 7_000, 0);
+  assert.equal(limit.slackMilli(0), -1_000n);
+  assert.equal(limit.slackMilli(6_000), 0n);
+  limit.write("credit", 2_000, 6_000);
+  assert.equal(limit.slackMilli(6_000), 2_000n);
+});
+
+test("thirds of a millitoken are not rounded away however often they are asked for", () => {
+  const limit = new ModelLimit({ capacityMilli: 9_000, refillAmountMilli: 1_000, refillPeriodMs: 7_000 }, 0);
+  limit.write("take", 9_000, 0);
+  for (let ms = 1; ms <= 700; ms++) limit.write("take", 0, ms);
+  assert.equal(limit.levelMilli(700), 100n);
+  assert.throws(() => limit.change({ ...perMinute(1), refillPeriodMs: 13_000 }, 0), RangeError);
+});
