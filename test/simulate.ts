@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
@@ -25,7 +26,8 @@ async function main(args: string[]): Promise<number> {
   }
   const seeds = whole("seeds", values.seeds);
   let violations = 0;
-  await playSeeds({ from: whole("from", values.from), seeds, store }, (report) => {
+  const workers = availableParallelism();
+  await playSeeds({ from: whole("from", values.from), seeds, store, workers }, (report) => {
     violations += tell(report);
   });
   return conclude(seeds, violations);

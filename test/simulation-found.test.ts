@@ -64,6 +64,22 @@ test("who asks for nothing is let in, also when his turn in the queue never came
   assert.equal((await first).ok, true);
 });
 
+test("who waited in vain and then meets an outage is let through, where outages let through", async () => {
+  const { limiter, clock, faults } = await openFaulty({ onUnavailable: "allow" });
+  await limiter.setSystemDefaults(rpm(10));
+  await take(limiter, "a", { rpm: 10 });
+  const request = { entityId: "a", resource: "api", consume: { rpm: 10 } };
+  const first = limiter.tryAcquire({ ...request, wait: { maxMs: 60_000 } });
+  await clock.advance(0);
+  const second = limiter.acquire({ ...request, wait: { maxMs: 1_000 } });
+  await clock.advance(999);
+  faults.failNext("look", "refused");
+  await clock.advance(1);
+  assert.match(String((await second).degraded), /unavailable/);
+  await clock.advance(60_000);
+  assert.equal((await first).ok, true);
+});
+
 function counting(count: () => void): Store {
   const store = openMemory();
   return overriding(store, {

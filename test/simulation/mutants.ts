@@ -211,7 +211,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
 
   "changed limits that a client never hears of": {
     layer: "client",
-    caughtAs: /out of date|does not follow from it|never hears of its limits/,
+    caughtAs: /out of date|does not follow from it|never hears of its limits|told off by old configuration/,
     spoil: inScope((scope) => {
       const first = new Map<string, LevelConfig>();
       return {

@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
 import type { SeedReport } from "./simulation.ts";
 import type { StoreKind } from "./stores.ts";
@@ -7,14 +6,16 @@ export interface SeedRange {
   readonly from: number;
   readonly seeds: number;
   readonly store: StoreKind;
+  /** How many are played at the same time. */
+  readonly workers: number;
 }
 
-/** Plays a range of seeds on all cores, and tells of each as it ends. */
+/** Plays a range of seeds, each in one of several threads, and tells of each as it ends. */
 export async function playSeeds(range: SeedRange, onReport: (report: SeedReport) => void): Promise<void> {
   let next = range.from;
   const end = range.from + range.seeds;
   const drawOrder = () => (next < end ? { seed: next++, store: range.store } : undefined);
-  const workers = Math.min(range.seeds, Math.max(2, availableParallelism()));
+  const workers = Math.min(range.seeds, range.workers);
   await Promise.all(Array.from({ length: workers }, () => playOn(drawOrder, onReport)));
 }
 

@@ -14,6 +14,7 @@ import { drawLimits, drawPassingMs, drawProfile } from "./profile.ts";
 import { Recorder } from "./recorder.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
+import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { Truth } from "./truth.ts";
 
@@ -26,8 +27,8 @@ export interface SeedReport {
 }
 
 export interface SimulationOptions {
-  /** Opens the handles of one new, empty store: clients share them. */
-  readonly open: () => { readonly handles: readonly Store[]; close(): void | Promise<void> };
+  /** Opens a new, empty store. */
+  readonly open: () => Opened;
   readonly verbose: boolean;
   /** A deliberate bug, to see whether it is found. */
   readonly mutant?: Mutant;
@@ -39,11 +40,11 @@ const MINUTE_MS = 60_000;
 
 /** Plays one seed from beginning to end. Any seed plays the same way again. */
 export async function simulate(seed: number, options: SimulationOptions): Promise<SeedReport> {
-  const { handles, close } = options.open();
+  const opened = options.open();
   try {
-    return await new Simulation(seed, handles, options).run();
+    return await new Simulation(seed, opened, options).run();
   } finally {
-    await close();
+    await opened.close();
   }
 }
 
@@ -56,11 +57,11 @@ class Simulation {
   readonly #spoilClient: Mutant["spoil"];
   readonly #clients: Client[] = [];
   readonly #aborts = new Map<Operation, AbortController>();
-  /** How many go on at once. On two ways to one store nobody could say who of them came first. */
+  /** How many go on at once. */
   readonly #together: readonly number[];
   #names = 0;
 
-  constructor(seed: number, handles: readonly Store[], options: SimulationOptions) {
+  constructor(seed: number, { handles, joins }: Opened, options: SimulationOptions) {
     this.#seed = seed;
     this.#random = new SeededRandom(seed);
     const journal = new Journal(options.verbose);
@@ -69,7 +70,7 @@ class Simulation {
     this.#recorder = new Recorder(journal, truth);
     const { layer, spoil } = options.mutant ?? SOUND;
     this.#handles = handles.map((handle) => this.#recorder.recording(layer === "store" ? spoil(handle) : handle));
-    this.#together = handles.length === 1 ? [1, 1, 1, 2, 4] : [1];
+    this.#together = joins ? [1, 1, 1, 2, 4] : [1];
     this.#spoilClient = layer === "client" ? spoil : SOUND.spoil;
     this.#around = {
       random: this.#random,
@@ -200,10 +201,19 @@ class Simulation {
   }
 
   async #pass(ms: number): Promise<void> {
-    // No call is under way for minutes: stores answer in time, and forget buckets that nobody asked for in an hour.
-    while (ms > MINUTE_MS && this.#around.scheduler.openCall()) await this.#settled();
-    this.#around.journal.note(`${ms} ms pass`);
-    await this.#around.clock.advance(ms);
+    const { clock, scheduler, journal } = this.#around;
+    journal.note(`${ms} ms pass`);
+    const untilMs = clock.now() + ms;
+    if (ms > MINUTE_MS) {
+      // No call is under way for minutes: stores answer in time, and forget buckets that nobody asked for in an hour.
+      for (;;) {
+        while (scheduler.openCall()) await this.#settled();
+        const wakeMs = clock.nextWakeMs;
+        if (wakeMs === undefined || wakeMs > untilMs) break;
+        await clock.advance(Math.max(0, wakeMs - clock.now()));
+      }
+    }
+    await clock.advance(untilMs - clock.now());
   }
 
   #jump(client: Client): void {
