@@ -1,6 +1,6 @@
 import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
-import { type Limit, TOKENS_MAX } from "./limit.ts";
+import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
 
 /** Millitokens of one limit. */
@@ -13,7 +13,7 @@ export interface Amount {
 export type Tokens<Name extends string = string> = { readonly [K in Name]?: number };
 
 /** How an amount is judged besides being whole: what a caller may take, may adjust by, may release. */
-export type AmountUse = "consume" | "adjust" | "release";
+export type AmountUse = "consume" | "bypass" | "adjust" | "release" | "topUp";
 
 /** Checks whole tokens once, at the edge, and turns them into millitokens; the order is the caller's. */
 export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, limits: readonly Limit[]): Amount[] {
@@ -23,17 +23,28 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
       `${use} must be an object of limit names and whole tokens, not ${shown(tokens)}; for example { rpm: 1 }.`,
     );
   }
-  const amounts: Amount[] = [];
+  // Most requests name one or two limits, and an array that grows by pushing takes room for seventeen.
+  let first: Amount | undefined;
+  let second: Amount | undefined;
+  let amounts: Amount[] | undefined;
   for (const limit in tokens) {
     const value = (tokens as Record<string, unknown>)[limit];
     if (value === undefined) continue;
     const known = limitOf(limits, limit);
     if (known === undefined) throw unknownLimit(limit, bucket, limits);
     const whole = checkTokens(limit, value, use);
-    if (use === "consume" && whole > known.capacity) throw neverGrantable(known, whole, bucket);
-    amounts.push({ limit, milli: whole * 1000 });
+    // A quota may have been topped up: only its bucket can tell.
+    if (use === "consume" && whole > known.capacity && !known.soft && kindOf(known) === "drip") {
+      checkGrantable(known, whole, bucket);
+    }
+    const amount = { limit, milli: whole * 1000 };
+    if (first === undefined) first = amount;
+    else if (second === undefined) second = amount;
+    else if (amounts === undefined) amounts = [first, second, amount];
+    else amounts.push(amount);
   }
-  return amounts;
+  if (amounts !== undefined) return amounts;
+  return first === undefined ? [] : second === undefined ? [first] : [first, second];
 }
 
 // Called for every limit of every request; a handful of comparisons beats a closure or a map.
@@ -62,10 +73,13 @@ function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: r
   );
 }
 
-function neverGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): ValidationError {
-  return new ValidationError(
+/** Throws when the amount is above every capacity the limit ever has. */
+export function checkGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): void {
+  const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
+  if (tokens <= capacity) return;
+  throw new ValidationError(
     "amount_above_capacity",
     `${tokens} of "${limit.name}" for ${entityId} on ${resource} can never be granted: ` +
-      `the capacity is ${limit.capacity}. Ask for less, or raise the limit's burst.`,
+      `the capacity is ${capacity}. Ask for less, or raise the limit's burst.`,
   );
 }

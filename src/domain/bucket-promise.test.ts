@@ -3,27 +3,22 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { magnitude, thousandths } from "../../test/arbitraries.ts";
 import { ceilDiv, ExactBucket, unitsPerMilliOf } from "../../test/exact-bucket.ts";
+import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Terms } from "../bucket/balance.ts";
 import type { Amount } from "./amounts.ts";
-import {
-  availableMilli,
-  type BucketState,
-  bringLimits,
-  creditTo,
-  debitFrom,
-  earliestMs,
-  findLimit,
-  freshBucket,
-  takeFrom,
-} from "./bucket-state.ts";
-import { Limit } from "./limit.ts";
-import { type LimitSet, limitSet, type SetOrigin, termsOf } from "./limit-set.ts";
+import { availableMilli, type BucketState, bucketFor, debitFrom, findLimit, takeFrom } from "./bucket-state.ts";
+import { giveBack, PLAIN_MARK } from "./give-back.ts";
+import { Limit, termsOf } from "./limit.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
+import { earliestFor } from "./limit-state.ts";
 
 // The promise of the acquire protocol, over random histories of one bucket with several limits that share its epoch.
 
 const T0 = 1_800_000_000_000;
 const HOUR_MS = 3_600_000;
 const NAMES = ["rpm", "tpm", "rpd"] as const;
+
+const calendar = createCalendar();
 
 const tokenCount = fc.oneof(
   fc.integer({ min: 1, max: 300 }),
@@ -76,6 +71,15 @@ function calls(kinds: readonly Call["kind"][], jumpMs: fc.Arbitrary<number>): fc
 
 const stored = (generation: number): SetOrigin => ({ asOfMs: T0, generation });
 
+function bringLimits(state: BucketState | undefined, set: LimitSet, origin: SetOrigin, nowMs: number): BucketState {
+  return bucketFor(state, { set, origin }, nowMs, calendar);
+}
+
+/** As a store brings it before it takes: by the limits that the bucket has, with what time did since. */
+function asOf(state: BucketState, nowMs: number): BucketState {
+  return bringLimits(state, { limits: [], signature: state.signature }, state.origin, nowMs);
+}
+
 function amountsOf(call: Call, termsNow: ReadonlyMap<string, Terms>): Amount[] {
   return [...termsNow].map(([limit, terms]) => {
     const parts = call.parts[NAMES.indexOf(limit as (typeof NAMES)[number])] as number;
@@ -88,7 +92,7 @@ function termsByName(set: LimitSet): Map<string, Terms> {
 }
 
 function unitsOf(sets: readonly LimitSet[]): bigint {
-  return unitsPerMilliOf(sets.flatMap((set) => set.terms));
+  return unitsPerMilliOf(sets.flatMap((set) => set.limits.map(termsOf)));
 }
 
 interface Write {
@@ -150,7 +154,7 @@ test("no run of takes, debits, give-backs, rebases and changed limits grants mor
     fc.property(allLimits, calls(kinds, eitherWay), (first, story) => {
       const units = unitsOf([first, ...story.map((call) => call.set)]);
       const histories = new Map<string, History>();
-      let state = freshBucket(first, stored(0), T0);
+      let state = bringLimits(undefined, first, stored(0), T0);
       for (const [name, terms] of termsByName(first)) histories.set(name, new History(terms, T0, units));
       let nowMs = T0;
       let generation = 0;
@@ -202,11 +206,11 @@ function apply(
   amounts: readonly Amount[],
   nowMs: number,
 ): BucketState | undefined {
-  if (kind === "take") return takeFrom(state, amounts, nowMs);
-  if (kind === "credit") return creditTo(state, amounts);
+  if (kind === "take") return takeFrom(asOf(state, nowMs), amounts, nowMs);
+  if (kind === "credit") return giveBack(state, amounts, PLAIN_MARK, nowMs);
   if (kind !== "debit") return state;
   try {
-    return debitFrom(state, amounts, nowMs);
+    return debitFrom(asOf(state, nowMs), amounts, nowMs);
   } catch (error) {
     // The largest limits reach the deepest debt there may be.
     if (error instanceof RangeError) return undefined;
@@ -219,7 +223,7 @@ test("rebases that another limit causes change nothing, not by a millitoken, for
   let apart = 0;
   fc.assert(
     fc.property(allLimits, calls(kinds, forward), fc.infiniteStream(fc.boolean()), (set, story, disturb) => {
-      let calm = freshBucket(set, stored(0), T0);
+      let calm = bringLimits(undefined, set, stored(0), T0);
       let disturbed = calm;
       let nowMs = T0;
       for (const [i, call] of story.entries()) {
@@ -250,7 +254,7 @@ test("the level stays within one millitoken of a bucket that never rounds, also 
       const units = unitsOf([first, ...story.map((call) => call.set)]);
       const exact = new Map([...termsByName(first)].map(([name, terms]) => [name, new ExactBucket(terms, units, T0)]));
       let termsNow = termsByName(first);
-      let state = freshBucket(first, stored(0), T0);
+      let state = bringLimits(undefined, first, stored(0), T0);
       let nowMs = T0;
       for (const [i, call] of story.entries()) {
         nowMs += call.jumpMs;
@@ -281,7 +285,7 @@ test("the level stays within one millitoken of a bucket that never rounds, also 
 
 /** A bucket with a past, and the time of its last reading. */
 const livedIn = fc.tuple(allLimits, calls(["take", "take", "debit", "credit"], eitherWay)).map(([set, story]) => {
-  let state = freshBucket(set, stored(0), T0);
+  let state = bringLimits(undefined, set, stored(0), T0);
   let nowMs = T0;
   for (const call of story) {
     nowMs += call.jumpMs;
@@ -297,7 +301,7 @@ test("nothing is ever available above the capacity, nothing is lost by waiting, 
       // Someone with a slow clock looks in, or debits nothing, which cuts the overflow off as he sees it.
       const visited = debits
         ? debitFrom(
-            state,
+            asOf(state, earlier),
             [...NAMES].map((limit) => ({ limit, milli: 0 })),
             earlier,
           )
@@ -328,13 +332,18 @@ test("the earliest instant is the first millisecond at which the take succeeds, 
         const limit = findLimit(state, name);
         assert.ok(limit !== undefined);
         const wanted = { limit: name, milli: thousandths(terms.capacityMilli, parts) };
-        const atMs = earliestMs(state, limit, wanted.milli, fromMs);
-        assert.equal(earliestMs(state, limit, terms.capacityMilli + 1, fromMs), Number.POSITIVE_INFINITY);
+        const atMs = earliestFor(limit, state.epochMs, wanted.milli, fromMs, calendar);
+        const neverMs = earliestFor(limit, state.epochMs, terms.capacityMilli + 1, fromMs, calendar);
+        assert.equal(neverMs, Number.POSITIVE_INFINITY);
         if (!Number.isSafeInteger(atMs)) continue; // some 285,000 years ahead
-        assert.ok(takeFrom(state, [wanted], atMs) !== undefined, `${name}: refused at ${atMs}`);
+        assert.ok(takeFrom(asOf(state, atMs), [wanted], atMs) !== undefined, `${name}: refused at ${atMs}`);
         assert.ok(atMs >= fromMs);
         if (atMs > fromMs)
-          assert.equal(takeFrom(state, [wanted], atMs - 1), undefined, `${name}: granted before ${atMs}`);
+          assert.equal(
+            takeFrom(asOf(state, atMs - 1), [wanted], atMs - 1),
+            undefined,
+            `${name}: granted before ${atMs}`,
+          );
       }
     }),
     { numRuns: 800 },

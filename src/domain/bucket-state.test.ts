@@ -1,31 +1,55 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Amount } from "./amounts.ts";
 import {
   availableMilli,
   type BucketState,
-  bringLimits,
-  creditTo,
-  debitFrom,
-  earliestMs,
+  bucketFor,
+  debitFrom as debitNow,
   findLimit,
   fits,
   freshBucket,
-  fullAtMs,
-  takeFrom,
+  isIdle,
+  takeFrom as takeNow,
 } from "./bucket-state.ts";
+import { giveBack, PLAIN_MARK } from "./give-back.ts";
 import { Limit } from "./limit.ts";
-import { limitSet, type SetOrigin } from "./limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
+import { earliestFor } from "./limit-state.ts";
 
 const T0 = 1_800_000_000_000;
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
 
+const calendar = createCalendar();
+
 const stored = (generation: number): SetOrigin => ({ asOfMs: T0, generation });
 const given = (asOfMs: number): SetOrigin => ({ asOfMs, generation: null });
 
 function fresh(...limits: Limit[]): BucketState {
-  return freshBucket(limitSet(limits), stored(1), T0);
+  return freshBucket(limitSet(limits), stored(1), T0, calendar);
+}
+
+function bringLimits(state: BucketState, set: LimitSet, origin: SetOrigin, nowMs: number): BucketState {
+  return bucketFor(state, { set, origin }, nowMs, calendar);
+}
+
+/** As a store brings it before it takes: by the limits that the bucket has, with what time did since. */
+function asOf(state: BucketState, nowMs: number): BucketState {
+  return bringLimits(state, { limits: [], signature: state.signature }, state.origin, nowMs);
+}
+
+function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
+  return takeNow(asOf(state, nowMs), amounts, nowMs);
+}
+
+function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState {
+  return debitNow(asOf(state, nowMs), amounts, nowMs);
+}
+
+function creditTo(state: BucketState, amounts: readonly Amount[]): BucketState {
+  return giveBack(state, amounts, PLAIN_MARK, T0);
 }
 
 function tokens(amounts: Readonly<Record<string, number>>): Amount[] {
@@ -200,7 +224,7 @@ test("readings of stored configuration are ordered by what was read, not by disa
 });
 
 test("of two processes that give different limits in their requests, the newer one wins", () => {
-  const state = freshBucket(limitSet([Limit.perMinute("rpm", 60)]), given(T0), T0);
+  const state = freshBucket(limitSet([Limit.perMinute("rpm", 60)]), given(T0), T0, calendar);
   const older = bringLimits(state, limitSet([Limit.perMinute("rpm", 6)]), given(T0 - 1), T0 + 9);
   assert.equal(findLimit(older, "rpm")?.terms.capacityMilli, 60_000);
   const newer = bringLimits(state, limitSet([Limit.perMinute("rpm", 6)]), given(T0 + 1), T0 + 9);
@@ -263,22 +287,26 @@ test("the fastest limit there may be grants its capacity once a second, however 
   }
 });
 
-test("the instant at which a bucket is full again is exact to the millisecond", () => {
+test("the instant from which a bucket equals one that does not exist is exact to the millisecond", () => {
   const state = taken(fresh(Limit.perMinute("rpm", 7), Limit.perHour("rph", 7)), { rpm: 7, rph: 1 }, T0);
-  const fullMs = fullAtMs(state);
-  assert.equal(fullMs, T0 + 514_286); // 3600 s / 7 = 514285.7 ms
+  const fullMs = T0 + 514_286; // 3600 s / 7 = 514285.7 ms
   assert.equal(milli(state, "rph", fullMs), 7_000);
   assert.equal(milli(state, "rph", fullMs - 1), 6_999);
-  assert.equal(fullAtMs(fresh(Limit.perMinute("rpm", 7))), T0);
+  assert.equal(isIdle(state, 0, fullMs, calendar), true);
+  assert.equal(isIdle(state, 0, fullMs - 1, calendar), false);
+  assert.equal(isIdle(state, HOUR_MS, fullMs + HOUR_MS, calendar), true);
+  assert.equal(isIdle(state, HOUR_MS, fullMs + HOUR_MS - 1, calendar), false);
+  assert.equal(isIdle(fresh(Limit.perMinute("rpm", 7)), 0, T0 + 1, calendar), true);
 });
 
 test("a refused caller is told the first millisecond, and never for an amount above the capacity", () => {
   const state = taken(fresh(Limit.perMinute("rpm", 7)), { rpm: 7 }, T0);
   const rpm = findLimit(state, "rpm");
   assert.ok(rpm !== undefined);
-  assert.equal(earliestMs(state, rpm, 1000, T0), T0 + 8_572); // 60 s / 7 = 8571.4 ms
-  assert.equal(earliestMs(state, rpm, 1000, T0 + 9_000), T0 + 9_000);
-  assert.equal(earliestMs(state, rpm, 7_001, T0), Number.POSITIVE_INFINITY);
+  const earliestMs = (wanted: number, fromMs: number) => earliestFor(rpm, state.epochMs, wanted, fromMs, calendar);
+  assert.equal(earliestMs(1000, T0), T0 + 8_572); // 60 s / 7 = 8571.4 ms
+  assert.equal(earliestMs(1000, T0 + 9_000), T0 + 9_000);
+  assert.equal(earliestMs(7_001, T0), Number.POSITIVE_INFINITY);
   // A clock behind the epoch has to catch up with it first.
-  assert.equal(earliestMs(state, rpm, 1000, T0 - HOUR_MS), T0 + 8_572);
+  assert.equal(earliestMs(1000, T0 - HOUR_MS), T0 + 8_572);
 });

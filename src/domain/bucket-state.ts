@@ -1,18 +1,24 @@
-import type { Balance, Terms } from "../bucket/balance.ts";
-import { addMulDiv } from "../bucket/integers.ts";
+import { type Balance, DEBT_MAX_MILLI, type Terms } from "../bucket/balance.ts";
 import { levelMilli, rebase } from "../bucket/level.ts";
-import { elapsedUntil } from "../bucket/retry-after.ts";
-import { credit, debit, take } from "../bucket/take.ts";
+import { debit, take } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
+import type { Calendar } from "./calendar.ts";
+import { kindOf, type Limit } from "./limit.ts";
 import { epochAgeMaxMs, type LimitSet, type SetOrigin, supersedes } from "./limit-set.ts";
+import {
+  advanceLimit,
+  boundaryAfter,
+  fullLimit,
+  isRenewed,
+  isUntouched,
+  type LimitState,
+  renewed,
+  sameRule,
+  termsAt,
+  underTerms,
+} from "./limit-state.ts";
 
-/** One limit on a bucket, told from the bucket's epoch. */
-export interface LimitState extends Balance {
-  readonly name: string;
-  readonly terms: Terms;
-  /** False once configuration no longer names it: it is kept, and keeps dripping, so that re-adding it mints nothing. */
-  readonly configured: boolean;
-}
+export type { LimitState } from "./limit-state.ts";
 
 /** A bucket: every limit of one entity on one resource, sharing one epoch. A value; each change makes a new one. */
 export interface BucketState {
@@ -21,55 +27,95 @@ export interface BucketState {
   /** The limit set that was last brought to the bucket. */
   readonly signature: string;
   readonly origin: SetOrigin;
-  /** The age at which the epoch is moved up; follows from the terms. */
-  readonly epochAgeMaxMs: number;
+  /** Until then, levels are straight lines from the epoch; `Infinity` when no limit has a boundary ahead. */
+  readonly validUntilMs: number;
+  /** From then on the epoch has to be moved up before anything is taken: a boundary, or numbers that grow large. */
+  readonly renewAtMs: number;
+  /** Nobody has taken from it, and it is not stored: it is full in whatever window it is first used. */
+  readonly untouched: boolean;
+  /** Every limit drips and is hard: nothing about a take needs remembering. */
+  readonly plain: boolean;
 }
 
-/** A bucket nobody has taken from: full. */
-export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number): BucketState {
-  const limits = set.limits.map(({ name }, i) => fullLimit(name, set.terms[i] as Terms, true));
-  return bucketState({ epochMs: nowMs, limits, signature: set.signature, origin });
+/** A bucket nobody has taken from: full at the capacities in force. */
+export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
+  const limits = set.limits.map((limit) => fullLimit(limit, true, nowMs, calendar));
+  return { ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin }, calendar), untouched: true };
 }
 
 /**
- * The bucket with the limits of a claim brought to it, or the same object when it has them already. What time did before
- * counts at the old terms; the balance is kept and clipped to the new capacity; a limit that is new starts full.
+ * The bucket as it stands for a claim: time has acted on it up to `nowMs`, and the claim's limits have been brought to it.
+ * The same object when nothing of that was due. What time did before counts at the old terms; a balance is kept and
+ * clipped to the new capacity; a limit that is new starts full.
  */
-export function bringLimits(state: BucketState, set: LimitSet, origin: SetOrigin, nowMs: number): BucketState {
-  if (state.signature === set.signature) return state;
-  if (!supersedes(origin, state.origin)) return withMissing(state, set);
-  const { epochMs, limits: before } = rebased(state, nowMs);
-  const limits = set.limits.map(({ name }, i) => {
-    const terms = set.terms[i] as Terms;
-    const old = before.find((limit) => limit.name === name);
-    return old === undefined ? fullLimit(name, terms, true) : changed(old, terms);
+export function bucketFor(
+  state: BucketState | undefined,
+  { set, origin }: { readonly set: LimitSet; readonly origin: SetOrigin },
+  nowMs: number,
+  calendar: Calendar,
+): BucketState {
+  if (state === undefined) return freshBucket(set, origin, nowMs, calendar);
+  const due = nowMs < state.renewAtMs ? state : advanced(state, nowMs, calendar);
+  if (state.signature === set.signature) return due;
+  if (!supersedes(origin, state.origin)) return withMissing(due, set, nowMs, calendar);
+  const now = advanced(due, nowMs, calendar);
+  const limits = set.limits.map((limit) => {
+    const old = findLimit(now, limit.name);
+    return old === undefined
+      ? fullLimit(limit, true, now.epochMs, calendar)
+      : changed(old, limit, now.epochMs, calendar);
   });
-  for (const old of before) {
+  for (const old of now.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
-    // A full one need not be remembered: it would start full again.
-    if (old.tokensMilli < old.terms.capacityMilli) limits.push({ ...old, configured: false });
+    // An untouched one need not be remembered: it would start full again.
+    if (!isUntouched(old) || !isRenewed(old, state.epochMs, now.epochMs, calendar)) {
+      limits.push({ ...old, configured: false });
+    }
   }
-  return bucketState({ epochMs, limits, signature: set.signature, origin });
+  return assembled({ epochMs: now.epochMs, limits, signature: set.signature, origin }, calendar);
 }
 
 /** A state from its stored parts, with what follows from them worked out. */
-export function bucketState(parts: Omit<BucketState, "epochAgeMaxMs">): BucketState {
-  return { ...parts, epochAgeMaxMs: epochAgeMaxMs(parts.limits) };
+export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
+  const { epochMs, limits, signature, origin, validUntilMs } = parts;
+  const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
+  const plain = limits.every(({ limit, quota }) => quota === undefined && !limit.soft);
+  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
 }
 
-/** The bucket after taking every amount, or undefined when one of them does not fit; then nothing is taken. */
+/** The same bucket told from a later epoch, every limit advanced and cut. The epoch never moves back. */
+export function advanced(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
+  const { epochMs, limits: before } = state;
+  if (nowMs <= epochMs) return state;
+  const limits = before.map((limit) =>
+    limit.limit.schedule === undefined && limit.quota === undefined
+      ? dripped(limit, nowMs - epochMs)
+      : advanceLimit(limit, epochMs, nowMs, calendar),
+  );
+  return assembled({ ...state, epochMs: nowMs, limits }, calendar);
+}
+
+/** The bucket as it stands at `nowMs`, by the limits it has: the same object when no boundary of theirs was passed. */
+export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
+  return nowMs < state.validUntilMs ? state : advanced(state, nowMs, calendar);
+}
+
+/**
+ * The bucket after taking every amount, or undefined when one of them does not fit; then nothing is taken. The bucket must
+ * be as it stands at that time (`bucketFor`).
+ */
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
-  return changeTokens(young(state, nowMs), amounts, nowMs, take);
+  return changeTokens(state, amounts, nowMs, true);
 }
 
 /** The bucket after taking every amount, fitting or not: it may go into debt. */
 export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState {
-  return changeTokens(young(state, nowMs), amounts, nowMs, debit) as BucketState;
+  return changeTokens(state, amounts, nowMs, false) as BucketState;
 }
 
-/** The bucket with the amounts given back. Limits it no longer holds are left out. */
-export function creditTo(state: BucketState, amounts: readonly Amount[]): BucketState {
-  return changeTokens(state, amounts, state.epochMs, creditAnytime) as BucketState;
+/** The bucket as it is stored by somebody who takes nothing from it: from then on it exists. */
+export function touched(state: BucketState): BucketState {
+  return state.untouched ? { ...state, untouched: false } : state;
 }
 
 /** Whether every amount could be taken at `nowMs`. */
@@ -77,29 +123,37 @@ export function fits(state: BucketState, amounts: readonly Amount[], nowMs: numb
   const elapsedMs = nowMs - state.epochMs;
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(state, limit);
-    return held === undefined || levelMilli(held, held.terms, elapsedMs) >= milli;
+    return held === undefined || held.limit.soft === true || levelMilli(held, held.terms, elapsedMs) >= milli;
   });
 }
 
-/** What a limit holds at `nowMs`, at most its capacity, negative in debt. */
+/** What a limit holds at `nowMs`, at most its brim, negative in debt. */
 export function availableMilli(state: BucketState, limit: LimitState, nowMs: number): number {
   return levelMilli(limit, limit.terms, nowMs - state.epochMs);
 }
 
-/** The first instant, not before `fromMs`, at which one limit grants the amount; `Infinity` if it never will. */
-export function earliestMs(state: BucketState, limit: LimitState, milli: number, fromMs: number): number {
-  // A clock behind the epoch sees no time pass until it has caught up with it.
-  if (levelMilli(limit, limit.terms, fromMs - state.epochMs) >= milli) return fromMs;
-  return state.epochMs + elapsedUntil(limit, limit.terms, fromMs - state.epochMs, milli);
+/** Names of the soft limits among the amounts that are below zero. */
+export function overdrawnOf(state: BucketState, amounts: readonly Amount[], nowMs: number): readonly string[] {
+  if (state.plain) return NONE;
+  return amounts.flatMap(({ limit: name }) => {
+    const limit = findLimit(state, name);
+    return limit?.limit.soft && availableMilli(state, limit, nowMs) < 0 ? [name] : [];
+  });
 }
 
-/** The instant from which on the bucket, left alone, is full in every limit: then it equals one that does not exist. */
-export function fullAtMs(state: BucketState): number {
-  let elapsedMs = 0;
-  for (const limit of state.limits) {
-    elapsedMs = Math.max(elapsedMs, elapsedUntil(limit, limit.terms, 0, limit.terms.capacityMilli));
-  }
-  return state.epochMs + elapsedMs;
+/**
+ * Whether the bucket, left alone, is full in every limit and was so `idleMs` ago: then it equals one that does not exist,
+ * also for a client whose clock is behind by less.
+ */
+export function isIdle(state: BucketState, idleMs: number, nowMs: number, calendar: Calendar): boolean {
+  const since = nowMs - idleMs;
+  return [since, nowMs].every(
+    (atMs) =>
+      atMs > state.epochMs &&
+      advanced(state, atMs, calendar).limits.every(
+        (limit) => isUntouched(limit) && isRenewed(limit, state.epochMs, atMs, calendar),
+      ),
+  );
 }
 
 export function findLimit(state: BucketState, name: string): LimitState | undefined {
@@ -107,63 +161,114 @@ export function findLimit(state: BucketState, name: string): LimitState | undefi
   return undefined;
 }
 
-function fullLimit(name: string, terms: Terms, configured: boolean): LimitState {
-  return { name, terms, configured, tokensMilli: terms.capacityMilli, remainder: 0 };
+/** The state with other limits at the same epoch, what follows from them worked out. */
+export function assembled(
+  parts: Omit<BucketState, "validUntilMs" | "renewAtMs" | "plain" | "untouched">,
+  calendar: Calendar,
+): BucketState {
+  const { epochMs, limits, signature, origin } = parts;
+  let validUntilMs = Number.POSITIVE_INFINITY;
+  for (const limit of limits) {
+    if (limit.limit.schedule === undefined && limit.quota === undefined) continue;
+    validUntilMs = Math.min(validUntilMs, boundaryAfter(limit, epochMs, calendar));
+  }
+  return bucketState({ epochMs, limits, signature, origin, validUntilMs });
 }
 
-function changed(old: LimitState, terms: Terms): LimitState {
-  // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
-  const tokensMilli = Math.min(old.tokensMilli, old.terms.capacityMilli, terms.capacityMilli);
-  // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve.
-  const { remainder: left, terms: before } = old;
-  const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
-  return { name: old.name, terms, configured: true, tokensMilli, remainder };
+function dripped(limit: LimitState, elapsedMs: number): LimitState {
+  const { tokensMilli, remainder } = rebase(limit, limit.terms, elapsedMs);
+  return { ...limit, tokensMilli, remainder };
+}
+
+function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
+  const kind = kindOf(limit);
+  // A session that is closed is full, whatever it holds from now on.
+  if (kind === "session" && old.limit.resetAfterMs !== undefined && old.quota?.windowStartMs === undefined) {
+    return fullLimit(limit, true, atMs, calendar);
+  }
+  const marks = old.quota ?? { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
+  // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
+  // on top of that when the first rule returns.
+  const ruled = sameRule(old.limit, limit) ? marks : { ...marks, resets: Math.max(atMs, marks.resets + 1) };
+  const quota = kind === "drip" ? undefined : ruled;
+  const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar);
+  // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
+  const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
+  const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
+  // Its window may be over under the new length.
+  if (
+    kind === "session" &&
+    quota?.windowStartMs !== undefined &&
+    quota.windowStartMs + (limit.resetAfterMs ?? 0) <= atMs
+  ) {
+    return renewed({ ...old, limit, configured: true, quota }, atMs, calendar);
+  }
+  // A closed session is full, and nothing was bought for it; any other must have begun.
+  const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0;
+  const begun = closed ? quota?.windowStartMs : (quota?.windowStartMs ?? atMs);
+  return {
+    name: limit.name,
+    limit,
+    terms,
+    configured: true,
+    tokensMilli,
+    remainder,
+    quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
+  };
 }
 
 // An older claim goes by the limits on the bucket, but one that the bucket has never seen must still count somewhere.
-function withMissing(state: BucketState, set: LimitSet): BucketState {
-  const missing = set.limits.flatMap(({ name }, i) =>
-    findLimit(state, name) === undefined ? [fullLimit(name, set.terms[i] as Terms, false)] : [],
-  );
-  return missing.length === 0 ? state : bucketState({ ...state, limits: [...state.limits, ...missing] });
+function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar: Calendar): BucketState {
+  const missing = set.limits.filter(({ name }) => findLimit(state, name) === undefined);
+  if (missing.length === 0) return state;
+  // It begins now: windows of its own may have passed since the epoch.
+  const now = advanced(state, nowMs, calendar);
+  const added = missing.map((limit) => fullLimit(limit, false, now.epochMs, calendar));
+  return assembled({ ...now, limits: [...now.limits, ...added] }, calendar);
 }
 
-function young(state: BucketState, nowMs: number): BucketState {
-  return nowMs - state.epochMs > state.epochAgeMaxMs ? rebased(state, nowMs) : state;
-}
-
-/** The same bucket told from a later epoch, every limit advanced and cut. The epoch never moves back. */
-function rebased(state: BucketState, nowMs: number): BucketState {
-  const elapsedMs = nowMs - state.epochMs;
-  if (elapsedMs <= 0) return state;
-  const limits = state.limits.map((limit) => ({ ...limit, ...rebase(limit, limit.terms, elapsedMs) }));
-  return { ...state, epochMs: nowMs, limits };
-}
-
-type Change = (limit: Balance, terms: Terms, elapsedMs: number, milli: number) => number | undefined;
-
-const creditAnytime: Change = (limit, _terms, _elapsedMs, milli) => credit(limit, milli);
+const NONE: readonly string[] = Object.freeze([]);
 
 // The hottest loop of the embedded stores: plain indices and whole literals, so that one take makes few objects.
 function changeTokens(
   state: BucketState,
   amounts: readonly Amount[],
   nowMs: number,
-  change: Change,
+  mustFit: boolean,
 ): BucketState | undefined {
-  const { epochMs, signature, origin, epochAgeMaxMs } = state;
+  const { epochMs, signature, origin, plain } = state;
+  let { validUntilMs, renewAtMs } = state;
   const limits = state.limits.slice();
   for (let a = 0; a < amounts.length; a++) {
     const { limit: name, milli } = amounts[a] as Amount;
     for (let i = 0; i < limits.length; i++) {
-      const limit = limits[i] as LimitState;
-      if (limit.name !== name) continue;
-      const tokensMilli = change(limit, limit.terms, nowMs - epochMs, milli);
+      const held = limits[i] as LimitState;
+      if (held.name !== name) continue;
+      const { limit, terms, configured, remainder } = held;
+      // Called by name, not handed in: so the compiler can put them in here.
+      const tokensMilli = limit.soft
+        ? overdraw(held, terms, nowMs - epochMs, milli)
+        : mustFit
+          ? take(held, terms, nowMs - epochMs, milli)
+          : debit(held, terms, nowMs - epochMs, milli);
       if (tokensMilli === undefined) return undefined;
-      const { terms, configured, remainder } = limit;
-      limits[i] = { name, terms, configured, tokensMilli, remainder };
+      let { quota } = held;
+      if (limit.resetAfterMs !== undefined && milli > 0 && quota?.windowStartMs === undefined) {
+        // The first use opens the window. A clock behind the epoch opens it at the epoch.
+        const windowStartMs = Math.max(nowMs, epochMs);
+        quota = { windowStartMs, topUpMilli: quota?.topUpMilli ?? 0, resets: quota?.resets ?? 0 };
+        validUntilMs = Math.min(validUntilMs, windowStartMs + limit.resetAfterMs);
+        renewAtMs = Math.min(renewAtMs, validUntilMs);
+      }
+      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota };
       break;
     }
   }
-  return { epochMs, limits, signature, origin, epochAgeMaxMs };
+  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+}
+
+// A soft limit is measured as deep as numbers stay exact; there it stops, for it must never be a reason to fail.
+function overdraw(limit: Balance, terms: Terms, elapsedMs: number, milli: number): number {
+  const levelAfter = levelMilli(limit, terms, elapsedMs) - milli;
+  return levelAfter < -DEBT_MAX_MILLI ? limit.tokensMilli : debit(limit, terms, elapsedMs, milli);
 }

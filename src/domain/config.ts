@@ -11,18 +11,40 @@ export type ConfigScope =
 
 export type LimitSource = ConfigScope["level"] | "none";
 
-export interface StoredConfig {
+/** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */
+export type Access = "disabled" | "bypass" | "enforce";
+
+/** What a scope says besides limits; what it does not say is asked one scope further out. */
+export interface ScopePolicy {
+  readonly access?: Access;
+  /** Whether parents are charged, in place of the entity's own flag. */
+  readonly cascade?: boolean;
+}
+
+export interface StoredConfig extends ScopePolicy {
   readonly limits: readonly Limit[];
   /** System level only. */
   readonly onUnavailable?: OnUnavailable;
+}
+
+/** A change of policy: `null` takes a value away, absent leaves it. */
+export interface PolicyChange {
+  readonly access?: Access | null;
+  readonly cascade?: boolean | null;
 }
 
 /** Everything the plan needs of one level of the chain, read together. */
 export interface LevelConfig {
   readonly limits: readonly Limit[];
   readonly source: LimitSource;
-  /** Absent when the entity was never created. */
-  readonly entity?: { readonly parentId?: string; readonly cascade: boolean };
+  readonly access: Access;
+  /** The scope that said so; `none` when nobody did. */
+  readonly accessSource: LimitSource;
+  /** Whether the parent is charged too. */
+  readonly cascade: boolean;
+  /** The scope that said so; `none` when it is the entity's own flag. */
+  readonly cascadeSource: LimitSource;
+  readonly parentId?: string;
   readonly onUnavailable?: OnUnavailable;
 }
 
@@ -36,16 +58,73 @@ export function scopesOf(entityId: string, resource: string): readonly ConfigSco
   ];
 }
 
-/** The first scope with limits; `found` is in the order of `scopesOf`. */
-export function resolveLimits(
+/** What the four scopes and the entity say together; `found` is in the order of `scopesOf`. */
+export function resolveConfig(
   found: readonly (StoredConfig | undefined)[],
   scopes: readonly ConfigScope[],
-): { readonly limits: readonly Limit[]; readonly source: LimitSource } {
-  for (let i = 0; i < scopes.length; i++) {
-    const limits = found[i]?.limits ?? [];
-    if (limits.length > 0) return { limits, source: (scopes[i] as ConfigScope).level };
+  entity: { readonly parentId?: string; readonly cascade: boolean } | undefined,
+): LevelConfig {
+  const limits = first(found, scopes, (config) => (config.limits.length > 0 ? config.limits : undefined));
+  const access = first(found, scopes, (config) => config.access);
+  const cascade = first(found, scopes, (config) => config.cascade);
+  const onUnavailable = found[scopes.findIndex(({ level }) => level === "system")]?.onUnavailable;
+  return {
+    limits: limits.value ?? [],
+    source: limits.source,
+    access: access.value ?? "enforce",
+    accessSource: access.source,
+    cascade: cascade.value ?? entity?.cascade ?? false,
+    cascadeSource: cascade.source,
+    ...(entity?.parentId === undefined ? {} : { parentId: entity.parentId }),
+    ...(onUnavailable === undefined ? {} : { onUnavailable }),
+  };
+}
+
+/** A stored configuration with its policy changed; undefined when it then says nothing at all. */
+export function withPolicy(config: StoredConfig | undefined, change: PolicyChange): StoredConfig | undefined {
+  const { access, cascade, ...rest } = config ?? { limits: [] };
+  const next = {
+    access: change.access === undefined ? access : (change.access ?? undefined),
+    cascade: change.cascade === undefined ? cascade : (change.cascade ?? undefined),
+  };
+  const changed: StoredConfig = {
+    ...rest,
+    ...(next.access === undefined ? {} : { access: next.access }),
+    ...(next.cascade === undefined ? {} : { cascade: next.cascade }),
+  };
+  return saysSomething(changed) ? changed : undefined;
+}
+
+/** A stored configuration with its limits replaced, its policy kept. */
+export function withLimits(
+  config: StoredConfig | undefined,
+  next: Pick<StoredConfig, "limits" | "onUnavailable">,
+): StoredConfig {
+  return { ...config, ...next };
+}
+
+/** A stored configuration without its limits, its policy kept; undefined when it then says nothing at all. */
+export function withoutLimits(config: StoredConfig): StoredConfig | undefined {
+  const { limits: _, onUnavailable: __, ...policy } = config;
+  const changed = { ...policy, limits: [] };
+  return saysSomething(changed) ? changed : undefined;
+}
+
+function saysSomething({ limits, onUnavailable, access, cascade }: StoredConfig): boolean {
+  return limits.length > 0 || onUnavailable !== undefined || access !== undefined || cascade !== undefined;
+}
+
+function first<Value>(
+  found: readonly (StoredConfig | undefined)[],
+  scopes: readonly ConfigScope[],
+  pick: (config: StoredConfig) => Value | undefined,
+): { readonly value: Value | undefined; readonly source: LimitSource } {
+  for (const [i, scope] of scopes.entries()) {
+    const config = found[i];
+    const value = config === undefined ? undefined : pick(config);
+    if (value !== undefined) return { value, source: scope.level };
   }
-  return { limits: [], source: "none" };
+  return { value: undefined, source: "none" };
 }
 
 /** Under which id a scope's changes appear in the audit log; `$` cannot begin an entity id. */

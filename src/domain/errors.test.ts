@@ -23,6 +23,8 @@ function status(given: Partial<Status>): Status {
     capacity: 100,
     requested: 1,
     exceeded: true,
+    kind: "drip",
+    soft: false,
     retryAfterMs: 600,
     ...given,
   };

@@ -2,11 +2,9 @@ import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
 import type { Limit } from "./limit.ts";
 
-/** The limits of one bucket, prepared once: their terms in millitokens, and a text to compare two sets by. */
+/** The limits of one bucket, with a text to compare two sets by. */
 export interface LimitSet {
   readonly limits: readonly Limit[];
-  /** In the order of `limits`. */
-  readonly terms: readonly Terms[];
   readonly signature: string;
 }
 
@@ -19,18 +17,10 @@ export interface SetOrigin {
 }
 
 export function limitSet(limits: readonly Limit[]): LimitSet {
-  return { limits, terms: limits.map(termsOf), signature: limits.map(signatureOf).join(";") };
+  return { limits, signature: limits.map(signatureOf).join(";") };
 }
 
 export const NO_LIMITS: LimitSet = limitSet([]);
-
-export function termsOf(limit: Limit): Terms {
-  return {
-    capacityMilli: limit.capacity * 1000,
-    refillAmountMilli: limit.refillAmount * 1000,
-    refillPeriodMs: limit.refillPeriodMs,
-  };
-}
 
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */
 export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
@@ -39,8 +29,20 @@ export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
   return next.asOfMs >= last.asOfMs;
 }
 
-function signatureOf(limit: Limit): string {
-  return `${limit.name}=${limit.capacity},${limit.refillAmount},${limit.refillPeriodMs}`;
+// Checked limits have their fields in one order, so their text is the same for the same limit.
+function signatureOf({
+  name,
+  capacity,
+  refillAmount,
+  refillPeriodMs,
+  soft,
+  schedule,
+  reset,
+  resetAfterMs,
+}: Limit): string {
+  const plain = `${name}=${capacity},${refillAmount},${refillPeriodMs}`;
+  if (soft === undefined && schedule === undefined && reset === undefined && resetAfterMs === undefined) return plain;
+  return plain + JSON.stringify([soft ?? 0, schedule ?? 0, reset ?? 0, resetAfterMs ?? 0]);
 }
 
 /** An epoch is told anew after this time, so that products stay small. */

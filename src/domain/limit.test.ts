@@ -1,7 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createCalendar } from "../adapters/system/calendar.ts";
 import { ValidationError } from "./errors.ts";
-import { checkLimits, Limit } from "./limit.ts";
+import {
+  checkLimits as checkLimitsBy,
+  type Limit as LimitValue,
+  limitMakers,
+  Limit as WithoutCalendar,
+} from "./limit.ts";
+import type { ScheduleEntry } from "./schedule.ts";
+
+const calendar = createCalendar();
+const Limit = limitMakers(calendar);
+const checkLimits = (limits: readonly LimitValue[]) => checkLimitsBy(limits, calendar);
 
 function refused(make: () => unknown, code: string, why: RegExp): void {
   assert.throws(make, (error) => {
@@ -11,7 +22,6 @@ function refused(make: () => unknown, code: string, why: RegExp): void {
     return true;
   });
 }
-
 test("a rate is its own capacity, unless a burst is named", () => {
   assert.deepEqual(Limit.perSecond("x", 5), { name: "x", capacity: 5, refillAmount: 5, refillPeriodMs: 1_000 });
   assert.deepEqual(Limit.perMinute("x", 5), { name: "x", capacity: 5, refillAmount: 5, refillPeriodMs: 60_000 });
@@ -47,7 +57,7 @@ test("periods are whole seconds, because the shared table stores seconds", () =>
   for (const ms of [0, -1000, 1, 999, 1500, 1000.5, Number.NaN, "1000", undefined, null, 1000n]) {
     refused(period(ms), "limit_invalid", /refillPeriodMs is .*whole seconds/);
   }
-  refused(period(1_000_000_001_000), "limit_invalid", /longest period/);
+  refused(period(1_000_000_001_000), "limit_invalid", /the longest is 1000000000000/);
 });
 
 test("a limit with a bad name, or no terms at all, is refused with a sentence and not with a crash", () => {
@@ -84,4 +94,224 @@ test("a list that was checked shares nothing with the one that was given", () =>
   const checked = checkLimits(given);
   (given[0] as { capacity: number }).capacity = 500;
   assert.deepEqual(checked, [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 1000 }]);
+});
+
+const DAILY = { cron: "0 0 * * *" };
+const OFFICE = "* 9-17 * * 1-5";
+
+test("a quota is a limit that never drips, and says its time zone even where none was given", () => {
+  assert.deepEqual(Limit.quota("month", 1_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }), {
+    name: "month",
+    capacity: 1_000,
+    refillAmount: 0,
+    refillPeriodMs: 1_000,
+    reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" },
+  });
+  assert.deepEqual(Limit.quota("day", 5, { reset: { cron: " 0  0 * *\t* " } }).reset, { cron: "0 0 * * *", tz: "UTC" });
+  assert.deepEqual(Limit.quota("session", 500, { resetAfterMs: 18_000_000 }), {
+    name: "session",
+    capacity: 500,
+    refillAmount: 0,
+    refillPeriodMs: 1_000,
+    resetAfterMs: 18_000_000,
+  });
+});
+
+test("every maker takes soft and a schedule, and a limit of any kind survives JSON, frozen to the bottom", () => {
+  const schedule = [{ cron: OFFICE, scale: 0.5 }];
+  const kind = { soft: true, schedule };
+  const limits = [
+    Limit.perSecond("a", 5, kind),
+    Limit.perMinute("a", 5, { burst: 9, ...kind }),
+    Limit.perHour("a", 5, kind),
+    Limit.perDay("a", 5, kind),
+    Limit.custom("a", { capacity: 5, refillAmount: 1, refillPeriodMs: 1_000, ...kind }),
+    Limit.quota("a", 5, { reset: DAILY, ...kind }),
+    Limit.quota("a", 5, { resetAfterMs: 1_000, ...kind }),
+  ];
+  for (const limit of limits) {
+    assert.equal(limit.soft, true);
+    assert.deepEqual(limit.schedule, [{ cron: OFFICE, tz: "UTC", scale: 0.5 }]);
+    assert.deepEqual(JSON.parse(JSON.stringify(limit)), { ...limit });
+    const parts = [limit, limit.schedule, limit.schedule?.[0], limit.reset];
+    for (const part of parts) assert.ok(part === undefined || Object.isFrozen(part));
+  }
+});
+
+test("soft: false and an empty schedule are the same limit as saying nothing", () => {
+  assert.deepEqual(Limit.perMinute("x", 5, { soft: false, schedule: [] }), Limit.perMinute("x", 5));
+});
+
+test("a limit drips or resets: never both, never neither", () => {
+  refused(() => Limit.quota("q", 5, {} as never), "limit_invalid", /"q": a quota needs to know when it resets; give/);
+  refused(() => Limit.quota("q", 5, undefined as never), "limit_invalid", /needs to know when it resets/);
+  refused(
+    () => Limit.quota("q", 5, { reset: DAILY, resetAfterMs: 1_000 } as never),
+    "limit_invalid",
+    /"q": it has reset and resetAfterMs; .* not both/,
+  );
+  const both = { name: "q", capacity: 5, refillAmount: 3, refillPeriodMs: 1_000 };
+  refused(
+    () => checkLimits([{ ...both, reset: DAILY }]),
+    "limit_invalid",
+    /"q": it drips \(refillAmount 3\) and resets/,
+  );
+  refused(
+    () => checkLimits([{ ...both, resetAfterMs: 1_000 }]),
+    "limit_invalid",
+    /drips \(refillAmount 3\) and resets/,
+  );
+  refused(() => checkLimits([{ ...both, refillAmount: 0 }]), "limit_invalid", /refillAmount is 0; give a whole number/);
+});
+
+test("a session lasts whole seconds, at most a billion of them", () => {
+  assert.equal(Limit.quota("s", 5, { resetAfterMs: 1_000_000_000_000 }).resetAfterMs, 1_000_000_000_000);
+  for (const resetAfterMs of [0, -1_000, 500, 1_500, 1_000.5, Number.NaN, Number.POSITIVE_INFINITY, "1000", null]) {
+    refused(
+      () => Limit.quota("s", 5, { resetAfterMs: resetAfterMs as number }),
+      "limit_invalid",
+      /"s": resetAfterMs is .*; give whole seconds/,
+    );
+  }
+  refused(() => Limit.quota("s", 5, { resetAfterMs: 1_000_000_001_000 }), "limit_invalid", /longest is 1000000000000/);
+});
+
+test("a cron that never fires, never stops firing or makes no sense is refused with its text", () => {
+  const cases: readonly [cron: unknown, why: RegExp][] = [
+    ["0 0 30 2 *", /"q": Cron "0 0 30 2 \*" never fires: .*Choose a day that exists/],
+    ["* * * * *", /"q": Cron "\* \* \* \* \*" never stops firing, .*Name the minute/],
+    ["0 0 * *", /has 4 fields; five are needed/],
+    ["0 24 * * *", /hour "24" is not valid; 0 to 23/],
+    ["@daily", /has 1 field; five are needed/],
+    [5, /the reset has cron 5 .*give texts such as "0 0 1 \* \* *"/],
+    [undefined, /the reset has cron undefined/],
+  ];
+  for (const [cron, why] of cases) {
+    refused(() => Limit.quota("q", 5, { reset: { cron: cron as string } }), "cron_invalid", why);
+  }
+  refused(
+    () => Limit.quota("q", 5, { reset: "0 0 * * *" as never }),
+    "limit_invalid",
+    /reset is "0 0 \* \* \*"; give \{/,
+  );
+  refused(() => Limit.quota("q", 5, { reset: null as never }), "limit_invalid", /reset is null; give \{ cron, tz\? \}/);
+  const every = Limit.perMinute("x", 5, { schedule: [{ cron: "* * * * *", scale: 2 }] });
+  assert.equal(every.schedule?.length, 1, "as a window, every minute makes sense");
+  refused(
+    () => Limit.perMinute("x", 5, { schedule: [{ cron: "0 0 31 4 *", scale: 2 }] }),
+    "cron_invalid",
+    /"x": Cron "0 0 31 4 \*" never fires/,
+  );
+});
+
+test("a time zone that does not exist is refused with the names nearest to it", () => {
+  const zone = (tz: unknown) => () => Limit.quota("q", 5, { reset: { cron: "0 0 * * *", tz: tz as string } });
+  refused(zone("Europe/Berlinn"), "cron_invalid", /"q": .*"Europe\/Berlinn".*Europe\/Berlin/);
+  refused(zone("Amerika/New_York"), "cron_invalid", /"Amerika\/New_York".*America\/New_York/);
+  refused(zone(5), "cron_invalid", /tz 5; give texts/);
+  refused(
+    () => Limit.perMinute("x", 5, { schedule: [{ cron: OFFICE, tz: "Asia/Tokio", scale: 2 }] }),
+    "cron_invalid",
+    /"x": .*"Asia\/Tokio".*Asia\/Tokyo/,
+  );
+});
+
+const scheduled = (entry: unknown) => () => Limit.perMinute("x", 100, { schedule: [entry as ScheduleEntry] });
+
+test("a scale has three decimal places at most and stays within the bounds of tokens", () => {
+  for (const scale of [0.001, 0.333, 1.005, 2, 1_000_000]) {
+    assert.equal(scheduled({ cron: OFFICE, scale })().schedule?.[0]?.scale, scale);
+  }
+  for (const scale of [0, -1, 0.3333, 0.0005, 1_000_001, Number.NaN, Number.POSITIVE_INFINITY, "0.5", null, true]) {
+    refused(
+      scheduled({ cron: OFFICE, scale }),
+      "limit_invalid",
+      /"x": the window "\* 9-17 \* \* 1-5" has scale .*; give a number above 0 and up to 1000000 with at most three/,
+    );
+  }
+  const large = (scale: number) => () => Limit.perMinute("x", 9e12, { schedule: [{ cron: OFFICE, scale }] });
+  assert.equal(large(1)().schedule?.length, 1);
+  refused(large(1.001), "limit_invalid", /scale 1\.001 .* more than 9000000000000 tokens; choose a smaller one/);
+});
+
+test("a window scales or replaces: not both, not neither, and only by whole numbers", () => {
+  assert.deepEqual(scheduled({ cron: OFFICE, capacity: 7, refillAmount: 3, refillPeriodMs: 5_000 })().schedule, [
+    { cron: OFFICE, tz: "UTC", capacity: 7, refillAmount: 3, refillPeriodMs: 5_000 },
+  ]);
+  refused(scheduled({ cron: OFFICE }), "limit_invalid", /has nothing to change; give either scale, or at least one of/);
+  refused(scheduled({ cron: OFFICE, scale: 2, capacity: 5 }), "limit_invalid", /has a scale and absolute values; give/);
+  for (const value of [0, -1, 1.5, true, "5", Number.NaN, 9_000_000_000_001]) {
+    refused(
+      scheduled({ cron: OFFICE, capacity: value }),
+      "limit_invalid",
+      /"x": capacity in a window is .*whole number/,
+    );
+    refused(scheduled({ cron: OFFICE, refillAmount: value }), "limit_invalid", /refillAmount in a window is .*whole/);
+  }
+  refused(scheduled({ cron: OFFICE, refillPeriodMs: 1_500 }), "limit_invalid", /refillPeriodMs in a window is 1500/);
+  refused(scheduled(null), "limit_invalid", /null is not a window; give \{ cron, scale \}/);
+  refused(scheduled("9-17"), "limit_invalid", /"9-17" is not a window/);
+  refused(() => Limit.perMinute("x", 5, { schedule: {} as never }), "limit_invalid", /schedule is .*; give a list/);
+});
+
+test("no window makes a quota drip", () => {
+  const quota = (entry: ScheduleEntry) => () => Limit.quota("q", 5, { reset: DAILY, schedule: [entry] });
+  assert.equal(quota({ cron: OFFICE, capacity: 9 })().schedule?.[0]?.capacity, 9);
+  assert.equal(quota({ cron: OFFICE, scale: 2 })().schedule?.[0]?.scale, 2);
+  refused(
+    quota({ cron: OFFICE, refillAmount: 1 }),
+    "limit_invalid",
+    /would make a quota drip; change only its capacity/,
+  );
+  refused(quota({ cron: OFFICE, capacity: 9, refillPeriodMs: 1_000 }), "limit_invalid", /would make a quota drip/);
+});
+
+test("sixteen windows fit on one limit, seventeen do not", () => {
+  const windows = (count: number) => () =>
+    Limit.perMinute("x", 5, {
+      schedule: Array.from({ length: count }, (_, i) => ({ cron: `${i} * * * *`, scale: 2 })),
+    });
+  assert.equal(windows(16)().schedule?.length, 16);
+  refused(windows(17), "limit_invalid", /the schedule has 17 windows; at most 16/);
+});
+
+test("soft is true or false, and nothing that only looks like it", () => {
+  for (const soft of ["yes", 1, null]) {
+    refused(
+      () => Limit.perMinute("x", 5, { soft: soft as never }),
+      "limit_invalid",
+      /"x": soft is .*; give true or false/,
+    );
+  }
+});
+
+test("all limits of one bucket share one time zone, because it is stored once", () => {
+  const berlin = Limit.quota("month", 5, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } });
+  const paris = Limit.perMinute("rpm", 5, { schedule: [{ cron: OFFICE, tz: "Europe/Paris", scale: 2 }] });
+  const plain = Limit.perMinute("tpm", 5);
+  assert.equal(checkLimits([berlin, plain]).length, 2);
+  refused(
+    () => checkLimits([berlin, paris]),
+    "limits_zones",
+    /have Europe\/Berlin and Europe\/Paris; give all the same/,
+  );
+  // Not naming a zone is naming UTC.
+  const utc = Limit.quota("day", 5, { reset: DAILY });
+  refused(() => checkLimits([berlin, utc]), "limits_zones", /Europe\/Berlin and UTC/);
+  const mixed = {
+    schedule: [
+      { cron: OFFICE, scale: 2 },
+      { cron: "0 0 * * 0", tz: "Asia/Tokyo", scale: 3 },
+    ],
+  };
+  refused(() => checkLimits([Limit.perMinute("x", 5, mixed)]), "limits_zones", /UTC and Asia\/Tokyo/);
+});
+
+test("whoever has no calendar at hand is told where to find a Limit that has one", () => {
+  assert.equal(WithoutCalendar.quota("s", 5, { resetAfterMs: 1_000 }).capacity, 5);
+  refused(
+    () => WithoutCalendar.quota("q", 5, { reset: DAILY }),
+    "cron_invalid",
+    /No calendar is at hand .* the Limit of the package's root/,
+  );
 });

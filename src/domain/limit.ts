@@ -1,17 +1,26 @@
+import type { Terms } from "../bucket/balance.ts";
+import type { Calendar } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, shown } from "./names.ts";
+import { effectiveTerms, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { checkReset, checkSchedule } from "./schedule-check.ts";
 
-/** The most tokens a capacity or an amount may have: a thousand times that is still an exact integer. */
-export const TOKENS_MAX = 9_000_000_000_000;
-
-/** The longest refill period: 10^9 seconds, as in the table shared with the original. */
-export const PERIOD_MAX_MS = 1_000_000_000_000;
+export { PERIOD_MAX_MS, TOKENS_MAX };
 
 /** At most this many limits on one bucket: a composite item of them stays a single write. */
 export const LIMITS_MAX = 16;
 
+/** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
+export interface Reset {
+  readonly cron: string;
+  /** An IANA time zone; absent means UTC. */
+  readonly tz?: string;
+}
+
 /**
- * A limit: whole tokens, up to `capacity`, of which `refillAmount` drip in every `refillPeriodMs`. A plain, frozen value
+ * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to `capacity`)
+ * or it resets (a quota: `refillAmount` is 0), by the calendar or some time after its first use. A plain, frozen value
  * that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and its siblings.
  */
 export interface Limit<Name extends string = string> {
@@ -19,49 +28,101 @@ export interface Limit<Name extends string = string> {
   readonly capacity: number;
   readonly refillAmount: number;
   readonly refillPeriodMs: number;
+  /** Measured, never a reason to refuse: it may go into debt. */
+  readonly soft?: true;
+  /** Windows in which capacity and rate are others; the first that matches counts. */
+  readonly schedule?: readonly ScheduleEntry[];
+  /** Calendar quota. */
+  readonly reset?: Reset;
+  /** Session quota: full again so long after the first use. */
+  readonly resetAfterMs?: number;
 }
 
-export interface RateOptions {
+/** How time acts on a limit's balance. */
+export type LimitKind = "drip" | "calendar" | "session";
+
+export interface KindOptions {
+  /** Measured, never a reason to refuse. */
+  readonly soft?: boolean;
+  /** Windows with another capacity or rate; the first that matches counts. */
+  readonly schedule?: readonly ScheduleEntry[];
+}
+
+export interface RateOptions extends KindOptions {
   /** The capacity, when it differs from the rate: how much may be taken at once after a quiet time. */
   readonly burst?: number;
 }
 
-export interface CustomTerms {
+export interface CustomTerms extends KindOptions {
   readonly capacity: number;
   readonly refillAmount: number;
   readonly refillPeriodMs: number;
 }
 
-/** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
-export const Limit = {
-  perSecond: <const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> =>
-    perPeriod(name, rate, 1_000, options),
-  perMinute: <const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> =>
-    perPeriod(name, rate, 60_000, options),
-  perHour: <const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> =>
-    perPeriod(name, rate, 3_600_000, options),
-  perDay: <const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> =>
-    perPeriod(name, rate, 86_400_000, options),
-  custom: <const Name extends string>(name: Name, terms: CustomTerms): Limit<Name> =>
-    checkLimit({
-      name,
-      capacity: terms?.capacity,
-      refillAmount: terms?.refillAmount,
-      refillPeriodMs: terms?.refillPeriodMs,
-    }),
-};
+export type QuotaOptions = KindOptions &
+  (
+    | { readonly reset: Reset; readonly resetAfterMs?: undefined }
+    | { readonly resetAfterMs: number; readonly reset?: undefined }
+  );
 
-function perPeriod<Name extends string>(
-  name: Name,
-  rate: number,
-  refillPeriodMs: number,
-  options: RateOptions,
-): Limit<Name> {
-  return checkLimit({ name, capacity: options.burst ?? rate, refillAmount: rate, refillPeriodMs });
+/** What checking a limit needs of a calendar. */
+export type CronCheck = Pick<Calendar, "problemOf">;
+
+/** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
+export interface LimitMakers {
+  perSecond<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perMinute<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perHour<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perDay<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  custom<const Name extends string>(name: Name, terms: CustomTerms): Limit<Name>;
+  /** `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })` */
+  quota<const Name extends string>(name: Name, amount: number, options: QuotaOptions): Limit<Name>;
 }
 
+/** The makers, with the calendar by which crons and time zones are checked. */
+export function limitMakers(calendar: CronCheck): LimitMakers {
+  const perPeriod = (refillPeriodMs: number) =>
+    function perPeriod<const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> {
+      const { burst, ...kind } = options;
+      return checkLimit(
+        { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...ofKind(kind) },
+        calendar,
+      );
+    };
+  return {
+    perSecond: perPeriod(1_000),
+    perMinute: perPeriod(60_000),
+    perHour: perPeriod(3_600_000),
+    perDay: perPeriod(86_400_000),
+    custom: (name, terms) => {
+      // Whoever gives no terms at all is told so by the check.
+      const { capacity, refillAmount, refillPeriodMs, ...kind } = terms ?? ({} as CustomTerms);
+      return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
+    },
+    quota: (name, amount, options) => {
+      const { reset, resetAfterMs, ...kind } = options ?? {};
+      const when = {
+        ...(reset === undefined ? {} : { reset }),
+        ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
+      };
+      if (reset === undefined && resetAfterMs === undefined) {
+        throw invalid(name, "a quota needs to know when it resets; give reset: { cron } or resetAfterMs");
+      }
+      return checkLimit(
+        { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...when, ...ofKind(kind) },
+        calendar,
+      );
+    },
+  };
+}
+
+/** Makers for limits without crons: whoever has no calendar at hand. */
+export const Limit: LimitMakers = limitMakers({
+  problemOf: () => "No calendar is at hand to check it; make this limit with the Limit of the package's root",
+});
+
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
-export function checkLimit<Name extends string>(limit: Limit<Name>): Limit<Name> {
+export function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
   if (typeof limit !== "object" || limit === null) {
     throw new ValidationError(
       "limit_invalid",
@@ -69,26 +130,41 @@ export function checkLimit<Name extends string>(limit: Limit<Name>): Limit<Name>
     );
   }
   const name = checkLimitName(limit.name) as Name;
-  const capacity = wholeTokens(name, "capacity", limit.capacity);
-  const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount);
-  const refillPeriodMs = limit.refillPeriodMs;
-  if (!Number.isSafeInteger(refillPeriodMs) || refillPeriodMs % 1000 !== 0 || refillPeriodMs <= 0) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": refillPeriodMs is ${shown(refillPeriodMs)}; give whole seconds in milliseconds, at least 1000.`,
+  const capacity = wholeTokens(name, "capacity", limit.capacity, 1);
+  const refillPeriodMs = wholeSecondsMs(name, "refillPeriodMs", limit.refillPeriodMs);
+  const reset = limit.reset === undefined ? undefined : checkReset(name, limit.reset, calendar);
+  const resetAfterMs =
+    limit.resetAfterMs === undefined ? undefined : wholeSecondsMs(name, "resetAfterMs", limit.resetAfterMs);
+  if (reset !== undefined && resetAfterMs !== undefined) {
+    throw invalid(
+      name,
+      "it has reset and resetAfterMs; a quota resets by the calendar or after its first use, not both",
     );
   }
-  if (refillPeriodMs > PERIOD_MAX_MS) {
-    throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": refillPeriodMs is ${refillPeriodMs}; the longest period is ${PERIOD_MAX_MS}.`,
-    );
+  const resets = reset !== undefined || resetAfterMs !== undefined;
+  const refillAmount = wholeTokens(name, "refillAmount", limit.refillAmount, resets ? 0 : 1);
+  if (resets && refillAmount !== 0) {
+    throw invalid(name, `it drips (refillAmount ${refillAmount}) and resets; a limit does one or the other`);
   }
-  return Object.freeze({ name, capacity, refillAmount, refillPeriodMs });
+  if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
+    throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
+  }
+  const base = { name, capacity, refillAmount, refillPeriodMs };
+  const schedule = limit.schedule === undefined ? undefined : checkSchedule(base, limit.schedule, resets, calendar);
+  return Object.freeze({
+    ...base,
+    ...(limit.soft ? { soft: true as const } : {}),
+    ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
+    ...(reset === undefined ? {} : { reset }),
+    ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
+  });
 }
 
 /** A list of limits, each checked, no name twice, in the order given. Empty is refused: it would mean "no limit at all". */
-export function checkLimits<Name extends string>(limits: readonly Limit<Name>[]): readonly Limit<Name>[] {
+export function checkLimits<Name extends string>(
+  limits: readonly Limit<Name>[],
+  calendar: CronCheck,
+): readonly Limit<Name>[] {
   if (!Array.isArray(limits)) {
     throw new ValidationError(
       "limits_invalid",
@@ -104,7 +180,7 @@ export function checkLimits<Name extends string>(limits: readonly Limit<Name>[])
       `${limits.length} limits on one bucket; at most ${LIMITS_MAX} are supported. Split them over several resources.`,
     );
   }
-  const checked = limits.map((limit) => checkLimit(limit as Limit<Name>));
+  const checked = limits.map((limit) => checkLimit(limit as Limit<Name>, calendar));
   const names = new Set<string>();
   for (const { name } of checked) {
     if (names.has(name)) {
@@ -112,15 +188,57 @@ export function checkLimits<Name extends string>(limits: readonly Limit<Name>[])
     }
     names.add(name);
   }
+  checkOneZone(checked);
   return Object.freeze(checked);
 }
 
-function wholeTokens(name: string, field: string, value: unknown): number {
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value <= 0 || value > TOKENS_MAX) {
+export function kindOf(limit: Limit): LimitKind {
+  if (limit.reset !== undefined) return "calendar";
+  return limit.resetAfterMs === undefined ? "drip" : "session";
+}
+
+/** The terms outside all windows. */
+export function termsOf(limit: Limit): Terms {
+  return {
+    capacityMilli: limit.capacity * 1000,
+    refillAmountMilli: limit.refillAmount * 1000,
+    refillPeriodMs: limit.refillPeriodMs,
+  };
+}
+
+/** The largest capacity the limit ever has, in millitokens: more than that is never granted. */
+export function capacityMaxMilli(limit: Limit): number {
+  let most = limit.capacity * 1000;
+  for (const entry of limit.schedule ?? []) {
+    most = Math.max(most, effectiveTerms(termsOf(limit), [entry], () => true).capacityMilli);
+  }
+  return most;
+}
+
+// Limits of one bucket are stored with one zone between them.
+function checkOneZone(limits: readonly Limit[]): void {
+  const zones = new Set(
+    limits.flatMap(({ schedule, reset }) => [
+      ...(schedule ?? []).map(({ tz }) => tz ?? TZ_DEFAULT),
+      ...(reset === undefined ? [] : [reset.tz ?? TZ_DEFAULT]),
+    ]),
+  );
+  if (zones.size > 1) {
     throw new ValidationError(
-      "limit_invalid",
-      `Limit "${name}": ${field} is ${shown(value)}; give a whole number of tokens from 1 to ${TOKENS_MAX}.`,
+      "limits_zones",
+      `The limits of one bucket share one time zone, but these have ${[...zones].join(" and ")}; give all the same tz.`,
     );
   }
-  return value;
+}
+
+function ofKind({ soft, schedule }: KindOptions): Pick<Limit, "soft" | "schedule"> {
+  // A wrong value stays, for the check to see it.
+  return {
+    ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
+    ...(schedule === undefined ? {} : { schedule }),
+  };
+}
+
+function invalid(name: unknown, what: string): ValidationError {
+  return new ValidationError("limit_invalid", `Limit ${shown(name)}: ${what}.`);
 }

@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import {
-  decodeReset,
-  decodeSchedule,
-  effectiveTerms,
-  encodeReset,
-  encodeSchedule,
-  type ScheduleEntry,
-  type Terms,
-} from "./schedule-grammar.ts";
+import type { Terms } from "../bucket/balance.ts";
+import { effectiveTerms, type ScheduleEntry } from "./schedule.ts";
+import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "./schedule-grammar.ts";
 
 describe("the stored form", () => {
   const crons: readonly [cron: string, stored: string][] = [

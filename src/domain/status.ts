@@ -1,3 +1,5 @@
+import type { LimitKind } from "./limit.ts";
+
 /** How one limit of one entity stood when it was asked for. Whole tokens; `available` is negative in debt. */
 export interface Status {
   readonly entityId: string;
@@ -8,6 +10,11 @@ export interface Status {
   readonly capacity: number;
   readonly requested: number;
   readonly exceeded: boolean;
+  readonly kind: LimitKind;
+  /** Measured, never a reason to refuse. */
+  readonly soft: boolean;
+  /** When a quota is full again by itself; absent for what drips and for a session that has not begun. */
+  readonly resetsAtMs?: number;
   /** Milliseconds until this limit alone would grant the request; 0 when it fits, `Infinity` when it never will. */
   readonly retryAfterMs: number;
 }

@@ -54,6 +54,8 @@ function snapshot(hour: number, counters: Record<string, number>, requests: numb
     windowEndMs: windowStartMs + 3_600_000,
     counters,
     requests,
+    overdrafts: {},
+    bypassed: {},
   };
 }
 
@@ -72,7 +74,8 @@ test("an average counts only the windows that have the counter", () => {
 });
 
 test("a summary of nothing has no first and no last window", () => {
-  assert.deepEqual(summarize([]), { snapshotCount: 0, total: {}, average: {}, requests: 0 });
+  const nothing = { snapshotCount: 0, total: {}, average: {}, requests: 0, overdrafts: {}, bypassed: {} };
+  assert.deepEqual(summarize([]), nothing);
 });
 
 test("more given back than taken shows as a negative total", () => {

@@ -11,6 +11,10 @@ export interface UsageSnapshot {
   readonly counters: Readonly<Record<string, number>>;
   /** Granted requests. */
   readonly requests: number;
+  /** Per soft limit, how many requests left it below zero. */
+  readonly overdrafts: Readonly<Record<string, number>>;
+  /** Tokens per limit that were let through by a bypass; part of `counters`, too. */
+  readonly bypassed: Readonly<Record<string, number>>;
 }
 
 export interface UsageSummary {
@@ -19,6 +23,8 @@ export interface UsageSummary {
   /** Per window that has the counter. */
   readonly average: Readonly<Record<string, number>>;
   readonly requests: number;
+  readonly overdrafts: Readonly<Record<string, number>>;
+  readonly bypassed: Readonly<Record<string, number>>;
   readonly firstWindowStartMs?: number;
   readonly lastWindowStartMs?: number;
 }
@@ -48,6 +54,8 @@ export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
   // Maps, because a limit may be called "constructor", which every plain object has already.
   const total = new Map<string, number>();
   const windows = new Map<string, number>();
+  const overdrafts = new Map<string, number>();
+  const bypassed = new Map<string, number>();
   let requests = 0;
   let first: number | undefined;
   let last: number | undefined;
@@ -55,10 +63,13 @@ export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
     requests += snapshot.requests;
     first = Math.min(first ?? snapshot.windowStartMs, snapshot.windowStartMs);
     last = Math.max(last ?? snapshot.windowStartMs, snapshot.windowStartMs);
-    for (const [limit, tokens] of Object.entries(snapshot.counters)) {
-      total.set(limit, (total.get(limit) ?? 0) + tokens);
-      windows.set(limit, (windows.get(limit) ?? 0) + 1);
-    }
+    addTo(total, Object.entries(snapshot.counters));
+    addTo(
+      windows,
+      Object.keys(snapshot.counters).map((limit) => [limit, 1]),
+    );
+    addTo(overdrafts, Object.entries(snapshot.overdrafts));
+    addTo(bypassed, Object.entries(snapshot.bypassed));
   }
   const average = Array.from(total, ([limit, tokens]) => [limit, tokens / (windows.get(limit) as number)] as const);
   return {
@@ -66,9 +77,38 @@ export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
     total: Object.fromEntries(total),
     average: Object.fromEntries(average),
     requests,
+    overdrafts: Object.fromEntries(overdrafts),
+    bypassed: Object.fromEntries(bypassed),
     ...(first === undefined ? {} : { firstWindowStartMs: first }),
     ...(last === undefined ? {} : { lastWindowStartMs: last }),
   };
+}
+
+/** Names under which stores count what is not tokens taken; `#` cannot stand in a limit's name. */
+export const overdraftOf = (limit: string): string => `${limit}#od`;
+export const bypassOf = (limit: string): string => `${limit}#by`;
+
+/** Counters as stores keep them, told apart. */
+export function countersOf(
+  counted: Iterable<readonly [name: string, tokens: number]>,
+): Pick<UsageSnapshot, "counters" | "overdrafts" | "bypassed"> {
+  const counters = new Map<string, number>();
+  const overdrafts = new Map<string, number>();
+  const bypassed = new Map<string, number>();
+  for (const [name, tokens] of counted) {
+    const [limit = name, what] = name.split("#");
+    addTo(what === "od" ? overdrafts : what === "by" ? bypassed : counters, [[limit, tokens]]);
+  }
+  return {
+    counters: Object.fromEntries(counters),
+    overdrafts: Object.fromEntries(overdrafts),
+    bypassed: Object.fromEntries(bypassed),
+  };
+}
+
+// A limit may be called "constructor": sums are kept in maps, which have no inherited names.
+function addTo(sums: Map<string, number>, counts: Iterable<readonly [string, number]>): void {
+  for (const [limit, count] of counts) sums.set(limit, (sums.get(limit) ?? 0) + count);
 }
 
 function monthStartMs(atMs: number, later: number): number {

@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
@@ -10,6 +11,8 @@ export interface Claim {
   readonly set: LimitSet;
   readonly origin: SetOrigin;
   readonly take: readonly Amount[];
+  /** Let through and counted as usage; nothing is debited, and nothing can be short. */
+  readonly bypass: boolean;
 }
 
 /** Where something was taken (period, shards, ...). Only the store that wrote it reads it. */
@@ -22,6 +25,8 @@ export interface Held {
   readonly origin: SetOrigin;
   /** Undefined where nothing was taken at the start: a debit may still follow. */
   readonly ticket: Ticket | undefined;
+  /** Let through by a bypass at the start, and so all the way: only usage knows of it. */
+  readonly bypass: boolean;
 }
 
 export interface CallContext {
@@ -46,20 +51,46 @@ export interface TakeContext extends CallContext {
  * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
  */
 export type Answer =
-  | { readonly kind: "taken"; readonly state: BucketState; readonly ticket: Ticket }
+  | TakenAnswer
   | { readonly kind: "short"; readonly state: BucketState }
   | { readonly kind: "spared"; readonly state: BucketState }
   | { readonly kind: "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly cause: unknown };
 
+export interface TakenAnswer {
+  readonly kind: "taken";
+  readonly state: BucketState;
+  readonly ticket: Ticket;
+}
+
 /** One answer a claim, in order; or `stale`: configuration has moved on, nothing was taken, plan again. */
 export type TakeReply = readonly Answer[] | "stale";
 
-/** Outcome of a debit or credit. `gone`: there is nothing to give back to. `unknown`: perhaps applied; never repeat it. */
+/**
+ * Outcome of a debit or credit. `gone`: there is nothing to give back to. `unknown`: perhaps applied; never repeat it.
+ * `ticket`: of a debit that has to be given back with it and not with the ticket of what was held before.
+ */
 export type WriteReply =
-  | { readonly kind: "applied"; readonly state: BucketState }
+  | { readonly kind: "applied"; readonly state: BucketState; readonly ticket?: Ticket }
   | { readonly kind: "gone" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
+
+/** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
+export interface Operation {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly origin: SetOrigin;
+  readonly nowMs: number;
+  /** Remembered for three days with the bucket. */
+  readonly idempotencyKey: string;
+  readonly event: AuditEvent;
+}
+
+/** `repeated`: the key was used before, and nothing was done now. `amounts`: what each limit gained, then or now. */
+export interface OperationReply {
+  readonly repeated: boolean;
+  readonly amounts: readonly Amount[];
+}
 
 /** Work that may be done at once. A store that computes in memory answers without a promise. */
 export type Now<Value> = Value | Promise<Value>;
@@ -73,10 +104,19 @@ export interface BucketStore {
   take(claims: readonly Claim[], context: TakeContext): Now<TakeReply>;
   /** Only where the store can answer without waiting. */
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
+  /**
+   * The shortest way, for a store in this process's memory: one claim, and an answer if it was taken. Undefined when it was
+   * not, for whatever reason; nothing has changed then, and `take` tells.
+   */
+  takeOne?(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined;
   /** Takes without a lower bound. */
   debit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */
   credit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
+  /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
+  topUp(operation: Operation, amounts: readonly Amount[]): Now<OperationReply>;
+  /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined. */
+  reset(operation: Operation, limits: readonly string[] | undefined): Now<OperationReply>;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): Now<readonly (BucketState | undefined)[]>;
   /** Buckets of a resource, by entity id. */

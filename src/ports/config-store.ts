@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import type { ConfigScope, LevelConfig, StoredConfig } from "../domain/config.ts";
+import type { ConfigScope, LevelConfig, PolicyChange, StoredConfig } from "../domain/config.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { Now } from "./bucket-store.ts";
 
@@ -14,9 +14,11 @@ export interface ConfigStore {
   resolve(entityId: string, resource: string): Now<LevelConfig>;
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): Now<StoredConfig | undefined>;
-  /** Replaces the limits of a scope. `onUnavailable` absent keeps what is stored. */
-  set(scope: ConfigScope, config: StoredConfig, event: AuditEvent): Now<void>;
-  /** False when there was nothing to delete; then nothing is audited either. */
+  /** Replaces the limits of a scope and keeps its policy. `onUnavailable` absent keeps what is stored. */
+  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): Now<void>;
+  /** Changes what a scope says about access and cascading, and keeps its limits. */
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Now<void>;
+  /** Deletes the limits of a scope and keeps its policy. False when there were none; then nothing is audited either. */
   delete(scope: ConfigScope, event: AuditEvent): Now<boolean>;
   /** Scopes of one entity that have limits: its default first, then by resource. */
   listForEntity(

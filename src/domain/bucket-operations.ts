@@ -1,0 +1,84 @@
+import { levelMilli } from "../bucket/level.ts";
+import type { Amount } from "./amounts.ts";
+import { assembled, type BucketState } from "./bucket-state.ts";
+import type { Calendar } from "./calendar.ts";
+import { TOKENS_MAX } from "./limit-numbers.ts";
+import { boundaryAfter, type LimitState, renewed } from "./limit-state.ts";
+
+/**
+ * The bucket after a purchase: a quota gains exactly the amount, and its brim rises by it until the next reset; a limit
+ * that drips gains at most the room below its capacity. Told from `nowMs`; the bucket must be as it stands then.
+ */
+export function toppedUp(
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+  calendar: Calendar,
+): { readonly state: BucketState; readonly gained: readonly Amount[] } {
+  const atMs = Math.max(nowMs, state.epochMs);
+  const gained: Amount[] = [];
+  const limits = state.limits.map((held) => {
+    const milli = amounts.find(({ limit }) => limit === held.name)?.milli;
+    if (milli === undefined || milli === 0) return held;
+    const after = held.quota === undefined ? filled(held, milli, atMs - state.epochMs) : extended(held, milli, atMs);
+    gained.push({ limit: held.name, milli: held.quota === undefined ? after.tokensMilli - held.tokensMilli : milli });
+    return after;
+  });
+  return { state: assembled({ ...state, limits }, calendar), gained };
+}
+
+/** The bucket with some limits (all when undefined) full again: debt forgiven, a new period begun, a session closed. */
+export function resetLimits(
+  state: BucketState,
+  names: readonly string[] | undefined,
+  nowMs: number,
+  calendar: Calendar,
+): BucketState {
+  const atMs = Math.max(nowMs, state.epochMs);
+  const limits = state.limits.map((held) => {
+    if (names !== undefined && !names.includes(held.name)) return held;
+    const full = renewed(held, atMs, calendar);
+    return held.quota === undefined || full.quota === undefined
+      ? full
+      : { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 } };
+  });
+  return assembled({ ...state, limits }, calendar);
+}
+
+/** When a quota's balance is full again by itself; undefined for what drips, and for a session that has not begun. */
+export function resetsAtMs(held: LimitState, nowMs: number, calendar: Calendar): number | undefined {
+  if (held.limit.reset === undefined && held.quota?.windowStartMs === undefined) return undefined;
+  // Boundaries of windows lie between; the reset is the one at which it is renewed.
+  const timeless = { ...held, limit: withoutWindows(held.limit) };
+  const atMs = boundaryAfter(timeless, nowMs, calendar);
+  return atMs === Number.POSITIVE_INFINITY ? undefined : atMs;
+}
+
+function withoutWindows(limit: LimitState["limit"]): LimitState["limit"] {
+  const { schedule: _, ...rest } = limit;
+  return rest;
+}
+
+function filled(held: LimitState, milli: number, elapsedMs: number): LimitState {
+  const room = held.terms.capacityMilli - levelMilli(held, held.terms, elapsedMs);
+  return { ...held, tokensMilli: held.tokensMilli + Math.min(milli, Math.max(0, room)) };
+}
+
+function extended(held: LimitState, milli: number, atMs: number): LimitState {
+  const { limit, terms, quota } = held;
+  if (quota === undefined) return held;
+  const capacityMilli = terms.capacityMilli + milli;
+  if (capacityMilli > TOKENS_MAX * 1000) {
+    throw new RangeError(
+      `Limit "${held.name}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
+    );
+  }
+  // What is bought begins to count now: a session that had not begun does.
+  const windowStartMs = limit.resetAfterMs === undefined ? undefined : (quota.windowStartMs ?? atMs);
+  return {
+    ...held,
+    terms: { ...terms, capacityMilli },
+    tokensMilli: Math.min(held.tokensMilli, terms.capacityMilli) + milli,
+    quota: { windowStartMs, topUpMilli: quota.topUpMilli + milli, resets: quota.resets },
+  };
+}

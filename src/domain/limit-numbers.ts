@@ -1,0 +1,34 @@
+import { ValidationError } from "./errors.ts";
+import { shown } from "./names.ts";
+
+/** The most tokens a capacity or an amount may have: a thousand times that is still an exact integer. */
+export const TOKENS_MAX = 9_000_000_000_000;
+
+/** The longest refill period: 10^9 seconds, as in the table shared with the original. */
+export const PERIOD_MAX_MS = 1_000_000_000_000;
+
+export function wholeTokens(name: string, field: string, value: unknown, least: 0 | 1): number {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > TOKENS_MAX) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": ${field} is ${shown(value)}; give a whole number of tokens from ${least} to ${TOKENS_MAX}.`,
+    );
+  }
+  return value;
+}
+
+export function wholeSecondsMs(name: string, field: string, value: unknown): number {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value % 1000 !== 0 || value <= 0) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": ${field} is ${shown(value)}; give whole seconds in milliseconds, at least 1000.`,
+    );
+  }
+  if (value > PERIOD_MAX_MS) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": ${field} is ${value}; the longest is ${PERIOD_MAX_MS}.`,
+    );
+  }
+  return value;
+}

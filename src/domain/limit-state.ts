@@ -1,0 +1,229 @@
+import type { Balance, Terms } from "../bucket/balance.ts";
+import { addMulDiv } from "../bucket/integers.ts";
+import { rebase } from "../bucket/level.ts";
+import { elapsedUntil } from "../bucket/retry-after.ts";
+import type { Calendar } from "./calendar.ts";
+import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
+import { effectiveTerms, TZ_DEFAULT } from "./schedule.ts";
+
+/** What a quota remembers besides its balance. */
+export interface QuotaMarks {
+  /** When the window of a session quota opened; undefined while it is closed, and then the quota is full. */
+  readonly windowStartMs: number | undefined;
+  /** What was bought on top for this period; it is part of the brim until the next reset. */
+  readonly topUpMilli: number;
+  /**
+   * Tells beginnings within one period apart: how often an operator began anew by hand, counted on from the instant at
+   * which the quota got its rule, if it had another before.
+   */
+  readonly resets: number;
+}
+
+/** One limit on a bucket, told from the bucket's epoch. */
+export interface LimitState extends Balance {
+  readonly name: string;
+  readonly limit: Limit;
+  /** In force from the epoch to the next boundary; what was topped up is part of the capacity. */
+  readonly terms: Terms;
+  /** False once configuration no longer names it: it is kept, and time goes on for it, so that re-adding it mints nothing. */
+  readonly configured: boolean;
+  /** Quotas only. */
+  readonly quota: QuotaMarks | undefined;
+}
+
+const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
+
+/** A limit nobody has taken from: full at the capacity in force. */
+export function fullLimit(limit: Limit, configured: boolean, atMs: number, calendar: Calendar): LimitState {
+  const terms = termsAt(limit, 0, atMs, calendar);
+  const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
+  return { name: limit.name, limit, terms, configured, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+}
+
+/** The terms of a limit at an instant: those of its window, with what was topped up on the capacity. */
+export function termsAt(limit: Limit, topUpMilli: number, atMs: number, calendar: Calendar): Terms {
+  const { schedule } = limit;
+  const base = termsOf(limit);
+  const terms =
+    schedule === undefined ? base : effectiveTerms(base, schedule, (cron, tz) => calendar.matches(cron, tz, atMs));
+  if (topUpMilli === 0) return terms;
+  // A window, or a raised limit, may leave no room for all of it among the exact integers.
+  return { ...terms, capacityMilli: Math.min(TOKENS_MAX * 1000, terms.capacityMilli + topUpMilli) };
+}
+
+/** The next instant after `atMs` at which time does something other than drip; `Infinity` when nothing lies ahead. */
+export function boundaryAfter({ limit, quota }: LimitState, atMs: number, calendar: Calendar): number {
+  let next = windowChangeAfter(limit, atMs, calendar);
+  if (limit.reset !== undefined) next = Math.min(next, periodEndMs(limit, atMs, calendar));
+  if (limit.resetAfterMs !== undefined && quota?.windowStartMs !== undefined) {
+    next = Math.min(next, quota.windowStartMs + limit.resetAfterMs);
+  }
+  return next;
+}
+
+/** The next reset of a calendar quota. */
+export function periodEndMs({ reset }: Limit, atMs: number, calendar: Calendar): number {
+  return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? TZ_DEFAULT, atMs);
+}
+
+/**
+ * The limit told from a later epoch: what time did in between. It drips at the terms of each window it passes through, is
+ * clipped where a window holds less, is full after a reset or the end of a session.
+ */
+export function advanceLimit(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
+  if (toMs <= fromMs) return state;
+  const { limit, quota } = state;
+  if (quota === undefined) return throughWindows(state, fromMs, toMs, calendar);
+  if (limit.resetAfterMs !== undefined) {
+    const { windowStartMs } = quota;
+    // Closed, or over by then: full at what it holds then, whatever lay between.
+    if (windowStartMs === undefined || windowStartMs + limit.resetAfterMs <= toMs)
+      return renewed(state, toMs, calendar);
+    return throughWindows(state, fromMs, toMs, calendar);
+  }
+  const resetMs =
+    limit.reset === undefined
+      ? Number.NEGATIVE_INFINITY
+      : calendar.previousReset(limit.reset.cron, limit.reset.tz ?? TZ_DEFAULT, toMs);
+  // Nothing from before the last reset matters any more.
+  if (resetMs > fromMs) return throughWindows(renewed(state, resetMs, calendar), resetMs, toMs, calendar);
+  return throughWindows(state, fromMs, toMs, calendar);
+}
+
+/** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
+export function renewed(state: LimitState, atMs: number, calendar: Calendar): LimitState {
+  const terms = termsAt(state.limit, 0, atMs, calendar);
+  return { ...state, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota: state.quota && NO_MARKS };
+}
+
+/** Whether it equals one that nobody has taken from, so that it need not be remembered. */
+export function isUntouched({ limit, tokensMilli, terms, quota }: LimitState): boolean {
+  // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
+  if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : capacityMaxMilli(limit))) return false;
+  // An operator's reset is remembered for its period: leases from before it must still be told from later ones.
+  return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0 && quota.resets === 0);
+}
+
+/** Whether two limits are full again by the same rule: then what was taken under the one is given back under the other. */
+export function sameRule(a: Limit, b: Limit): boolean {
+  return kindOf(a) === kindOf(b) && a.reset?.cron === b.reset?.cron && a.reset?.tz === b.reset?.tz;
+}
+
+/**
+ * Whether a calendar quota has begun a new period since; true for all others. Within its period one that is full may have
+ * been spent and then lowered: forgotten and raised again, it would be granted twice.
+ */
+export function isRenewed(
+  { limit: { reset } }: LimitState,
+  sinceMs: number,
+  atMs: number,
+  calendar: Calendar,
+): boolean {
+  return reset === undefined || calendar.previousReset(reset.cron, reset.tz ?? TZ_DEFAULT, atMs) > sinceMs;
+}
+
+/**
+ * The first instant, not before `fromMs`, at which the limit grants the amount, if nobody takes meanwhile; `Infinity` when
+ * that can be told to be never. Beyond a horizon of boundaries the answer is when to ask again.
+ */
+export function earliestFor(
+  state: LimitState,
+  epochMs: number,
+  milli: number,
+  fromMs: number,
+  calendar: Calendar,
+): number {
+  return searchFor(state, epochMs, milli, fromMs, calendar).atMs;
+}
+
+/** The same for a limit nobody has taken from: it is full in every window, so one that holds enough will do. */
+export function searchUntouched(
+  limit: Limit,
+  milli: number,
+  fromMs: number,
+  calendar: Calendar,
+): { readonly atMs: number; readonly found: boolean } {
+  if (limit.soft) return { atMs: fromMs, found: true };
+  if (milli > capacityMaxMilli(limit)) return { atMs: Number.POSITIVE_INFINITY, found: true };
+  let atMs = fromMs;
+  for (let passed = 0; passed < BOUNDARIES_SEARCHED; passed++) {
+    if (milli <= termsAt(limit, 0, atMs, calendar).capacityMilli) return { atMs, found: true };
+    atMs = windowChangeAfter(limit, atMs, calendar);
+    if (atMs === Number.POSITIVE_INFINITY) return { atMs, found: true };
+  }
+  return { atMs, found: false };
+}
+
+/** The same; `found` is false where the horizon was reached, and looking further would cost as much again. */
+export function searchFor(
+  state: LimitState,
+  epochMs: number,
+  milli: number,
+  fromMs: number,
+  calendar: Calendar,
+): { readonly atMs: number; readonly found: boolean } {
+  if (state.limit.soft) return { atMs: fromMs, found: true };
+  let atMs = Math.max(fromMs, epochMs);
+  let at = advanceLimit(state, epochMs, atMs, calendar);
+  const never = milli > state.limit.capacity * 1000 && milli > capacityMaxMilli(state.limit);
+  for (let passed = 0; passed < BOUNDARIES_SEARCHED; passed++) {
+    const fitsMs = atMs + elapsedUntil(at, at.terms, 0, milli);
+    // A clock behind the epoch sees no time pass until it has caught up with it.
+    if (fitsMs === atMs && passed === 0) return { atMs: fromMs, found: true };
+    // Nothing but a top-up makes room for it, and that is spent down, never up, until it ends.
+    if (never) return { atMs: Number.POSITIVE_INFINITY, found: true };
+    const nextMs = boundaryAfter(at, atMs, calendar);
+    if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return { atMs: fitsMs, found: true };
+    at = advanceLimit(at, atMs, nextMs, calendar);
+    atMs = nextMs;
+  }
+  return { atMs, found: false };
+}
+
+/** The same balance under other terms: clipped, and its fraction told in the new period. */
+export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
+  // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
+  const tokensMilli = Math.min(balance.tokensMilli, before.capacityMilli, terms.capacityMilli);
+  if (terms.refillAmountMilli === 0) return { tokensMilli, remainder: 0 };
+  // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
+  // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
+  const { remainder: left } = balance;
+  const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
+  return { tokensMilli, remainder };
+}
+
+/** How many boundaries ahead a wait is looked for. */
+const BOUNDARIES_SEARCHED = 2_000;
+
+/** How many windows are walked through for the time a bucket was left alone; see `throughWindows`. */
+const WINDOWS_WALKED = 20_000;
+const WALK_MS = 10 * 24 * 3_600_000;
+
+function windowChangeAfter({ schedule }: Limit, atMs: number, calendar: Calendar): number {
+  let next = Number.POSITIVE_INFINITY;
+  if (schedule === undefined) return next;
+  for (const { cron, tz } of schedule) next = Math.min(next, calendar.nextChange(cron, tz ?? TZ_DEFAULT, atMs));
+  return next;
+}
+
+function throughWindows(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
+  let { terms } = state;
+  let balance: Balance = state;
+  let atMs = fromMs;
+  for (let walked = 0; ; walked++) {
+    const nextMs = windowChangeAfter(state.limit, atMs, calendar);
+    if (nextMs > toMs) break;
+    balance = rebase(balance, terms, nextMs - atMs);
+    atMs = nextMs;
+    // A schedule that changes every minute, and a bucket left alone for weeks: what would have dripped in long ago is not
+    // credited, which matters to nobody but a limit that fills over months; the alternative is to stop the process.
+    if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - WALK_MS);
+    const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar);
+    balance = underTerms(balance, terms, then);
+    // What lies over the brim has flowed off, fractions too: a limit that is full has no past.
+    if (balance.tokensMilli === then.capacityMilli) balance = { tokensMilli: balance.tokensMilli, remainder: 0 };
+    terms = then;
+  }
+  const { tokensMilli, remainder } = rebase(balance, terms, toMs - atMs);
+  return { ...state, terms, tokensMilli, remainder };
+}

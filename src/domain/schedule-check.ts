@@ -1,0 +1,113 @@
+import { ValidationError } from "./errors.ts";
+import type { CronCheck, Limit, Reset } from "./limit.ts";
+import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
+import { shown } from "./names.ts";
+import { perMilleOf, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+
+/** More windows than this on one limit are surely a mistake, and would not fit the stored item. */
+const ENTRIES_MAX = 16;
+const SCALE_MAX = 1_000_000;
+
+export function checkReset(name: string, given: Reset, calendar: CronCheck): Reset {
+  if (typeof given !== "object" || given === null) {
+    throw new ValidationError("limit_invalid", `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }.`);
+  }
+  const { cron, tz } = checkCron(name, given, "reset", calendar);
+  return Object.freeze({ cron, tz });
+}
+
+/** The windows of a limit, each checked against its base. `resets`: it is a quota, which no window can make drip. */
+export function checkSchedule(
+  base: Pick<Limit, "name" | "capacity" | "refillAmount">,
+  given: readonly ScheduleEntry[],
+  resets: boolean,
+  calendar: CronCheck,
+): readonly ScheduleEntry[] {
+  const { name } = base;
+  if (!Array.isArray(given)) {
+    throw new ValidationError("limit_invalid", `Limit "${name}": schedule is ${shown(given)}; give a list of windows.`);
+  }
+  if (given.length > ENTRIES_MAX) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": the schedule has ${given.length} windows; at most ${ENTRIES_MAX} are supported.`,
+    );
+  }
+  return Object.freeze(given.map((entry) => checkEntry(base, entry, resets, calendar)));
+}
+
+function checkEntry(
+  { name, capacity, refillAmount }: Pick<Limit, "name" | "capacity" | "refillAmount">,
+  entry: ScheduleEntry,
+  resets: boolean,
+  calendar: CronCheck,
+): ScheduleEntry {
+  if (typeof entry !== "object" || entry === null) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": ${shown(entry)} is not a window; give { cron, scale }.`,
+    );
+  }
+  const { cron, tz } = checkCron(name, entry, "window", calendar);
+  const absolutes = {
+    ...(entry.capacity === undefined ? {} : { capacity: wholeTokens(name, "capacity in a window", entry.capacity, 1) }),
+    ...(entry.refillAmount === undefined
+      ? {}
+      : { refillAmount: wholeTokens(name, "refillAmount in a window", entry.refillAmount, 1) }),
+    ...(entry.refillPeriodMs === undefined
+      ? {}
+      : { refillPeriodMs: wholeSecondsMs(name, "refillPeriodMs in a window", entry.refillPeriodMs) }),
+  };
+  const changes = Object.keys(absolutes).length > 0;
+  if ((entry.scale === undefined) === !changes) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": the window "${cron}" has ${changes ? "a scale and absolute values" : "nothing to change"}; ` +
+        "give either scale, or at least one of capacity, refillAmount, refillPeriodMs.",
+    );
+  }
+  if (resets && (absolutes.refillAmount !== undefined || absolutes.refillPeriodMs !== undefined)) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": the window "${cron}" would make a quota drip; change only its capacity or scale.`,
+    );
+  }
+  if (entry.scale === undefined) return Object.freeze({ cron, tz, ...absolutes });
+  return Object.freeze({ cron, tz, scale: checkScale(name, cron, entry.scale, Math.max(capacity, refillAmount)) });
+}
+
+function checkScale(name: string, cron: string, scale: unknown, most: number): number {
+  const whole = typeof scale === "number" && scale > 0 && scale <= SCALE_MAX && perMilleOf(scale) / 1000 === scale;
+  if (!whole) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": the window "${cron}" has scale ${shown(scale)}; give a number above 0 and up to ${SCALE_MAX} ` +
+        "with at most three decimal places.",
+    );
+  }
+  if (most * scale > TOKENS_MAX) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": scale ${scale} in the window "${cron}" gives more than ${TOKENS_MAX} tokens; choose a smaller one.`,
+    );
+  }
+  return scale;
+}
+
+function checkCron(
+  name: string,
+  given: { readonly cron: string; readonly tz?: string },
+  use: "window" | "reset",
+  calendar: CronCheck,
+): { readonly cron: string; readonly tz: string } {
+  const { cron, tz = TZ_DEFAULT } = given;
+  if (typeof cron !== "string" || typeof tz !== "string") {
+    throw new ValidationError(
+      "cron_invalid",
+      `Limit "${name}": the ${use} has cron ${shown(cron)} and tz ${shown(tz)}; give texts such as "0 0 1 * *" and "UTC".`,
+    );
+  }
+  const problem = calendar.problemOf(cron, tz, use);
+  if (problem !== undefined) throw new ValidationError("cron_invalid", `Limit "${name}": ${problem}`);
+  return { cron: cron.trim().split(/\s+/).join(" "), tz };
+}

@@ -1,0 +1,62 @@
+import type { Terms } from "../bucket/balance.ts";
+
+/** One window of a schedule: while `cron` matches in `tz`, the terms are scaled, or replaced where a value is given. */
+export interface ScheduleEntry {
+  readonly cron: string;
+  /** An IANA time zone; absent means UTC. */
+  readonly tz?: string;
+  /** Multiplies capacity and refill amount; at most three decimal places. Excludes the absolute values below. */
+  readonly scale?: number;
+  /** Whole tokens. */
+  readonly capacity?: number;
+  /** Whole tokens. */
+  readonly refillAmount?: number;
+  /** Whole seconds, in milliseconds. */
+  readonly refillPeriodMs?: number;
+}
+
+/** The zone of an entry or reset that names none. */
+export const TZ_DEFAULT = "UTC";
+
+/**
+ * The terms in force: those of the first entry that matches, else the base. Scaling rounds down, but never a positive
+ * value to nothing: a limit that nobody can ever pass again is not what "scale" asks for. A rate of 0 stays 0 (quotas).
+ */
+export function effectiveTerms(
+  base: Terms,
+  schedule: readonly ScheduleEntry[],
+  matches: (cron: string, tz: string) => boolean,
+): Terms {
+  const entry = schedule.find(({ cron, tz }) => matches(cron, tz ?? TZ_DEFAULT));
+  if (entry === undefined) return base;
+  if (entry.scale !== undefined) {
+    const perMille = perMilleOf(entry.scale);
+    return {
+      capacityMilli: scaled(base.capacityMilli, perMille),
+      refillAmountMilli: scaled(base.refillAmountMilli, perMille),
+      refillPeriodMs: base.refillPeriodMs,
+    };
+  }
+  return {
+    capacityMilli: entry.capacity === undefined ? base.capacityMilli : entry.capacity * 1000,
+    refillAmountMilli: entry.refillAmount === undefined ? base.refillAmountMilli : entry.refillAmount * 1000,
+    refillPeriodMs: entry.refillPeriodMs ?? base.refillPeriodMs,
+  };
+}
+
+/** A scale in thousandths: it has at most three decimal places. */
+export function perMilleOf(scale: number): number {
+  return Math.round(scale * 1000);
+}
+
+// Millitokens of the largest capacity a limit may have. Validation refuses scales that pass it; should one get here, less
+// is granted rather than an inexact number.
+const MILLI_MAX = 9_000_000_000_000_000;
+
+function scaled(milli: number, perMille: number): number {
+  if (milli === 0) return 0;
+  // In two parts, so that no product that is still below MILLI_MAX leaves the exact integers on the way.
+  const whole = Math.floor(milli / 1000);
+  const product = whole * perMille + Math.floor(((milli - whole * 1000) * perMille) / 1000);
+  return Math.min(MILLI_MAX, Math.max(1, product));
+}
