@@ -1,50 +1,59 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
+import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
+  acrossBoundaries,
   type BucketState,
-  bringLimits,
-  creditTo,
+  bucketFor,
   debitFrom,
   fits,
-  freshBucket,
-  fullAtMs,
+  isIdle,
+  overdrawnOf,
   takeFrom,
+  touched,
 } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { giveBack, markOf, PLAIN_MARK, type TakeMark } from "../../domain/give-back.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { HOUR_MS, hourOf } from "../../domain/usage.ts";
+import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
 import type {
   Answer,
   BucketStore,
   CallContext,
   Claim,
   Held,
+  Operation,
+  OperationReply,
   TakeContext,
+  TakenAnswer,
   TakeReply,
-  Ticket,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import { requireActive } from "./config.ts";
 import { type BucketCell, dataOf, type HourUsage, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
-
-/** A take of this store can be given back anywhere: nothing about it needs remembering. */
-const TICKET: Ticket = Object.freeze({});
 
 /** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
 const IDLE_MS = HOUR_MS;
 /** Memory is not for book-keeping: a quarter of a year is kept. */
 const USAGE_KEPT_MS = 90 * 24 * HOUR_MS;
+const OPERATIONS_KEPT_MS = 3 * 24 * HOUR_MS;
 const SWEEP_EVERY = 256;
 const SWEEP_CELLS = 16;
 
 /** Buckets in memory: one thread, so each call is a transaction. */
 export class MemoryBuckets implements BucketStore {
   readonly #all: MemoryData;
+  readonly #namespaceId: string;
   readonly #data: NamespaceData;
+  readonly #calendar: Calendar;
   #takes = 0;
   #sweep: Iterator<BucketCell> | undefined;
 
-  constructor(all: MemoryData, namespaceId: string) {
+  constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
+    this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
+    this.#calendar = calendar;
   }
 
   take(claims: readonly Claim[], context: TakeContext): TakeReply {
@@ -56,8 +65,8 @@ export class MemoryBuckets implements BucketStore {
     const { nowMs } = context;
     if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
     const cells = claims.map(({ bucket }) => this.#cell(bucket));
-    const before = claims.map((claim, i) => brought((cells[i] as BucketCell).state, claim, nowMs));
-    const after = claims.map((claim, i) => takeFrom(before[i] as BucketState, claim.take, nowMs));
+    const before = claims.map((claim, i) => bucketFor((cells[i] as BucketCell).state, claim, nowMs, this.#calendar));
+    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
     const refused = after.includes(undefined);
     return claims.map((claim, i) => {
       const cell = cells[i] as BucketCell;
@@ -67,20 +76,46 @@ export class MemoryBuckets implements BucketStore {
     });
   }
 
+  takeOne(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined {
+    if (generation !== undefined && generation !== this.#all.generation) return undefined;
+    const cell = this.#cell(claim.bucket);
+    const after = taking(bucketFor(cell.state, claim, nowMs, this.#calendar), claim, nowMs);
+    return after === undefined ? undefined : this.#taken(cell, claim, after, nowMs);
+  }
+
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     const cell = this.#cell(held.bucket);
-    const state = debitFrom(brought(cell.state, held, nowMs), amounts, nowMs);
+    const before = bucketFor(cell.state, held, nowMs, this.#calendar);
+    const { bypass } = held;
+    const state = bypass ? touched(before) : debitFrom(before, amounts, nowMs);
     cell.state = state;
-    count(cell, amounts, 1, nowMs);
-    return { kind: "applied", state };
+    if (amounts.some(isSome)) count(cell, amounts, 1, bypass, nowMs);
+    if (bypass) return { kind: "applied", state };
+    const ticket = markOf(state, amounts, nowMs, this.#calendar);
+    return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     const cell = this.#data.buckets.get(held.bucket.id);
     if (cell?.state === undefined) return { kind: "gone" };
-    cell.state = creditTo(cell.state, amounts);
-    count(cell, amounts, -1, nowMs);
+    if (!held.bypass) {
+      const mark = (held.ticket ?? PLAIN_MARK) as TakeMark;
+      cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, mark, nowMs);
+    }
+    // Also what comes too late for its period: it was not used.
+    if (amounts.some(isSome)) count(cell, amounts, -1, held.bypass, nowMs);
     return { kind: "applied", state: cell.state };
+  }
+
+  topUp(operation: Operation, amounts: readonly Amount[]): OperationReply {
+    return this.#operate(operation, (state) => toppedUp(state, amounts, operation.nowMs, this.#calendar));
+  }
+
+  reset(operation: Operation, limits: readonly string[] | undefined): OperationReply {
+    return this.#operate(operation, (state) => ({
+      state: resetLimits(state, limits, operation.nowMs, this.#calendar),
+      gained: [],
+    }));
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
@@ -94,18 +129,38 @@ export class MemoryBuckets implements BucketStore {
     return pageByKey(cells, ({ key }) => key.entityId, page);
   }
 
+  #operate(
+    { bucket, set, origin, nowMs, idempotencyKey, event }: Operation,
+    change: (state: BucketState) => { readonly state: BucketState; readonly gained: readonly Amount[] },
+  ): OperationReply {
+    requireActive(this.#all, this.#namespaceId);
+    const { operations, audit } = this.#data;
+    const id = `${bucket.id}\n${idempotencyKey}`;
+    for (const [old, { atMs }] of operations) if (atMs + OPERATIONS_KEPT_MS <= nowMs) operations.delete(old);
+    const done = operations.get(id);
+    if (done !== undefined) return { repeated: true, amounts: done.amounts };
+    const cell = this.#cell(bucket);
+    const { state, gained } = change(bucketFor(cell.state, { set, origin }, nowMs, this.#calendar));
+    cell.state = state;
+    operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
+    audit.push(event);
+    return { repeated: false, amounts: gained };
+  }
+
   #takeOne(claim: Claim, nowMs: number): Answer {
     const cell = this.#cell(claim.bucket);
-    const before = brought(cell.state, claim, nowMs);
-    const after = takeFrom(before, claim.take, nowMs);
+    const before = bucketFor(cell.state, claim, nowMs, this.#calendar);
+    const after = taking(before, claim, nowMs);
     return after === undefined ? refuse(cell, claim, before, nowMs) : this.#taken(cell, claim, after, nowMs);
   }
 
-  #taken(cell: BucketCell, { take }: Claim, state: BucketState, nowMs: number): Answer {
+  #taken(cell: BucketCell, { take, bypass }: Claim, state: BucketState, nowMs: number): TakenAnswer {
     cell.state = state;
-    count(cell, take, 1, nowMs).requests++;
+    const hour = count(cell, take, 1, bypass, nowMs);
+    hour.requests++;
+    if (!bypass) for (const limit of overdrawnOf(state, take, nowMs)) add(hour, overdraftOf(limit), 1);
     if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
-    return { kind: "taken", state, ticket: TICKET };
+    return { kind: "taken", state, ticket: bypass ? PLAIN_MARK : markOf(state, take, nowMs, this.#calendar) };
   }
 
   #cell(key: BucketKey): BucketCell {
@@ -125,28 +180,35 @@ export class MemoryBuckets implements BucketStore {
         this.#sweep = undefined;
         return;
       }
-      if (cell.state !== undefined && fullAtMs(cell.state) + IDLE_MS < nowMs) cell.state = undefined;
+      if (cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) cell.state = undefined;
       for (const hourMs of cell.hours.keys()) if (hourMs + USAGE_KEPT_MS < nowMs) cell.hours.delete(hourMs);
       if (cell.state === undefined && cell.hours.size === 0) this.#data.buckets.delete(cell.key.id);
     }
   }
 }
 
-function brought(state: BucketState | undefined, { set, origin }: Claim | Held, nowMs: number): BucketState {
-  return state === undefined ? freshBucket(set, origin, nowMs) : bringLimits(state, set, origin, nowMs);
+/** Nothing makes no entry in the usage of an hour. */
+function isSome({ milli }: Amount): boolean {
+  return milli !== 0;
+}
+
+function taking(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {
+  return bypass ? touched(state) : takeFrom(state, take, nowMs);
 }
 
 function refuse(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): Answer {
   // Changed limits count from the moment they reach the bucket, granted or refused.
   if (cell.state !== undefined) cell.state = state;
-  return { kind: fits(state, claim.take, nowMs) ? "spared" : "short", state };
+  return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "spared" : "short", state };
 }
 
-function count(cell: BucketCell, amounts: readonly Amount[], sign: 1 | -1, nowMs: number): HourUsage {
+function count(cell: BucketCell, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
   const hour = hourAt(cell, nowMs);
   for (let a = 0; a < amounts.length; a++) {
     const { limit, milli } = amounts[a] as Amount;
-    if (milli !== 0) add(hour, limit, (sign * milli) / 1000);
+    if (milli === 0) continue;
+    add(hour, limit, (sign * milli) / 1000);
+    if (bypass) add(hour, bypassOf(limit), (sign * milli) / 1000);
   }
   return hour;
 }

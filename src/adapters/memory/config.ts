@@ -1,5 +1,15 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type ConfigScope, type LevelConfig, resolveLimits, type StoredConfig, scopesOf } from "../../domain/config.ts";
+import {
+  type ConfigScope,
+  type LevelConfig,
+  type PolicyChange,
+  resolveConfig,
+  type StoredConfig,
+  scopesOf,
+  withLimits,
+  withoutLimits,
+  withPolicy,
+} from "../../domain/config.ts";
 import { NotFoundError, ValidationError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
@@ -28,34 +38,31 @@ export class MemoryConfig implements ConfigStore {
     requireActive(this.#all, this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found = scopes.map((scope) => this.get(scope));
-    const entity = this.#data.entities.get(entityId);
-    const onUnavailable = found.at(-1)?.onUnavailable;
-    return {
-      ...resolveLimits(found, scopes),
-      ...(entity === undefined ? {} : { entity }),
-      ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    };
+    return resolveConfig(found, scopes, this.#data.entities.get(entityId));
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
     return this.#data.configs.get(keyOf(scope))?.config;
   }
 
-  set(scope: ConfigScope, config: StoredConfig, event: AuditEvent): void {
-    requireActive(this.#all, this.#namespaceId);
-    this.#data.configs.set(keyOf(scope), { scope, config: { ...policyOf(this.get(scope)), ...config } });
-    this.#changed(event);
+  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): void {
+    this.#put(scope, withLimits(this.get(scope), config), event);
+  }
+
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): void {
+    this.#put(scope, withPolicy(this.get(scope), change), event);
   }
 
   delete(scope: ConfigScope, event: AuditEvent): boolean {
     requireActive(this.#all, this.#namespaceId);
-    const deleted = this.#data.configs.delete(keyOf(scope));
-    if (deleted) this.#changed(event);
-    return deleted;
+    const config = this.get(scope);
+    if (config === undefined || (config.limits.length === 0 && config.onUnavailable === undefined)) return false;
+    this.#put(scope, withoutLimits(config), event);
+    return true;
   }
 
   listForEntity(entityId: string, page: PageRequest): Page<{ scope: ConfigScope; config: StoredConfig }> {
-    const own = [...this.#data.configs.values()].filter(
+    const own = this.#withLimits().filter(
       ({ scope }) => (scope.level === "entity" || scope.level === "entityDefault") && scope.entityId === entityId,
     );
     // "" sorts the default before every resource.
@@ -63,20 +70,25 @@ export class MemoryConfig implements ConfigStore {
   }
 
   listEntities(resource: string, page: PageRequest): Page<string> {
-    const ids = [...this.#data.configs.values()].flatMap(({ scope }) =>
+    const ids = this.#withLimits().flatMap(({ scope }) =>
       scope.level === "entity" && scope.resource === resource ? [scope.entityId] : [],
     );
     return pageByKey(ids, (id) => id, page);
   }
 
   listResources(page: PageRequest): Page<string> {
-    const names = [...this.#data.configs.values()].flatMap(({ scope }) =>
-      scope.level === "resource" ? [scope.resource] : [],
-    );
+    const names = this.#withLimits().flatMap(({ scope }) => (scope.level === "resource" ? [scope.resource] : []));
     return pageByKey(names, (name) => name, page);
   }
 
-  #changed(event: AuditEvent): void {
+  #withLimits() {
+    return [...this.#data.configs.values()].filter(({ config }) => config.limits.length > 0);
+  }
+
+  #put(scope: ConfigScope, config: StoredConfig | undefined, event: AuditEvent): void {
+    requireActive(this.#all, this.#namespaceId);
+    if (config === undefined) this.#data.configs.delete(keyOf(scope));
+    else this.#data.configs.set(keyOf(scope), { scope, config });
     this.#data.audit.push(event);
     this.#all.generation++;
   }
@@ -94,10 +106,6 @@ export function requireActive(all: MemoryData, namespaceId: string): void {
     "namespace_not_found",
     `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
   );
-}
-
-function policyOf(config: StoredConfig | undefined): Pick<StoredConfig, "onUnavailable"> {
-  return config?.onUnavailable === undefined ? {} : { onUnavailable: config.onUnavailable };
 }
 
 function keyOf(scope: ConfigScope): string {

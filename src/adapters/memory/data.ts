@@ -1,3 +1,4 @@
+import type { Amount } from "../../domain/amounts.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
@@ -25,10 +26,18 @@ export interface BucketCell {
   last: HourUsage | undefined;
 }
 
+export interface DoneOperation {
+  readonly entityId: string;
+  readonly atMs: number;
+  readonly amounts: readonly Amount[];
+}
+
 export interface NamespaceData {
   readonly buckets: Map<string, BucketCell>;
   readonly entities: Map<string, Entity>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
+  /** Purchases and resets of the last days, by bucket and key. */
+  readonly operations: Map<string, DoneOperation>;
   /** Oldest first. */
   readonly audit: AuditEvent[];
 }
@@ -44,7 +53,7 @@ export interface MemoryData {
 export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
   let found = data.byNamespace.get(namespaceId);
   if (found === undefined) {
-    found = { buckets: new Map(), entities: new Map(), configs: new Map(), audit: [] };
+    found = { buckets: new Map(), entities: new Map(), configs: new Map(), operations: new Map(), audit: [] };
     data.byNamespace.set(namespaceId, found);
   }
   return found;

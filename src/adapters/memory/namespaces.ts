@@ -56,10 +56,10 @@ export class MemoryNamespaces implements NamespaceStore {
     if (namespace.status === "active") return { kind: "active", name: namespace.name };
     // From here on it cannot be recovered, also when this is cut off half-way.
     this.#all.namespaces.set(id, { ...namespace, status: "purging" });
-    const { buckets, entities, configs, audit } = dataOf(this.#all, id);
+    const { buckets, entities, configs, operations, audit } = dataOf(this.#all, id);
     const hours = [...buckets.values()].reduce((sum, cell) => sum + cell.hours.size, 0);
-    const records = buckets.size + hours + entities.size + configs.size + audit.length;
-    for (const map of [buckets, entities, configs]) map.clear();
+    const records = buckets.size + hours + entities.size + configs.size + operations.size + audit.length;
+    for (const map of [buckets, entities, configs, operations]) map.clear();
     audit.length = 0;
     onProgress(records);
     this.#all.namespaces.delete(id);

@@ -1,3 +1,4 @@
+import type { Calendar } from "../../domain/calendar.ts";
 import { ValidationError } from "../../domain/errors.ts";
 import { DEFAULT_NAMESPACE } from "../../domain/namespace.ts";
 import type { AuditStore } from "../../ports/audit-store.ts";
@@ -10,7 +11,7 @@ import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
-export function openMemory(): Store {
+export function openMemory(calendar: Calendar): Store {
   const data: MemoryData = { closed: false, generation: 1, namespaces: new Map(), byNamespace: new Map() };
   data.namespaces.set(DEFAULT_NAMESPACE, {
     id: DEFAULT_NAMESPACE,
@@ -22,7 +23,7 @@ export function openMemory(): Store {
     name: "memory",
     namespaces: new MemoryNamespaces(data),
     scope: (namespaceId) => ({
-      buckets: new MemoryBuckets(data, namespaceId),
+      buckets: new MemoryBuckets(data, namespaceId, calendar),
       config: new MemoryConfig(data, namespaceId),
       entities: new MemoryEntities(data, namespaceId),
       usage: new MemoryUsage(data, namespaceId),

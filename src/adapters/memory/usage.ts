@@ -1,5 +1,5 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
 
@@ -12,7 +12,7 @@ export class MemoryUsage implements UsageStore {
   }
 
   query(query: UsageQuery, page: PageRequest): Page<UsageSnapshot> {
-    const windows = new Map<string, UsageSnapshot>();
+    const windows = new Map<string, Omit<UsageSnapshot, "counters" | "overdrafts" | "bypassed"> & Counted>();
     for (const { key, hours } of this.#data.buckets.values()) {
       if (query.entityId !== undefined && key.entityId !== query.entityId) continue;
       if (query.resource !== undefined && key.resource !== query.resource) continue;
@@ -21,21 +21,26 @@ export class MemoryUsage implements UsageStore {
         if (startMs < query.fromMs || startMs >= query.toMs) continue;
         const id = orderOf({ windowStartMs: startMs, entityId: key.entityId, resource: key.resource });
         const known = windows.get(id);
-        const counters: Record<string, number> = { ...known?.counters };
-        for (const [i, limit] of limits.entries()) counters[limit] = (counters[limit] ?? 0) + (tokens[i] ?? 0);
+        const counted = known?.counted ?? new Map<string, number>();
+        for (const [i, limit] of limits.entries()) counted.set(limit, (counted.get(limit) ?? 0) + (tokens[i] ?? 0));
         windows.set(id, {
           entityId: key.entityId,
           resource: key.resource,
           window: query.window,
           windowStartMs: startMs,
           windowEndMs: windowEndMs(query.window, startMs),
-          counters,
+          counted,
           requests: (known?.requests ?? 0) + requests,
         });
       }
     }
-    return pageByKey(windows.values(), orderOf, page);
+    const { items, ...rest } = pageByKey(windows.values(), orderOf, page);
+    return { ...rest, items: items.map(({ counted, ...window }) => ({ ...window, ...countersOf(counted) })) };
   }
+}
+
+interface Counted {
+  readonly counted: Map<string, number>;
 }
 
 function orderOf(at: { windowStartMs: number; entityId: string; resource: string }): string {

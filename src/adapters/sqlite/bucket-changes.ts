@@ -1,25 +1,28 @@
 import type { Amount } from "../../domain/amounts.ts";
+import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
+  acrossBoundaries,
   type BucketState,
-  bringLimits,
-  creditTo,
+  bucketFor,
   debitFrom,
-  freshBucket,
+  overdrawnOf,
   takeFrom,
+  touched,
 } from "../../domain/bucket-state.ts";
-import type { Answer, Claim, Held, Ticket, WriteReply } from "../../ports/bucket-store.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { giveBack, markOf, PLAIN_MARK, type TakeMark } from "../../domain/give-back.ts";
+import { bypassOf, overdraftOf } from "../../domain/usage.ts";
+import type { Answer, Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
-import { shapeOf } from "./codec.ts";
+import { type Shape, shapeOf } from "./codec.ts";
 import { type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
-
-/** A bucket that does not exist, or is full, takes any give-back alike: nothing about a take needs remembering. */
-const TICKET: Ticket = Object.freeze({});
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */
 export interface Place {
   readonly rows: BucketRows;
   readonly namespace: NamespaceRows;
   readonly nowMs: number;
+  readonly calendar: Calendar;
 }
 
 interface Draft {
@@ -35,11 +38,10 @@ export function takeAll(place: Place, claims: readonly Claim[]): readonly Answer
   let fitting = true;
   for (const claim of claims) {
     const slot = place.rows.slot(place.namespace, claim.bucket);
-    const before = brought(latest(drafts, slot), claim, place.nowMs);
-    const state = takeFrom(before.state, claim.take, place.nowMs);
+    const before = brought(latest(drafts, slot), claim, place);
+    const state = claim.bypass ? touched(before.state) : takeFrom(before.state, claim.take, place.nowMs);
     if (state === undefined) fitting = false;
-    const counting: Counting = { amounts: claim.take, sign: 1, requests: 1, nowMs: place.nowMs };
-    const after = state === undefined ? undefined : counted(before, state, counting);
+    const after = state === undefined ? undefined : taken(before, state, claim, place.nowMs);
     drafts.push({ slot, claim, before, after });
   }
   return fitting ? granted(place, drafts) : refused(place, drafts);
@@ -47,18 +49,59 @@ export function takeAll(place: Place, claims: readonly Claim[]): readonly Answer
 
 export function debit(place: Place, held: Held, amounts: readonly Amount[]): WriteReply {
   const slot = place.rows.slot(place.namespace, held.bucket);
-  const before = brought(slot.row, held, place.nowMs);
-  const state = debitFrom(before.state, amounts, place.nowMs);
-  place.rows.put(slot, counted(before, state, { amounts, sign: 1, requests: 0, nowMs: place.nowMs }));
-  return { kind: "applied", state };
+  const before = brought(slot.row, held, place);
+  const { bypass } = held;
+  const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, place.nowMs);
+  const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0, nowMs: place.nowMs } as const;
+  place.rows.put(slot, counted(before, state, counting));
+  if (bypass) return { kind: "applied", state };
+  const ticket = markOf(state, amounts, place.nowMs, place.calendar);
+  return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
 }
 
 export function credit(place: Place, held: Held, amounts: readonly Amount[]): WriteReply {
   const slot = place.rows.slot(place.namespace, held.bucket);
   if (slot.row === undefined) return { kind: "gone" };
-  const state = creditTo(slot.row.state, amounts);
-  place.rows.put(slot, counted(slot.row, state, { amounts, sign: -1, requests: 0, nowMs: place.nowMs }));
+  const { bypass } = held;
+  const before = bypass ? slot.row : across(slot.row, place);
+  const state = bypass ? before.state : giveBack(before.state, amounts, markIn(held), place.nowMs);
+  // Also what comes too late for its period: it was not used.
+  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0, nowMs: place.nowMs } as const;
+  place.rows.put(slot, counted(before, state, counting));
   return { kind: "applied", state };
+}
+
+/** What each limit gained. */
+export function topUp(place: Place, bucket: Bucket, amounts: readonly Amount[]): readonly Amount[] {
+  const slot = place.rows.slot(place.namespace, bucket.bucket);
+  const before = brought(slot.row, bucket, place);
+  const { state, gained } = toppedUp(before.state, amounts, place.nowMs, place.calendar);
+  place.rows.put(slot, reshaped(before, state));
+  return gained;
+}
+
+export function reset(place: Place, bucket: Bucket, limits: readonly string[] | undefined): void {
+  const slot = place.rows.slot(place.namespace, bucket.bucket);
+  const before = brought(slot.row, bucket, place);
+  place.rows.put(slot, reshaped(before, resetLimits(before.state, limits, place.nowMs, place.calendar)));
+}
+
+type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
+
+function markIn({ ticket }: Held): TakeMark {
+  return (ticket as TakeMark | undefined) ?? PLAIN_MARK;
+}
+
+function counts(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
+  if (!bypass) return amounts;
+  return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: bypassOf(limit), milli }))];
+}
+
+function taken(before: BucketRow, state: BucketState, { take, bypass }: Claim, nowMs: number): BucketRow {
+  const overdrawn = bypass ? [] : overdrawnOf(state, take, nowMs);
+  const events = overdrawn.map((limit) => ({ limit: overdraftOf(limit), milli: 1000 }));
+  const amounts = events.length === 0 ? counts(take, bypass) : [...take, ...events];
+  return counted(before, state, { amounts, sign: 1, requests: 1, nowMs });
 }
 
 // Two claims of one call on the same bucket see each other.
@@ -70,16 +113,28 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
   return slot.row;
 }
 
-function brought(row: BucketRow | undefined, { set, origin }: Claim | Held, nowMs: number): BucketRow {
-  if (row === undefined) {
-    const fresh = freshBucket(set, origin, nowMs);
-    return { state: fresh, shape: shapeOf(fresh), open: emptyHour(fresh.limits, nowMs), left: NONE };
-  }
-  const state = bringLimits(row.state, set, origin, nowMs);
-  if (state === row.state) return row;
-  // The counts are kept in the order of the limits, which has changed: they leave by name.
-  const left = [...row.left, ...leaving(row.open, row.shape.limits)];
-  return { state, shape: shapeOf(state), open: emptyHour(state.limits, row.open.hourMs), left };
+function brought(row: BucketRow | undefined, bucket: Bucket, { nowMs, calendar }: Place): BucketRow {
+  const state = bucketFor(row?.state, bucket, nowMs, calendar);
+  if (row === undefined) return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
+  return state === row.state ? row : reshaped(row, state);
+}
+
+function across(row: BucketRow, { nowMs, calendar }: Place): BucketRow {
+  const state = acrossBoundaries(row.state, nowMs, calendar);
+  return state === row.state ? row : reshaped(row, state);
+}
+
+// The counts are kept in the order of the limits: where that has changed, they leave by name.
+function reshaped({ shape: before, open, left }: BucketRow, state: BucketState): BucketRow {
+  const shape = shapeOf(state);
+  const same = shape === before || sameNames(shape, before);
+  if (same) return { state, shape, open, left };
+  const leftOver = [...left, ...leaving(open, before.limits)];
+  return { state, shape, open: emptyHour(state.limits, open.hourMs), left: leftOver };
+}
+
+function sameNames(a: Shape, b: Shape): boolean {
+  return a.limits.length === b.limits.length && a.limits.every(({ name }, i) => name === b.limits[i]?.name);
 }
 
 function counted({ shape, open, left }: BucketRow, state: BucketState, counting: Counting): BucketRow {
@@ -88,10 +143,11 @@ function counted({ shape, open, left }: BucketRow, state: BucketState, counting:
 }
 
 function granted(place: Place, drafts: readonly Draft[]): readonly Answer[] {
-  return drafts.map(({ slot, after }): Answer => {
+  return drafts.map(({ slot, claim, after }): Answer => {
     const row = after as BucketRow;
     place.rows.put(slot, row);
-    return { kind: "taken", state: row.state, ticket: TICKET };
+    const ticket = claim.bypass ? PLAIN_MARK : markOf(row.state, claim.take, place.nowMs, place.calendar);
+    return { kind: "taken", state: row.state, ticket };
   });
 }
 
@@ -100,7 +156,7 @@ function refused(place: Place, drafts: readonly Draft[]): readonly Answer[] {
     const kind = after === undefined ? "short" : "spared";
     if (slot.row === undefined) return { kind, state: before.state };
     // Changed limits count from the moment they reach the bucket, granted or refused.
-    const row = brought(slot.row, claim, place.nowMs);
+    const row = brought(slot.row, claim, place);
     if (row !== slot.row) place.rows.put(slot, row);
     return { kind, state: row.state };
   });

@@ -139,7 +139,7 @@ export class BucketRows {
     }
     const { hourMs } = row.open;
     const { text } = row.shape;
-    const bytes = encoded(row.state, row.open);
+    const bytes = encoded(row.state, row.open, row.shape);
     if (slot.rowId === 0) {
       const { lastInsertRowid } = this.#insert.run(namespaceId, key.entityId, key.resource, hourMs, text, bytes);
       slot.rowId = Number(lastInsertRowid);

@@ -1,21 +1,25 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type {
   BucketStore,
   CallContext,
   Claim,
   Held,
+  Operation,
+  OperationReply,
   TakeContext,
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import { credit, debit, type Place, takeAll } from "./bucket-changes.ts";
+import { credit, debit, type Place, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
+import type { Operations } from "./operations.ts";
 import type { Watch } from "./watch.ts";
 
 /** Buckets of one namespace. */
@@ -27,9 +31,13 @@ export class SqliteBuckets implements BucketStore {
   readonly #namespace: NamespaceRows;
   readonly #read: Statement;
   readonly #list: Statement;
+  readonly #operations: Operations;
+  readonly #calendar: Calendar;
 
   constructor(
     parts: {
+      readonly operations: Operations;
+      readonly calendar: Calendar;
       readonly connection: Connection;
       readonly watch: Watch;
       readonly rows: BucketRows;
@@ -41,6 +49,8 @@ export class SqliteBuckets implements BucketStore {
     this.#watch = parts.watch;
     this.#rows = parts.rows;
     this.#commit = parts.commit;
+    this.#operations = parts.operations;
+    this.#calendar = parts.calendar;
     this.#namespace = parts.rows.of(namespaceId);
     this.#read = parts.connection.prepare(
       "SELECT id, hour_ms, limits, level FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?",
@@ -65,6 +75,21 @@ export class SqliteBuckets implements BucketStore {
 
   credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
     return this.#commit.submit({ context, work: () => credit(this.#at(context), held, amounts), unavailable });
+  }
+
+  topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
+    const { nowMs } = operation;
+    return this.#operations.once(this.#namespace.namespaceId, operation, () =>
+      topUp(this.#at({ nowMs }), operation, amounts),
+    );
+  }
+
+  reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
+    const { nowMs } = operation;
+    return this.#operations.once(this.#namespace.namespaceId, operation, () => {
+      reset(this.#at({ nowMs }), operation, limits);
+      return [];
+    });
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
@@ -100,8 +125,8 @@ export class SqliteBuckets implements BucketStore {
     };
   }
 
-  #at({ nowMs }: CallContext): Place {
-    return { rows: this.#rows, namespace: this.#namespace, nowMs };
+  #at({ nowMs }: { readonly nowMs: number }): Place {
+    return { rows: this.#rows, namespace: this.#namespace, nowMs, calendar: this.#calendar };
   }
 }
 

@@ -25,8 +25,8 @@ test("the first level that has limits wins, and the parent and the policy are re
   const set = (scope: Parameters<typeof config.set>[0], rate: number) =>
     config.set(scope, { limits: [Limit.perMinute("rpm", rate)] }, event("limits_set", "x"));
   const rate = async () => {
-    const { limits, source, entity: kin } = await config.resolve("key", "gpt-4");
-    assert.deepEqual(kin, { parentId: "org", cascade: true });
+    const { limits, source, parentId, cascade } = await config.resolve("key", "gpt-4");
+    assert.deepEqual({ parentId, cascade }, { parentId: "org", cascade: true });
     return [source, limits[0]?.capacity];
   };
   assert.deepEqual(await rate(), ["none", undefined]);

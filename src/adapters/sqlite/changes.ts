@@ -37,12 +37,16 @@ export class Changes {
   }
 
   /** Waits for other writers up to a second, then throws `RateLimiterUnavailable`. */
-  async make<Reply>(work: (record: Record) => Reply): Promise<Reply> {
+  make<Reply>(work: (record: Record) => Reply): Promise<Reply> {
+    return this.#begun(() => this.#transact(work));
+  }
+
+  async #begun<Reply>(transact: () => Reply): Promise<Reply> {
     this.#connection.requireOpen();
     const untilMs = performance.now() + CHANGE_WAIT_MS;
     for (;;) {
       const begun = this.#connection.begin(NAPS_MAX);
-      if (begun.kind === "begun") return this.#transact(work);
+      if (begun.kind === "begun") return transact();
       if (performance.now() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
       await sleep(pauseMs(this.#connection.random));
       this.#connection.requireOpen();
@@ -54,6 +58,24 @@ export class Changes {
     return this.make((record) => {
       if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
       return work((event) => record(event, namespaceId));
+    });
+  }
+
+  /** A change of buckets in an active namespace: audited like the others, but configuration stays as it is. */
+  operateIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
+    return this.#begun(() => {
+      try {
+        this.#watch.refresh();
+        if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+        const reply = work((event) => this.#audit.append(event, namespaceId));
+        this.#rows.write();
+        this.#connection.commit();
+        return reply;
+      } catch (error) {
+        this.#connection.rollback();
+        this.#rows.forget();
+        throw thrownFor(error, this.#connection.file);
+      }
     });
   }
 

@@ -1,37 +1,47 @@
 import type { Terms } from "../../bucket/balance.ts";
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
+import { kindOf, type Limit } from "../../domain/limit.ts";
 import type { OpenHour } from "./open-hour.ts";
 
-/** What of a bucket changes only with its limits: shared by all buckets that have the same ones. */
+/** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
 export interface Shape {
-  /** As it is stored: `[signature, [name, capacityMilli, refillAmountMilli, refillPeriodMs, configured], ...]`. */
+  /** As it is stored: `[signature, [limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured], ...]`. */
   readonly text: string;
   readonly signature: string;
-  readonly limits: readonly { readonly name: string; readonly terms: Terms; readonly configured: boolean }[];
-  readonly epochAgeMaxMs: number;
+  readonly limits: readonly {
+    readonly name: string;
+    readonly limit: Limit;
+    readonly terms: Terms;
+    readonly configured: boolean;
+    readonly isQuota: boolean;
+  }[];
+  /** Doubles in the level. */
+  readonly length: number;
 }
 
 /**
  * The other part, as stored: little-endian doubles, which hold every safe integer exactly.
  *
- *     epochMs, asOfMs, generation | NaN, requests, then per limit: tokensMilli, remainder, counted | NaN
+ *     epochMs, asOfMs, generation | NaN, requests, validUntilMs, then per limit: tokensMilli, remainder, counted | NaN,
+ *     and for a quota: windowStartMs | NaN, topUpMilli, resets
  *
  * Doubles rather than text: they are read and written without parsing, and the row keeps its size, so that SQLite
  * overwrites it in place.
  */
-const HEAD = 4;
+const HEAD = 5;
 const PER_LIMIT = 3;
+const PER_QUOTA = 3;
 const DOUBLE = 8;
 
-type LimitRow = readonly [string, number, number, number, 0 | 1];
+type LimitRow = readonly [Limit, number, number, number, 0 | 1];
 
 const SHAPES_MAX = 1_000;
 const shapes = new Map<string, Shape>();
 
 /** The shape of a state whose limits have changed. */
 export function shapeOf(state: BucketState): Shape {
-  const rows = state.limits.map(({ name, terms, configured }): LimitRow => {
-    return [name, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, configured ? 1 : 0];
+  const rows = state.limits.map(({ limit, terms, configured }): LimitRow => {
+    return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, configured ? 1 : 0];
   });
   return shapeFrom(JSON.stringify([state.signature, ...rows]));
 }
@@ -47,21 +57,27 @@ export function shapeFrom(text: string): Shape {
 }
 
 /** The bytes are good until the next call: they are copied when they are bound. */
-export function encoded(state: BucketState, open: OpenHour): Uint8Array {
+export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8Array {
   const { limits, origin } = state;
-  const scratch = scratchFor(limits.length);
+  const scratch = scratchFor(shape.length);
   const { view } = scratch;
   view.setFloat64(0, state.epochMs, true);
   view.setFloat64(DOUBLE, origin.asOfMs, true);
   view.setFloat64(2 * DOUBLE, origin.generation ?? Number.NaN, true);
   view.setFloat64(3 * DOUBLE, open.requests, true);
+  view.setFloat64(4 * DOUBLE, state.validUntilMs, true);
   let at = HEAD * DOUBLE;
   for (let i = 0; i < limits.length; i++) {
-    const limit = limits[i] as LimitState;
-    view.setFloat64(at, limit.tokensMilli, true);
-    view.setFloat64(at + DOUBLE, limit.remainder, true);
+    const { tokensMilli, remainder, quota } = limits[i] as LimitState;
+    view.setFloat64(at, tokensMilli, true);
+    view.setFloat64(at + DOUBLE, remainder, true);
     view.setFloat64(at + 2 * DOUBLE, open.counted[i] as number, true);
     at += PER_LIMIT * DOUBLE;
+    if (quota === undefined) continue;
+    view.setFloat64(at, quota.windowStartMs ?? Number.NaN, true);
+    view.setFloat64(at + DOUBLE, quota.topUpMilli, true);
+    view.setFloat64(at + 2 * DOUBLE, quota.resets, true);
+    at += PER_QUOTA * DOUBLE;
   }
   return scratch.bytes;
 }
@@ -76,38 +92,45 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, terms, configured } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota } of shape.limits) {
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
-    limits.push({ name, terms, configured, tokensMilli, remainder });
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
     at += PER_LIMIT * DOUBLE;
+    const quota = isQuota ? quotaAt(view, at) : undefined;
+    if (isQuota) at += PER_QUOTA * DOUBLE;
+    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota });
   }
-  const state: BucketState = {
+  const state = bucketState({
     epochMs: view.getFloat64(0, true),
     limits,
     signature: shape.signature,
     origin: { asOfMs: view.getFloat64(DOUBLE, true), generation: Number.isNaN(generation) ? null : generation },
-    epochAgeMaxMs: shape.epochAgeMaxMs,
-  };
+    validUntilMs: view.getFloat64(4 * DOUBLE, true),
+  });
   return { state, open: { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted } };
+}
+
+function quotaAt(view: DataView, at: number): LimitState["quota"] {
+  const windowStartMs = view.getFloat64(at, true);
+  return {
+    windowStartMs: Number.isNaN(windowStartMs) ? undefined : windowStartMs,
+    topUpMilli: view.getFloat64(at + DOUBLE, true),
+    resets: view.getFloat64(at + 2 * DOUBLE, true),
+  };
 }
 
 function parsed(text: string): Shape {
   const [signature, ...rows] = JSON.parse(text) as [string, ...LimitRow[]];
-  const limits = rows.map(([name, capacityMilli, refillAmountMilli, refillPeriodMs, configured]) => ({
-    name,
+  const limits = rows.map(([limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]) => ({
+    name: limit.name,
+    limit,
     terms: { capacityMilli, refillAmountMilli, refillPeriodMs },
     configured: configured === 1,
+    isQuota: kindOf(limit) !== "drip",
   }));
-  const full = limits.map((limit) => ({ ...limit, tokensMilli: limit.terms.capacityMilli, remainder: 0 }));
-  const { epochAgeMaxMs } = bucketState({
-    epochMs: 0,
-    limits: full,
-    signature,
-    origin: { asOfMs: 0, generation: null },
-  });
-  return { text, signature, limits, epochAgeMaxMs };
+  const quotas = limits.filter(({ isQuota }) => isQuota).length;
+  return { text, signature, limits, length: HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas };
 }
 
 interface Scratch {
@@ -117,12 +140,12 @@ interface Scratch {
 
 const scratches: Scratch[] = [];
 
-function scratchFor(limits: number): Scratch {
-  let scratch = scratches[limits];
+function scratchFor(length: number): Scratch {
+  let scratch = scratches[length];
   if (scratch === undefined) {
-    const bytes = new Uint8Array((HEAD + PER_LIMIT * limits) * DOUBLE);
+    const bytes = new Uint8Array(length * DOUBLE);
     scratch = { bytes, view: new DataView(bytes.buffer) };
-    scratches[limits] = scratch;
+    scratches[length] = scratch;
   }
   return scratch;
 }

@@ -1,11 +1,16 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import {
+  type Access,
   type ConfigScope,
   type LevelConfig,
   type OnUnavailable,
-  resolveLimits,
+  type PolicyChange,
+  resolveConfig,
   type StoredConfig,
   scopesOf,
+  withLimits,
+  withoutLimits,
+  withPolicy,
 } from "../../domain/config.ts";
 import type { Limit } from "../../domain/limit.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
@@ -17,14 +22,19 @@ import type { Watch } from "./watch.ts";
 
 // The namespace first, the only row that must be there; then the four levels in the order of `scopesOf`; then the entity.
 const RESOLVE = `
-  SELECT -1 AS place, NULL AS a, NULL AS b FROM namespace WHERE id = ? AND status = 'active'
-  UNION ALL SELECT 0, limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ?
-  UNION ALL SELECT 1, limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ''
-  UNION ALL SELECT 2, limits, on_unavailable FROM config WHERE namespace = ? AND entity = '' AND resource = ?
-  UNION ALL SELECT 3, limits, on_unavailable FROM config WHERE namespace = ? AND entity = '' AND resource = ''
-  UNION ALL SELECT 4, parent_id, cascade FROM entity WHERE namespace = ? AND id = ?`;
+  SELECT -1 AS place, NULL AS a, NULL AS b, NULL AS c, NULL AS d FROM namespace WHERE id = ? AND status = 'active'
+  UNION ALL SELECT 0, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = ? AND resource = ?
+  UNION ALL SELECT 1, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = ? AND resource = ''
+  UNION ALL SELECT 2, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ?
+  UNION ALL SELECT 3, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ''
+  UNION ALL SELECT 4, parent_id, cascade, NULL, NULL FROM entity WHERE namespace = ? AND id = ?`;
 
 const ENTITY_PLACE = 4;
+
+const COLUMNS = "limits, on_unavailable, access, cascade";
+
+/** A scope may have a policy and no limits. */
+const HAS_LIMITS = "limits <> '[]'";
 
 /** Limits at the four levels: an empty entity or resource stands for "any". */
 export class SqliteConfig implements ConfigStore {
@@ -34,7 +44,7 @@ export class SqliteConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #resolve: Statement;
   readonly #get: Statement;
-  readonly #set: Statement;
+  readonly #put: Statement;
   readonly #delete: Statement;
   readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
   readonly #listEntities: Statement;
@@ -50,26 +60,24 @@ export class SqliteConfig implements ConfigStore {
     this.#changes = parts.changes;
     this.#namespaceId = namespaceId;
     this.#resolve = connection.prepare(RESOLVE);
-    this.#get = connection.prepare(
-      "SELECT limits, on_unavailable FROM config WHERE namespace = ? AND entity = ? AND resource = ?",
-    );
-    this.#set = connection.prepare(
-      `INSERT INTO config (namespace, entity, resource, limits, on_unavailable) VALUES (?, ?, ?, ?, ?)
-       ON CONFLICT DO UPDATE
-       SET limits = excluded.limits, on_unavailable = coalesce(excluded.on_unavailable, on_unavailable)`,
+    this.#get = connection.prepare(`SELECT ${COLUMNS} FROM config WHERE namespace = ? AND entity = ? AND resource = ?`);
+    this.#put = connection.prepare(
+      `INSERT OR REPLACE INTO config (namespace, entity, resource, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#delete = connection.prepare("DELETE FROM config WHERE namespace = ? AND entity = ? AND resource = ?");
     const listForEntity = (after: string) =>
       connection.prepare(
-        `SELECT limits, on_unavailable, resource FROM config
-         WHERE namespace = ? AND entity = ? AND resource ${after} ? ORDER BY resource LIMIT ?`,
+        `SELECT ${COLUMNS}, resource FROM config
+         WHERE namespace = ? AND entity = ? AND resource ${after} ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
       );
     this.#listForEntity = { first: listForEntity(">="), next: listForEntity(">") };
     this.#listEntities = connection.prepare(
-      "SELECT entity FROM config WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?",
+      `SELECT entity FROM config
+       WHERE namespace = ? AND resource = ? AND entity > ? AND ${HAS_LIMITS} ORDER BY entity LIMIT ?`,
     );
     this.#listResources = connection.prepare(
-      "SELECT resource FROM config WHERE namespace = ? AND entity = '' AND resource > ? ORDER BY resource LIMIT ?",
+      `SELECT resource FROM config
+       WHERE namespace = ? AND entity = '' AND resource > ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
     );
   }
 
@@ -87,35 +95,31 @@ export class SqliteConfig implements ConfigStore {
     if (rows[0]?.[0] !== -1) throw notActive(this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
-    let entity: LevelConfig["entity"];
+    let entity: Kin | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
       if (place === ENTITY_PLACE) entity = kinOf(columns);
       else found[place as number] = configOf(columns);
     }
-    const onUnavailable = found.at(-1)?.onUnavailable;
-    return {
-      ...resolveLimits(found, scopes),
-      ...(entity === undefined ? {} : { entity }),
-      ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    };
+    return resolveConfig(found, scopes, entity);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
-    const row = this.#connection.read(() => this.#get.get(this.#namespaceId, ...keyOf(scope)));
-    return row === undefined ? undefined : configOf(row);
+    return this.#connection.read(() => this.#stored(scope));
   }
 
-  set(scope: ConfigScope, { limits, onUnavailable }: StoredConfig, event: AuditEvent): Promise<void> {
-    return this.#changes.makeIn(this.#namespaceId, (record) => {
-      this.#set.run(this.#namespaceId, ...keyOf(scope), JSON.stringify(limits), onUnavailable ?? null);
-      record(event);
-    });
+  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): Promise<void> {
+    return this.#change(scope, event, (before) => withLimits(before, config));
+  }
+
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
+    return this.#change(scope, event, (before) => withPolicy(before, change));
   }
 
   delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
     return this.#changes.makeIn(this.#namespaceId, (record) => {
-      const { changes } = this.#delete.run(this.#namespaceId, ...keyOf(scope));
-      if (Number(changes) === 0) return false;
+      const before = this.#stored(scope);
+      if (before === undefined || (before.limits.length === 0 && before.onUnavailable === undefined)) return false;
+      this.#store(scope, withoutLimits(before));
       record(event);
       return true;
     });
@@ -128,11 +132,11 @@ export class SqliteConfig implements ConfigStore {
     // The default has the empty resource: it comes first, and "after the default" is not "from the beginning".
     const list = cursor === undefined ? this.#listForEntity.first : this.#listForEntity.next;
     const rows = this.#connection.read(() => list.all(this.#namespaceId, entityId, textAfter(cursor), limit + 1));
-    const page = pageOf(rows, limit, (columns) => keyCursor(columns[2] as string));
+    const page = pageOf(rows, limit, (columns) => keyCursor(columns[4] as string));
     return {
       ...page,
       items: page.items.map((columns) => ({
-        scope: scopeOf(entityId, columns[2] as string),
+        scope: scopeOf(entityId, columns[4] as string),
         config: configOf(columns),
       })),
     };
@@ -144,6 +148,34 @@ export class SqliteConfig implements ConfigStore {
 
   listResources({ limit, cursor }: PageRequest): Page<string> {
     return this.#texts(() => this.#listResources.all(this.#namespaceId, textAfter(cursor), limit + 1), limit);
+  }
+
+  #stored(scope: ConfigScope): StoredConfig | undefined {
+    const row = this.#get.get(this.#namespaceId, ...keyOf(scope));
+    return row === undefined ? undefined : configOf(row);
+  }
+
+  #store(scope: ConfigScope, config: StoredConfig | undefined): void {
+    const key = [this.#namespaceId, ...keyOf(scope)] as const;
+    if (config === undefined) {
+      this.#delete.run(...key);
+      return;
+    }
+    const { limits, onUnavailable, access, cascade } = config;
+    const flag = cascade === undefined ? null : cascade ? 1 : 0;
+    this.#put.run(...key, JSON.stringify(limits), onUnavailable ?? null, access ?? null, flag);
+  }
+
+  // What a scope says besides is read and kept in the same transaction: nobody's change is lost under another's.
+  #change(
+    scope: ConfigScope,
+    event: AuditEvent,
+    change: (before: StoredConfig | undefined) => StoredConfig | undefined,
+  ): Promise<void> {
+    return this.#changes.makeIn(this.#namespaceId, (record) => {
+      this.#store(scope, change(this.#stored(scope)));
+      record(event);
+    });
   }
 
   #texts(query: () => readonly Row[], limit: number): Page<string> {
@@ -169,13 +201,20 @@ function scopeOf(entityId: string, resource: string): ConfigScope {
   return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 
-function configOf([limits, onUnavailable]: Row): StoredConfig {
+function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
   return {
     limits: JSON.parse(limits as string) as readonly Limit[],
     ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
+    ...(access === null ? {} : { access: access as Access }),
+    ...(cascade === null ? {} : { cascade: cascade === 1 }),
   };
 }
 
-function kinOf([parentId, cascade]: Row): NonNullable<LevelConfig["entity"]> {
+interface Kin {
+  readonly parentId?: string;
+  readonly cascade: boolean;
+}
+
+function kinOf([parentId, cascade]: Row): Kin {
   return { ...(parentId === null ? {} : { parentId: parentId as string }), cascade: cascade === 1 };
 }

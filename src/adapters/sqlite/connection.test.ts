@@ -14,11 +14,12 @@ import {
   tokensMilli,
 } from "../../../test/sqlite/temp-store.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
+import { createCalendar } from "../system/calendar.ts";
 import { Connection } from "./connection.ts";
 import { MIGRATIONS } from "./migrations.ts";
 import { openSqlite } from "./store.ts";
 
-const options = { durability: "normal", coalesce: true, random: Math.random } as const;
+const options = { durability: "normal", coalesce: true, random: Math.random, calendar: createCalendar() } as const;
 
 test("a file that does not exist is made, with its folder, at the newest version", async (t) => {
   const file = join(dirname(tempFile(t)), "some", "where", "limiter.db");

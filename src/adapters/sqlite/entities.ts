@@ -37,6 +37,7 @@ export class SqliteEntities implements EntityStore {
       "DELETE FROM entity WHERE namespace = ? AND id = ?",
       "DELETE FROM config WHERE namespace = ? AND entity = ?",
       "DELETE FROM bucket WHERE namespace = ? AND entity = ?",
+      "DELETE FROM operation WHERE namespace = ? AND entity = ?",
       "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",
     ].map((sql) => connection.prepare(sql));
   }

@@ -30,7 +30,7 @@ export const MIGRATIONS: readonly string[] = [
 
   CREATE TABLE config (
     namespace TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,
-    limits TEXT NOT NULL, on_unavailable TEXT,
+    limits TEXT NOT NULL, on_unavailable TEXT, access TEXT, cascade INTEGER,
     PRIMARY KEY (namespace, entity, resource)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX config_resource ON config (namespace, resource, entity);
@@ -42,6 +42,13 @@ export const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX bucket_key ON bucket (namespace, entity, resource);
   CREATE INDEX bucket_resource ON bucket (namespace, resource, entity);
   CREATE INDEX bucket_hour ON bucket (namespace, hour_ms, entity, resource);
+
+  CREATE TABLE operation (
+    namespace TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL, key TEXT NOT NULL,
+    at_ms INTEGER NOT NULL, amounts TEXT NOT NULL,
+    PRIMARY KEY (namespace, entity, resource, key)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX operation_at ON operation (namespace, at_ms);
 
   CREATE TABLE usage (
     namespace TEXT NOT NULL, hour_ms INTEGER NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,

@@ -9,6 +9,7 @@ const CHUNK_ROWS = 500;
 
 const TABLES = [
   { table: "bucket", key: "id" },
+  { table: "operation", key: "namespace, entity, resource, key" },
   { table: "usage", key: "namespace, hour_ms, entity, resource" },
   { table: "config", key: "namespace, entity, resource" },
   { table: "entity", key: "namespace, id" },

@@ -1,3 +1,4 @@
+import type { Calendar } from "../../domain/calendar.ts";
 import type { Store } from "../../ports/store.ts";
 import { AuditLog } from "./audit.ts";
 import { BucketRows } from "./bucket-rows.ts";
@@ -8,6 +9,7 @@ import { Connection, type Durability } from "./connection.ts";
 import { SqliteEntities } from "./entities.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
+import { Operations } from "./operations.ts";
 import { Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
 import { UsageHours } from "./usage-hours.ts";
@@ -25,6 +27,7 @@ export interface SqliteOptions {
   readonly coalesce: boolean;
   /** A number in [0, 1), for the length of naps. */
   readonly random: () => number;
+  readonly calendar: Calendar;
 }
 
 /** A store in one file, for any number of processes on one machine. */
@@ -37,11 +40,12 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const usage = new UsageHours(connection);
   const rows = new BucketRows(connection, usage);
   const watch = new Watch(connection, () => rows.forget());
-  const sweep = new Sweep(connection, usage, rows);
+  const sweep = new Sweep(connection, usage, rows, options.calendar);
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const audit = new AuditLog(connection);
   const changes = new Changes({ connection, watch, rows, audit });
-  const parts = { connection, watch, rows, commit, changes };
+  const operations = new Operations({ connection, changes });
+  const parts = { connection, watch, rows, commit, changes, operations, calendar: options.calendar };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {

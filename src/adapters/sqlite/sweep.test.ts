@@ -51,12 +51,12 @@ test("a bucket that is not full, or not for an hour yet, is not swept", async (t
   const calls = (nowMs: number) =>
     Array.from({ length: 600 }, () => buckets.takeSync!([claim("busy", PER_MINUTE, { rpm: 0 })], context(nowMs)));
   // The quick one is full after a minute, the slow one after ten hours.
-  calls(NOON + 60_000 + HOUR_MS);
+  calls(NOON + 59_999 + HOUR_MS);
   assert.equal(rowsOf(opened), 3);
-  calls(NOON + 60_001 + HOUR_MS);
+  calls(NOON + 60_000 + HOUR_MS);
+  assert.equal(rowsOf(opened), 2);
+  calls(NOON + 11 * HOUR_MS - 1);
   assert.equal(rowsOf(opened), 2);
   calls(NOON + 11 * HOUR_MS);
-  assert.equal(rowsOf(opened), 2);
-  calls(NOON + 11 * HOUR_MS + 1);
   assert.equal(rowsOf(opened), 1);
 });

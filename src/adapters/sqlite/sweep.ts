@@ -1,4 +1,5 @@
-import { fullAtMs } from "../../domain/bucket-state.ts";
+import { isIdle } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { type BucketRow, type BucketRows, bucketRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
@@ -21,10 +22,12 @@ export class Sweep {
   readonly #delete: Statement;
   readonly #usage: UsageHours;
   readonly #rows: BucketRows;
+  readonly #calendar: Calendar;
   #due = 0;
   #lastId: number;
 
-  constructor(connection: Connection, usage: UsageHours, rows: BucketRows) {
+  constructor(connection: Connection, usage: UsageHours, rows: BucketRows, calendar: Calendar) {
+    this.#calendar = calendar;
     this.#usage = usage;
     this.#rows = rows;
     this.#select = connection.prepare(
@@ -54,7 +57,7 @@ export class Sweep {
     for (const columns of found) {
       this.#lastId = columns[0] as number;
       const row = bucketRow(columns);
-      if (!(fullAtMs(row.state) + IDLE_MS < nowMs)) continue;
+      if (!isIdle(row.state, IDLE_MS, nowMs, this.#calendar)) continue;
       this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row);
       this.#delete.run(this.#lastId);
       deleted++;

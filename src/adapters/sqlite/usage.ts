@@ -1,5 +1,5 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { bucketRow } from "./bucket-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
@@ -152,7 +152,7 @@ export class SqliteUsage implements UsageStore {
       window: query.window,
       windowStartMs: startMs,
       windowEndMs: endMs,
-      counters: Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, Number(milli / 1000n)])),
+      ...countersOf(Array.from(counters, ([limit, milli]) => [limit, Number(milli / 1000n)] as const)),
       requests,
     };
   }
