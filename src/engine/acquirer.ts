@@ -1,15 +1,25 @@
-import { bringLimits, freshBucket } from "../domain/bucket-state.ts";
+import { type Amount, checkAmounts } from "../domain/amounts.ts";
+import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
-import { ConflictError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import { ConflictError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
-import type { Claim, TakeContext, TakeReply } from "../ports/bucket-store.ts";
+import type { Claim, TakenAnswer, TakeReply } from "../ports/bucket-store.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { GivenLimits } from "./given-limits.ts";
-import { Lease, type LeaseMaker } from "./lease.ts";
+import { Lease, type LeaseMaker, type LeasePart } from "./lease.ts";
 import { type Level, Levels } from "./levels.ts";
+import { claimsOf, disabledIn, leaseParts, type PartChain, type Plan, planOf } from "./plan.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
-import { type AcquireRequest, checkRequest, type Demand, demandsOf } from "./request.ts";
+import {
+  type AcquireRequest,
+  alsoOf,
+  checkRefusal,
+  checkRequest,
+  type Demand,
+  demandOf,
+  demandsOf,
+} from "./request.ts";
 import type { Settings, World } from "./settings.ts";
 import { type Taken, Taker } from "./taker.ts";
 import { reasonOf, Teller } from "./teller.ts";
@@ -30,12 +40,8 @@ export interface Question {
   readonly limits?: readonly Limit[];
 }
 
-/** A request worked out against its chain; handed to the store as the context of its claims. */
-interface Plan extends TakeContext {
-  readonly request: AcquireRequest;
-  readonly demands: readonly Demand[];
-  readonly claims: readonly Claim[];
-}
+const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
+const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
 
 /** How often a plan is made anew because configuration changed under it, before giving up. */
 const PLANS_MAX = 50;
@@ -45,7 +51,7 @@ export class Acquirer {
   readonly levels: Levels;
   readonly deny: DenyMemory;
   readonly room = new WaitingRoom();
-  readonly #given = new GivenLimits();
+  readonly #given: GivenLimits;
   readonly #world: World;
   readonly #settings: Settings;
   readonly #taker: Taker;
@@ -57,12 +63,14 @@ export class Acquirer {
   constructor(world: World, settings: Settings) {
     this.#world = world;
     this.#settings = settings;
+    this.#given = new GivenLimits(world.calendar);
     this.levels = new Levels(world.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
     this.#taker = new Taker(world, settings, this.deny, this.room);
     this.#tell = new Teller(world.events, settings);
     this.#maker = {
       taker: this.#taker,
+      now: () => world.clock.now(),
       takeMore: (claims) => this.#takeMore(claims),
       allows: (level) => this.#allows(level),
       degraded: (level, reason, cause) => this.#tell.degraded(level.bucket, reason, cause),
@@ -72,24 +80,24 @@ export class Acquirer {
   /** One attempt, without waiting for tokens. */
   async attempt(request: AcquireRequest): Promise<Outcome> {
     checkRequest(request);
+    const swift = this.#swift(request);
+    if (swift !== undefined) return swift;
     request.signal?.throwIfAborted();
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
       let chain = this.#known(request, nowMs);
-      if (chain === undefined) {
-        try {
-          chain = await this.levels.chain(request.entityId, request.resource, nowMs);
-        } catch (error) {
-          if (!(error instanceof RateLimiterUnavailable)) throw error;
-          // Not even the limits are known.
-          return this.#unavailable(request, [], error);
-        }
+      let others = NO_OTHERS;
+      try {
+        chain ??= await this.levels.chain(request.entityId, request.resource, nowMs);
+        if (request.also !== undefined) others = await this.#others(request, nowMs);
+      } catch (error) {
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+        // Not even the limits are known.
+        return this.#unavailable(request, [], error);
       }
-      const plan = this.#planned(request, chain, nowMs);
+      const plan = this.#planned(request, chain, others, nowMs);
       if (plan === "stale") continue;
-      const remembered = this.#recalled(plan);
-      if (remembered === "stale") continue;
-      if (remembered !== undefined) return remembered;
+      if ("ok" in plan) return plan;
       const sent = this.#sent(plan);
       const taken = sent instanceof Promise ? await sent : sent;
       if (taken.kind === "stale") {
@@ -108,6 +116,9 @@ export class Acquirer {
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
+    checkRequest(request);
+    const swift = this.#swift(request);
+    if (swift !== undefined) return swift;
     const { buckets } = this.#world.scope;
     if (buckets.takeSync === undefined) {
       throw new ValidationError(
@@ -115,23 +126,23 @@ export class Acquirer {
         `The store ${this.#world.store.name} cannot answer synchronously; use tryAcquire.`,
       );
     }
-    checkRequest(request);
     request.signal?.throwIfAborted();
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
       let chain = this.#known(request, nowMs);
+      let others = NO_OTHERS;
       try {
         chain ??= this.levels.chainSync(request.entityId, request.resource, nowMs);
+        if (request.also !== undefined) others = this.#othersSync(request, nowMs);
       } catch (error) {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         return this.#unavailable(request, [], error);
       }
-      const plan = this.#planned(request, chain, nowMs);
+      const plan = this.#planned(request, chain, others, nowMs);
       if (plan === "stale") continue;
-      const remembered = this.#recalled(plan);
-      if (remembered === "stale") continue;
-      if (remembered !== undefined) return remembered;
-      const taken = this.#taker.conclude(plan.claims, buckets.takeSync(plan.claims, plan), nowMs);
+      if ("ok" in plan) return plan;
+      const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
+      const taken = this.#taker.conclude(plan.claims, reply, nowMs);
       if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
       if (taken.kind === "stale") this.levels.expire();
       else return this.#outcome(plan, taken);
@@ -142,12 +153,16 @@ export class Acquirer {
   /** How a request stands, without taking: for one whose turn never came while it waited. */
   async peek(request: AcquireRequest): Promise<Outcome> {
     const nowMs = this.#world.clock.now();
-    let demands: readonly Demand[] = [];
+    let demands: Demand[] = [];
     try {
-      demands = demandsOf(request, await this.chain(request, nowMs));
+      demands = demandsOf(request.consume, await this.chain(request, nowMs));
+      for (const [resource, consume] of alsoOf(request)) {
+        demands.push(...demandsOf(consume, await this.chain({ entityId: request.entityId, resource }, nowMs)));
+      }
       // Where nothing is asked for nothing can be short, and nobody is overtaken.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
-      const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs);
+      const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs, this.#world.calendar);
+      checkRefusal(demands, refusal);
       this.#tell.refused(request, refusal, false);
       return refusal;
     } catch (error) {
@@ -172,14 +187,41 @@ export class Acquirer {
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
   async sights(demands: readonly Demand[], nowMs: number): Promise<Sight[]> {
     const states = await this.#world.scope.buckets.read(demands.map(({ level }) => level.bucket));
-    return demands.map(({ level: { bucket, set, origin }, take }, i) => {
-      const stored = states[i];
-      const state = stored === undefined ? freshBucket(set, origin, nowMs) : bringLimits(stored, set, origin, nowMs);
-      return { bucket, state, take, taken: false };
+    return demands.map(({ bucket, set, origin, take, bypass }, i) => {
+      const state = bucketFor(states[i], { set, origin }, nowMs, this.#world.calendar);
+      return { bucket, state, take, taken: false, bypass };
     });
   }
 
-  #known(question: Question, nowMs: number): Level[] | undefined {
+  // The same as an attempt, for the plainest request there is on a store in memory: no plan is made, and hardly an object.
+  // Whatever is not plain, and whatever is not granted, goes the long way.
+  #swift(request: AcquireRequest): Granted | undefined {
+    const { buckets } = this.#world.scope;
+    if (buckets.takeOne === undefined) return undefined;
+    if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return undefined;
+    const nowMs = this.#world.clock.now();
+    const level = this.levels.alone(request.entityId, request.resource, nowMs);
+    if (level === undefined || level.set.limits.length === 0) return undefined;
+    const { id } = level.bucket;
+    if (this.deny.knows(id) || this.#given.knows(id)) return undefined;
+    let take: readonly Amount[];
+    try {
+      take = checkAmounts(request.consume, "consume", level.bucket, level.set.limits);
+    } catch {
+      // Perhaps only by configuration that has changed since: the long way finds out.
+      return undefined;
+    }
+    if (take.length === 0) return undefined;
+    const demand = demandOf(level, take, false);
+    const answer = buckets.takeOne(demand, nowMs, level.generation);
+    if (answer === undefined) return undefined;
+    this.#onUnavailable = level.onUnavailable;
+    const lease = new Lease(this.#maker, request.resource, [demand], [answer], NO_PARTS, false);
+    this.#tell.acquired(request, lease);
+    return { ok: true, lease };
+  }
+
+  #known(question: Question, nowMs: number): readonly Level[] | undefined {
     if (typeof question.entityId === "string" && typeof question.resource === "string") {
       const chain = this.levels.chainKnown(question.entityId, question.resource, nowMs);
       // What is remembered was checked when it was read.
@@ -190,54 +232,76 @@ export class Acquirer {
     return undefined;
   }
 
-  /** The plan; or `stale`, when the levels it would be made of, remembered at different times, do not belong together. */
-  #planned(request: AcquireRequest, chain: readonly Level[], nowMs: number): Plan | "stale" {
+  #others(request: AcquireRequest, nowMs: number): Promise<PartChain[]> {
+    return Promise.all(
+      alsoOf(request).map(async ([resource, consume]) => ({
+        consume,
+        chain: await this.levels.chain(request.entityId, resource, nowMs),
+      })),
+    );
+  }
+
+  #othersSync(request: AcquireRequest, nowMs: number): PartChain[] {
+    return alsoOf(request).map(([resource, consume]) => ({
+      consume,
+      chain: this.levels.chainSync(request.entityId, resource, nowMs),
+    }));
+  }
+
+  /**
+   * The plan; or the refusal that memory already knows; or `stale`, when configuration has moved on: the levels it would be
+   * made of, remembered at different times, do not belong together.
+   */
+  #planned(
+    request: AcquireRequest,
+    chain: readonly Level[],
+    others: readonly PartChain[],
+    nowMs: number,
+  ): Plan | Refusal | "stale" {
     const { generation } = chain[0] as Level;
-    for (let i = 1; i < chain.length; i++) {
-      if (chain[i]?.generation === generation) continue;
+    const agree = (level: Level) => level.generation === generation;
+    if ((chain.length > 1 && !chain.every(agree)) || !others.every((other) => other.chain.every(agree))) {
       this.levels.expire();
       return "stale";
     }
     try {
-      return this.#plan(request, chain, nowMs);
+      const plan = this.#plan(request, chain, others, nowMs);
+      return this.#recalled(plan) ?? plan;
     } catch (error) {
-      // Nobody is told that a limit is unknown, or too low, by configuration that is known to be old.
-      if (!(error instanceof ValidationError) || !this.#outdated(chain)) throw error;
+      // Nobody is told that a limit is unknown or too low, or a resource disabled, by configuration that is known to be old.
+      const told = error instanceof ValidationError || error instanceof ResourceDisabled;
+      if (!told || !this.#outdated(chain)) throw error;
       this.levels.expire();
       return "stale";
     }
   }
 
-  #plan(request: AcquireRequest, chain: readonly Level[], nowMs: number): Plan {
+  #plan(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], nowMs: number): Plan {
     const entity = chain[0] as Level;
     this.#onUnavailable = entity.onUnavailable;
+    let disabled = disabledIn(chain);
+    for (const other of others) disabled ??= disabledIn(other.chain);
+    if (disabled !== undefined) throw disabled;
     const first =
       request.limits === undefined
         ? this.#given.stored(entity, nowMs)
         : this.#given.standIn(entity, request.limits, nowMs);
-    const demands = demandsOf(request, first === entity ? chain : [first, ...chain.slice(1)]);
-    return {
-      request,
-      demands,
-      claims: claimsOf(demands),
-      nowMs,
-      timeoutMs: this.#settings.timeoutMs,
-      generation: entity.generation,
-      atomic: request.atomic === true,
-      signal: request.signal,
-    };
+    const own = first === entity ? chain : [first, ...chain.slice(1)];
+    return planOf(request, own, others, nowMs, this.#settings.timeoutMs);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
     const sights = this.deny.recall(plan.claims, plan.nowMs);
-    if (sights === undefined) return undefined;
-    // Raised limits count at once where the store can tell.
+    if (sights === undefined && plan.claims.length > 0) return undefined;
+    // The store is not asked, so it cannot tell that limits were raised, or that a resource was disabled.
     if (this.#outdated(plan.demands.map(({ level }) => level))) {
       this.levels.expire();
       this.deny.clear();
       return "stale";
     }
-    const refusal = refusalOf(sights, plan.nowMs, plan.nowMs);
+    if (sights === undefined) return undefined;
+    const refusal = refusalOf(sights, plan.nowMs, plan.nowMs, this.#world.calendar);
+    checkRefusal(plan.demands, refusal);
     this.#tell.refused(plan.request, refusal, true);
     return refusal;
   }
@@ -282,19 +346,29 @@ export class Acquirer {
     }
   }
 
-  #outcome({ request, demands }: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
+  #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
+    const { request } = plan;
     switch (taken.kind) {
       case "granted": {
-        const lease = new Lease(this.#maker, demands, taken.answers, false);
+        const lease = this.#lease(plan, taken.answers);
         this.#tell.acquired(request, lease);
         return { ok: true, lease };
       }
       case "refused":
+        checkRefusal(plan.demands, taken.refusal);
         this.#tell.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
-        return this.#unavailable(request, demands, taken.cause);
+        return this.#unavailable(request, plan.demands, taken.cause);
     }
+  }
+
+  #lease(plan: Plan, taken: readonly TakenAnswer[]): Lease {
+    const { request, demands, parts } = plan;
+    if (parts.length === 0) return new Lease(this.#maker, request.resource, demands, taken, NO_PARTS, false);
+    const [first, ...others] = leaseParts(plan, taken);
+    const { resource } = request;
+    return new Lease(this.#maker, resource, first?.demands ?? [], first?.taken ?? [], others, false);
   }
 
   #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
@@ -308,20 +382,14 @@ export class Acquirer {
     }
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#tell.degraded(request, reason, cause);
-    return { ok: true, lease: new Lease(this.#maker, demands, [], reason) };
+    const own = demands.filter(({ bucket }) => bucket.resource === resource);
+    const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
+    return { ok: true, lease: new Lease(this.#maker, resource, own, [], also, reason) };
   }
 
   #allows(level: Level | undefined): boolean {
     return (this.#settings.onUnavailable ?? level?.onUnavailable ?? this.#onUnavailable) === "allow";
   }
-}
-
-/** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */
-function claimsOf(demands: readonly Demand[]): readonly Demand[] {
-  for (let i = 0; i < demands.length; i++) {
-    if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
-  }
-  return demands;
 }
 
 function restless({ entityId, resource }: AcquireRequest): ConflictError {

@@ -108,7 +108,7 @@ export class Administration {
     }
     // Only the system level has something to say besides limits.
     const onlyPolicy = onUnavailable !== undefined && Array.isArray(given.limits) && given.limits.length === 0;
-    const limits = onlyPolicy ? [] : checkLimits(given.limits);
+    const limits = onlyPolicy ? [] : checkLimits(given.limits, this.#world.calendar);
     const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceOf(scope));
     await this.#world.scope.config.set(scope, config, event);
@@ -165,12 +165,18 @@ export class Administration {
   }
 }
 
+/** The scope's id in the audit log, its names checked. */
+export function auditIdOfScope(scope: ConfigScope): string {
+  checkScope(scope);
+  return auditIdOf(scope);
+}
+
 function checkScope(scope: ConfigScope): void {
   if (scope.level === "entity" || scope.level === "entityDefault") checkEntityId(scope.entityId);
   if (scope.level === "entity" || scope.level === "resource") checkResource(scope.resource);
 }
 
-function resourceOf(scope: ConfigScope): string | undefined {
+export function resourceOf(scope: ConfigScope): string | undefined {
   return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
 }
 

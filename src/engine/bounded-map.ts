@@ -50,6 +50,8 @@ export class BoundedPairs<Value> {
   #old = new Map<string, Map<string, Value>>();
   #youngSize = 0;
   #oldSize = 0;
+  #outer: string | undefined;
+  #row: Map<string, Value> | undefined;
 
   constructor(generationMax: number) {
     this.#generationMax = generationMax;
@@ -60,7 +62,12 @@ export class BoundedPairs<Value> {
   }
 
   get(outer: string, inner: string): Value | undefined {
-    const value = this.#young.get(outer)?.get(inner);
+    // Requests for one resource come in runs, so its row is kept at hand.
+    if (outer !== this.#outer) {
+      this.#outer = outer;
+      this.#row = this.#young.get(outer);
+    }
+    const value = this.#row?.get(inner);
     if (value !== undefined || this.#oldSize === 0) return value;
     const aged = this.#old.get(outer)?.get(inner);
     if (aged !== undefined) this.set(outer, inner, aged);
@@ -74,6 +81,7 @@ export class BoundedPairs<Value> {
       this.#young = new Map();
       this.#youngSize = 0;
     }
+    this.#outer = undefined;
     let row = this.#young.get(outer);
     if (row === undefined) {
       row = new Map();
@@ -89,5 +97,6 @@ export class BoundedPairs<Value> {
     this.#old.clear();
     this.#youngSize = 0;
     this.#oldSize = 0;
+    this.#outer = undefined;
   }
 }

@@ -14,8 +14,15 @@ export class DenyMemory {
   readonly #ttlMs: number;
   readonly #images = new BoundedMap<{ readonly state: BucketState; readonly atMs: number }>(BUCKETS_REMEMBERED / 2);
 
+  #used = false;
+
   constructor(ttlMs: number) {
     this.#ttlMs = ttlMs;
+  }
+
+  /** Whether a refusal of this bucket is remembered. */
+  knows(bucketId: string): boolean {
+    return this.#used && this.#images.get(bucketId) !== undefined;
   }
 
   /** The remembered images of all claims, when one of them is still short; undefined when the store has to be asked. */
@@ -23,19 +30,22 @@ export class DenyMemory {
     if (this.#images.size === 0) return undefined;
     const sights: Sight[] = [];
     let short = false;
-    for (const { bucket, set, take } of claims) {
+    for (const { bucket, set, take, bypass } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
       const ageMs = nowMs - image.atMs;
       if (ageMs < 0 || ageMs >= this.#ttlMs || image.state.signature !== set.signature) return undefined;
-      short ||= !fits(image.state, take, nowMs);
-      sights.push({ bucket, state: image.state, take, taken: false });
+      // Past a boundary the image says nothing any more: a reset may have filled the bucket.
+      if (nowMs >= image.state.renewAtMs) return undefined;
+      short ||= !bypass && !fits(image.state, take, nowMs);
+      sights.push({ bucket, state: image.state, take, taken: false, bypass });
     }
     return short ? sights : undefined;
   }
 
   remember(sights: readonly Sight[], nowMs: number): void {
     if (this.#ttlMs === 0) return;
+    this.#used = true;
     for (const { bucket, state, taken } of sights) if (!taken) this.#images.set(bucket.id, { state, atMs: nowMs });
   }
 
@@ -44,6 +54,7 @@ export class DenyMemory {
   }
 
   clear(): void {
+    this.#used = false;
     this.#images.clear();
   }
 }

@@ -1,5 +1,5 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { checkLimits, type Limit } from "../domain/limit.ts";
+import { type CronCheck, checkLimits, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import type { Level } from "./levels.ts";
@@ -14,11 +14,21 @@ export class GivenLimits {
   readonly #since = new BoundedMap<{ readonly set: LimitSet; readonly asOfMs: number }>(BUCKETS_REMEMBERED / 2);
   /** Whether limits were ever given: until then stored ones need no look here. */
   #used = false;
+  readonly #calendar: CronCheck;
+
+  constructor(calendar: CronCheck) {
+    this.#calendar = calendar;
+  }
+
+  /** Whether limits were given for this bucket lately. */
+  knows(bucketId: string): boolean {
+    return this.#used && this.#since.get(bucketId) !== undefined;
+  }
 
   /** The level with the limits of this request in place of its own. */
   standIn(level: Level, limits: readonly Limit[], nowMs: number): Level {
     this.#used = true;
-    const { set, asOfMs } = this.#sinceWhen(level.bucket, limitSet(checkLimits(limits)), nowMs);
+    const { set, asOfMs } = this.#sinceWhen(level.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
     return { ...level, set, origin: { asOfMs, generation: null } };
   }
 

@@ -1,6 +1,6 @@
 import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
-import { availableMilli, findLimit } from "../domain/bucket-state.ts";
+import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
 import { summarize, type UsageSnapshot, type UsageSummary, type UsageWindow, windowStartMs } from "../domain/usage.ts";
@@ -60,7 +60,7 @@ export class Inspection {
     const chain = await this.#acquirer.chain(question, nowMs);
     if (chain[0]?.set.limits.length === 0) throw noLimits(question.entityId, question.resource);
     const sights = await this.#acquirer.sights(
-      chain.map((level) => demandOf(level, [])),
+      chain.map((level) => demandOf(level, [], false)),
       nowMs,
     );
     return sights.flatMap(({ bucket, state }, i) =>
@@ -84,8 +84,8 @@ export class Inspection {
     const nowMs = this.#world.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
     try {
-      const sights = await this.#acquirer.sights(demandsOf(question, chain), nowMs);
-      return fitsAtMs(sights, nowMs) - nowMs;
+      const sights = await this.#acquirer.sights(demandsOf(question.consume, chain), nowMs);
+      return fitsAtMs(sights, nowMs, this.#world.calendar) - nowMs;
     } catch (error) {
       if (error instanceof ValidationError && error.code === "amount_above_capacity") return Number.POSITIVE_INFINITY;
       throw error;
@@ -109,7 +109,9 @@ export class Inspection {
     const nowMs = this.#world.clock.now();
     const entities: ResourceCapacity["entities"][number][] = [];
     const buckets = listing((page) => this.#world.scope.buckets.listByResource(resource, page), {});
-    for await (const { key, state } of buckets) {
+    for await (const { key, state: stored } of buckets) {
+      // Resets and windows count from their instant on, whether or not anybody has come since.
+      const state = acrossBoundaries(stored, nowMs, this.#world.calendar);
       const limit = findLimit(state, limitName);
       if (limit === undefined || !limit.configured) continue;
       const capacity = wholeTokens(limit.terms.capacityMilli);

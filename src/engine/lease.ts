@@ -1,15 +1,18 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
-import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
-import type { Claim, Held, Ticket } from "../ports/bucket-store.ts";
+import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
+import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings.ts";
 import type { Level } from "./levels.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { Taken, TakenAnswer, Taker } from "./taker.ts";
+import type { Taken, Taker } from "./taker.ts";
 
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */
 export interface LeaseMaker {
   readonly taker: Taker;
+  now(): number;
   /** Takes from the buckets of a lease, whatever configuration says meanwhile. */
   takeMore(claims: readonly Claim[]): Promise<Taken>;
   /** Whether a fault of the store lets this entity's work through. */
@@ -18,57 +21,54 @@ export interface LeaseMaker {
   degraded(level: Level, reason: string, cause: unknown): void;
 }
 
-/** What was taken from one bucket at one time, and how much of it is still held. */
-interface Holding {
-  readonly level: Level;
-  readonly ticket: Ticket | undefined;
-  readonly milli: Map<string, number>;
+/** What all resources of a lease share: kept by the lease, which is the first of them. */
+interface Core {
+  state: LeaseStatus;
+  flaw: string | false;
 }
 
-/**
- * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
- * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
- */
-export class Lease<Name extends string = string> {
+/** What a lease holds on one resource. A lease itself is that of its first one. */
+export abstract class LeaseResource<Name extends string = string> {
   readonly #maker: LeaseMaker;
   readonly #demands: readonly Demand[];
   readonly #taken: readonly TakenAnswer[];
   #holdings: Holding[] | undefined;
   /** Adjustments that certainly were not stored yet; settling tries them again. */
-  #owed: { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
-  #status: LeaseStatus = "open";
-  #degraded: string | false;
+  #owed: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
+  /** The entity's bucket as it was last seen. */
+  #seen: BucketState | undefined;
 
-  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[], degraded: string | false) {
+  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[]) {
     this.#maker = maker;
     this.#demands = demands;
     this.#taken = taken;
-    this.#degraded = degraded;
   }
 
-  get status(): LeaseStatus {
-    return this.#status;
-  }
-
-  /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
-  get degraded(): string | false {
-    return this.#degraded;
-  }
+  protected abstract get core(): Core;
 
   /** Whole tokens per limit that the entity has been charged so far by this lease. Parents are charged the same. */
   get consumed(): Readonly<Record<string, number>> {
-    const consumed: Record<string, number> = {};
-    if (this.#holdings === undefined) {
-      const charged = !this.#unmetered();
-      for (const { limit, milli } of this.#demands[0]?.take ?? []) consumed[limit] = charged ? milli / 1000 : 0;
-      return consumed;
-    }
-    for (const { limit } of this.#entity.take) consumed[limit] = 0;
-    for (const { level, milli } of this.#holdings) {
+    const consumed = new Map<string, number>();
+    const charged = this.#holdings === undefined && !this.#unmetered();
+    for (const { limit, milli } of this.#demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
+    for (const { level, milli } of this.#holdings ?? []) {
       if (level !== this.#entity.level) continue;
-      for (const [limit, held] of milli) consumed[limit] = (consumed[limit] ?? 0) + held / 1000;
+      for (const [limit, held] of milli) add(consumed, limit, held / 1000);
     }
-    return consumed;
+    return Object.fromEntries(consumed);
+  }
+
+  /** Whether the entity was let through without being debited (`setAccess(..., "bypass")`); usage counts it. */
+  get bypassed(): boolean {
+    return this.#demands[0]?.bypass ?? false;
+  }
+
+  /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
+  get overdrawn(): readonly string[] {
+    const seen = this.#seen ?? this.#taken[0]?.state;
+    if (seen === undefined) return [];
+    const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
+    return overdrawnOf(seen, all, this.#maker.now());
   }
 
   /**
@@ -88,22 +88,23 @@ export class Lease<Name extends string = string> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
     const demands = this.#demands
-      .map(({ level }, i) => demandOf(level, i === 0 ? amounts : sharedWith(level, amounts)))
+      .map(({ level, bypass }, i) => demandOf(level, i === 0 ? amounts : sharedWith(level, amounts), bypass))
       .filter(({ take }) => take.length > 0);
     const taken = await this.#maker.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
     const holdings = demands.map(({ level, take }, i) => holdingOf(level, take, taken.answers[i]?.ticket));
     // It may have been closed while the store was asked: then nobody is left to give this back later.
-    if (this.#status !== "open") {
+    if (this.core.state !== "open") {
       await this.#maker.taker.giveBack(
         holdings.map(heldOf),
         demands.map(({ take }) => take),
         "rollback",
       );
-      throw closed(this.#status);
+      throw closed(this.core.state);
     }
     this.#ledger().push(...holdings);
+    this.#seen = taken.answers[0]?.state;
   }
 
   /** Gives back, at most what is held: asking for more gives back what is held. */
@@ -112,16 +113,14 @@ export class Lease<Name extends string = string> {
     if (!this.#unmetered()) await this.#giveBack(amounts, "release");
   }
 
-  /** Keeps what was consumed and closes the lease. A second time does nothing. */
-  async settle(): Promise<void> {
-    if (this.#status !== "open") return;
-    this.#status = "settled";
+  /** Stores what is still owed; throws when that is not possible. For the lease, once the work is done. */
+  protected async payOwed(): Promise<void> {
     const owed = this.#owed;
     if (owed === undefined) return;
     this.#owed = undefined;
     // Each by itself: that one level cannot be reached does not keep another from being charged.
     const outcomes = await Promise.all(
-      owed.map(({ holding, amounts }) => this.#maker.taker.debit(heldOf(holding), amounts)),
+      owed.map(async ({ holding, amounts }) => (await this.#maker.taker.debit(heldOf(holding), amounts)).outcome),
     );
     for (const [i, { holding, amounts }] of owed.entries()) {
       if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
@@ -134,10 +133,8 @@ export class Lease<Name extends string = string> {
     );
   }
 
-  /** Gives everything back and closes the lease. A second time does nothing. */
-  async rollback(): Promise<void> {
-    if (this.#status !== "open") return;
-    this.#status = "rolledBack";
+  /** Gives back all that is held. For the lease, when it is rolled back. */
+  protected async giveAllBack(): Promise<void> {
     this.#owed = undefined;
     if (this.#unmetered()) return;
     const holdings = this.#ledger();
@@ -146,25 +143,21 @@ export class Lease<Name extends string = string> {
     await this.#maker.taker.giveBack(holdings.map(heldOf), amounts, "rollback");
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.rollback();
-  }
-
   get #entity(): Demand {
     return this.#demands[0] as Demand;
   }
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.#degraded !== false && this.#taken.length === 0 && this.#holdings === undefined;
+    return this.core.flaw !== false && this.#taken.length === 0 && this.#holdings === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
-    if (this.#status !== "open") throw closed(this.#status);
+    if (this.core.state !== "open") throw closed(this.core.state);
     // Let through during an outage: perhaps not even the limits' names are known.
     if (this.#unmetered()) return [];
     const { bucket, set } = this.#entity.level;
-    return checkAmounts(tokens, use, bucket, set.limits);
+    return checkAmounts(tokens, this.bypassed && use === "consume" ? "bypass" : use, bucket, set.limits);
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
@@ -186,11 +179,18 @@ export class Lease<Name extends string = string> {
         const due = i === 0 ? amounts : sharedWith(level, amounts);
         const holding = ledger[i] as Holding;
         if (due.length === 0) return;
-        const outcome = await this.#maker.taker.debit(heldOf(holding), due);
+        const { outcome, state, ticket } = await this.#maker.taker.debit(heldOf(holding), due);
+        if (i === 0 && state !== undefined) this.#seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
         // Rolled back while the store was asked: nobody is left to give this back later.
-        else if (this.#status === "rolledBack") await this.#maker.taker.giveBack([heldOf(holding)], [due], "rollback");
+        else if (this.core.state === "rolledBack") {
+          await this.#maker.taker.giveBack(
+            [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],
+            [due],
+            "rollback",
+          );
+        } else if (ticket !== undefined) ledger.push(holdingOf(level, due, ticket));
         else for (const { limit, milli } of due) add(holding.milli, limit, milli);
       }),
     );
@@ -199,7 +199,7 @@ export class Lease<Name extends string = string> {
   #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
     if (outcome === "no") this.#owed = [...(this.#owed ?? []), { holding, amounts }];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
-    if (this.#degraded === false) this.#degraded = reason;
+    if (this.core.flaw === false) this.core.flaw = reason;
     this.#maker.degraded(holding.level, reason, undefined);
   }
 
@@ -230,33 +230,121 @@ export class Lease<Name extends string = string> {
 
   #unavailable(cause: unknown): void {
     const { level } = this.#entity;
+    const { entityId, resource } = level.bucket;
     if (!this.#maker.allows(level)) {
       throw new RateLimiterUnavailable(
-        `The limiter could not be reached to consume more for ${level.bucket.entityId} on ${level.bucket.resource}.`,
+        `The limiter could not be reached to consume more for ${entityId} on ${resource}.`,
         { cause },
       );
     }
-    this.#degraded = "the store was unavailable when more was consumed";
-    this.#maker.degraded(level, this.#degraded, cause);
+    this.core.flaw = "the store was unavailable when more was consumed";
+    this.#maker.degraded(level, this.core.flaw, cause);
   }
 }
 
-function holdingOf(level: Level, take: readonly Amount[], ticket: Ticket | undefined): Holding {
-  return { level, ticket, milli: new Map(take.map(({ limit, milli }) => [limit, milli])) };
+/** What was taken for a request on one of its further resources. */
+export interface LeasePart {
+  readonly resource: string;
+  readonly demands: readonly Demand[];
+  readonly taken: readonly TakenAnswer[];
 }
 
-function heldOf({ level, ticket }: Holding): Held {
-  return { bucket: level.bucket, set: level.set, origin: level.origin, ticket };
+/**
+ * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
+ * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
+ */
+export class Lease<Name extends string = string> extends LeaseResource<Name> {
+  readonly #resource: string;
+  readonly #others: ReadonlyMap<string, OtherResource> | undefined;
+  protected state: LeaseStatus = "open";
+  protected flaw: string | false;
+
+  constructor(
+    maker: LeaseMaker,
+    resource: string,
+    demands: readonly Demand[],
+    taken: readonly TakenAnswer[],
+    others: readonly LeasePart[],
+    degraded: string | false,
+  ) {
+    super(maker, demands, taken);
+    this.#resource = resource;
+    this.flaw = degraded;
+    this.#others =
+      others.length === 0
+        ? undefined
+        : new Map(
+            others.map(({ resource, demands, taken }) => [
+              resource,
+              new OtherResource(maker, demands, taken, this.core),
+            ]),
+          );
+  }
+
+  protected override get core(): Core {
+    return this as unknown as Core;
+  }
+
+  get status(): LeaseStatus {
+    return this.state;
+  }
+
+  /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
+  get degraded(): string | false {
+    return this.flaw;
+  }
+
+  /** Names of the resources that were taken from, the first one first. */
+  get resources(): readonly string[] {
+    return [this.#resource, ...(this.#others?.keys() ?? [])];
+  }
+
+  /** What is held on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
+  resource(name: string): LeaseResource {
+    if (name === this.#resource) return this;
+    const other = this.#others?.get(name);
+    if (other !== undefined) return other;
+    throw new ValidationError(
+      "resource_unknown",
+      `The lease holds nothing on ${name}; it was taken for ${this.resources.join(", ")}. Name it in \`also\`.`,
+    );
+  }
+
+  /** Keeps what was consumed and closes the lease. A second time does nothing. */
+  async settle(): Promise<void> {
+    if (this.core.state !== "open") return;
+    this.core.state = "settled";
+    await this.payOwed();
+    for (const other of this.#others?.values() ?? []) await other.settle();
+  }
+
+  /** Gives everything back and closes the lease. A second time does nothing. */
+  async rollback(): Promise<void> {
+    if (this.core.state !== "open") return;
+    this.core.state = "rolledBack";
+    await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.rollback();
+  }
 }
 
-function add(map: Map<string, number>, limit: string, milli: number): void {
-  map.set(limit, (map.get(limit) ?? 0) + milli);
-}
+class OtherResource extends LeaseResource {
+  protected override readonly core: Core;
 
-function mergeByHolding(returns: readonly { holding: Holding; amounts: Amount[] }[]) {
-  const merged = new Map<Holding, Amount[]>();
-  for (const { holding, amounts } of returns) merged.set(holding, [...(merged.get(holding) ?? []), ...amounts]);
-  return [...merged].map(([holding, amounts]) => ({ holding, amounts }));
+  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[], core: Core) {
+    super(maker, demands, taken);
+    this.core = core;
+  }
+
+  settle(): Promise<void> {
+    return this.payOwed();
+  }
+
+  rollback(): Promise<void> {
+    return this.giveAllBack();
+  }
 }
 
 function closed(status: LeaseStatus): LeaseClosed {

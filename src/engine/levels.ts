@@ -1,5 +1,5 @@
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
-import type { LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
+import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { Now } from "../ports/bucket-store.ts";
@@ -11,6 +11,11 @@ export interface Level {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly source: LimitSource;
+  readonly access: Access;
+  readonly accessSource: LimitSource;
+  readonly cascade: boolean;
+  readonly cascadeSource: LimitSource;
+  readonly parentId: string | undefined;
   readonly origin: SetOrigin;
   /** The parent that is charged too, if any. */
   readonly next: string | undefined;
@@ -19,6 +24,8 @@ export interface Level {
   readonly loadedAtMs: number;
   /** How often configuration had been found stale when this was read. */
   readonly expired: number;
+  /** The chain of an entity that charges no parent, made once. */
+  readonly alone: readonly Level[];
 }
 
 export interface CacheStats {
@@ -50,11 +57,15 @@ export class Levels {
   }
 
   /** The chain if every level of it is remembered. */
-  chainKnown(entityId: string, resource: string, nowMs: number): Level[] | undefined {
+  chainKnown(entityId: string, resource: string, nowMs: number): readonly Level[] | undefined {
     const entity = this.#fresh(entityId, resource, nowMs);
     if (entity === undefined) return undefined;
+    if (entity.next === undefined) {
+      this.#hits++;
+      return entity.alone;
+    }
     const chain = [entity];
-    for (let id = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
+    for (let id: string | undefined = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
       const level = this.#fresh(id, resource, nowMs);
       if (level === undefined) return undefined;
       chain.push(level);
@@ -62,6 +73,14 @@ export class Levels {
     }
     this.#hits += chain.length;
     return chain;
+  }
+
+  /** An entity that is remembered, charges no parent and goes by its limits: what nearly every request is about. */
+  alone(entityId: string, resource: string, nowMs: number): Level | undefined {
+    const level = this.#fresh(entityId, resource, nowMs);
+    if (level === undefined || level.next !== undefined || level.access !== "enforce") return undefined;
+    this.#hits++;
+    return level;
   }
 
   async chain(entityId: string, resource: string, nowMs: number): Promise<Level[]> {
@@ -149,19 +168,27 @@ export class Levels {
     const before = this.#known.get(resource, entityId);
     const read = limitSet(config.limits);
     const same = before?.set.signature === read.signature ? before : undefined;
+    const alone: Level[] = [];
     const level: Level = {
       bucket,
       set: same?.set ?? read,
       source: config.source,
+      access: config.access,
+      accessSource: config.accessSource,
+      cascade: config.cascade,
+      cascadeSource: config.cascadeSource,
+      parentId: config.parentId,
       // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
       // stay on the bucket for good, even when that process is gone.
       origin: { asOfMs: nowMs, generation: generation ?? null },
-      next: config.entity?.cascade ? config.entity.parentId : undefined,
+      next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,
       generation,
       loadedAtMs: nowMs,
       expired,
+      alone,
     };
+    alone.push(level);
     if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, level);
     return level;
   }

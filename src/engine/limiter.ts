@@ -1,6 +1,6 @@
 import type { Tokens } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
-import type { ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
+import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -10,11 +10,13 @@ import type { UsageSnapshot, UsageSummary } from "../domain/usage.ts";
 import { Acquirer, type Outcome, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
+import { type Explanation, explain } from "./explanation.ts";
 import { type Availability, Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
 import type { CacheStats } from "./levels.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
+import { type OperationResult, Policies, type PolicyScope, type ResetRequest, type TopUpRequest } from "./policies.ts";
 import type { AcquireRequest } from "./request.ts";
 import type { Settings, World } from "./settings.ts";
 import { acquireWaiting } from "./wait.ts";
@@ -32,6 +34,7 @@ export class Limiter {
   readonly #admin: Administration;
   readonly #namespaces: Namespaces;
   readonly #inspect: Inspection;
+  readonly #policies: Policies;
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
 
@@ -43,6 +46,7 @@ export class Limiter {
     this.#admin = new Administration(world, settings, this.#acquirer);
     this.#namespaces = new Namespaces(world, settings, this.#admin);
     this.#inspect = new Inspection(world, this.#acquirer);
+    this.#policies = new Policies(world, this.#acquirer, this.#admin);
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
@@ -102,6 +106,36 @@ export class Limiter {
   /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
   timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
     return this.#inspect.timeUntilAvailable(question);
+  }
+
+  /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
+  explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
+    return explain(this.#acquirer, this.#world, question);
+  }
+
+  // Policies
+
+  /**
+   * `disabled`: refused at once with `ResourceDisabled`. `bypass`: let through and counted, nothing debited. `enforce`: a
+   * carve-out from a wider scope. `inherit`: ask the next scope (entity on resource, entity, resource).
+   */
+  setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions = {}): Promise<void> {
+    return this.#policies.setAccess(where, mode, options);
+  }
+
+  /** Whether parents are charged, in place of the entity's own flag; same scopes as `setAccess`. */
+  setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<void> {
+    return this.#policies.setCascade(where, cascade, options);
+  }
+
+  /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
+  topUp(request: TopUpRequest): Promise<OperationResult> {
+    return this.#policies.topUp(request);
+  }
+
+  /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. */
+  resetBucket(request: ResetRequest): Promise<OperationResult> {
+    return this.#policies.resetBucket(request);
   }
 
   // Limits

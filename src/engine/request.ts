@@ -1,7 +1,8 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { shown } from "../domain/names.ts";
+import { capacityMaxMilli, kindOf, type Limit } from "../domain/limit.ts";
+import { checkResource, shown } from "../domain/names.ts";
+import type { Status } from "../domain/status.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { Level } from "./levels.ts";
 
@@ -13,6 +14,8 @@ export interface AcquireRequest<Name extends string = string> {
   readonly consume: Tokens<NoInfer<Name>>;
   /** In place of the stored limits of `entityId`, for this request. */
   readonly limits?: readonly Limit<Name>[];
+  /** Further resources that are taken from together with this one, all or nothing; `lease.resource(name)` holds them. */
+  readonly also?: Readonly<Record<string, Tokens>>;
   /** Wait in this process, first come first served, for up to so many ms, before refusing. */
   readonly wait?: { readonly maxMs: number };
   /** Take from all levels in one transaction, where the store would not do so by itself. */
@@ -27,26 +30,24 @@ export interface Demand extends Claim {
   readonly level: Level;
 }
 
-export function demandOf(level: Level, take: readonly Amount[]): Demand {
-  return { level, bucket: level.bucket, set: level.set, origin: level.origin, take };
+export function demandOf(level: Level, take: readonly Amount[], bypass: boolean): Demand {
+  return { level, bucket: level.bucket, set: level.set, origin: level.origin, take, bypass };
 }
 
-/** Checks the request against the limits of the chain, once, and turns tokens into millitokens, level by level. */
-export function demandsOf(request: { readonly consume: Tokens }, chain: readonly Level[]): Demand[] {
+/** Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. */
+export function demandsOf(consume: Tokens, chain: readonly Level[]): Demand[] {
   const entity = chain[0] as Level;
   const { bucket, set } = entity;
   if (set.limits.length === 0) throw noLimits(bucket.entityId, bucket.resource);
-  const take = checkAmounts(request.consume, "consume", bucket, set.limits);
-  const demands = [demandOf(entity, take)];
+  const bypass = entity.access === "bypass";
+  const take = checkAmounts(consume, bypass ? "bypass" : "consume", bucket, set.limits);
+  const demands = [demandOf(entity, take, bypass)];
   for (let i = 1; i < chain.length; i++) {
     const level = chain[i] as Level;
+    if (level.set.limits.length === 0) continue;
     const shared = sharedWith(level, take);
-    for (const { limit, milli } of shared) {
-      const capacity = level.set.limits.find(({ name }) => name === limit)?.capacity ?? 0;
-      if (milli > capacity * 1000)
-        throw aboveParent(level.bucket.entityId, bucket.entityId, limit, milli / 1000, capacity);
-    }
-    if (level.set.limits.length > 0) demands.push(demandOf(level, shared));
+    if (level.access !== "bypass") checkParent(level, shared, bucket.entityId);
+    demands.push(demandOf(level, shared, level.access === "bypass"));
   }
   return demands;
 }
@@ -58,6 +59,32 @@ export function sharedWith(level: Level, amounts: readonly Amount[]): readonly A
     ? amounts
     : amounts.filter((amount) => limits.some(({ name }) => name === amount.limit));
 }
+
+/** The further resources of a request, checked. */
+export function alsoOf({ resource, also }: AcquireRequest): readonly (readonly [resource: string, consume: Tokens])[] {
+  if (also === undefined) return [];
+  if (typeof also !== "object" || also === null) {
+    throw new ValidationError(
+      "also_invalid",
+      `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
+    );
+  }
+  const parts = Object.entries(also);
+  if (parts.length >= RESOURCES_MAX) {
+    throw new ValidationError(
+      "also_invalid",
+      `The request names ${parts.length + 1} resources; at most ${RESOURCES_MAX} can be taken from together.`,
+    );
+  }
+  for (const [name] of parts) {
+    if (checkResource(name) !== resource) continue;
+    throw new ValidationError("also_invalid", `${name} is the resource of the request and in also; name it once.`);
+  }
+  return parts;
+}
+
+/** At most this many resources in one request. */
+const RESOURCES_MAX = 16;
 
 export function checkRequest(request: unknown): void {
   if (typeof request === "object" && request !== null) return;
@@ -84,16 +111,43 @@ export function noLimits(entityId: string, resource: string): ValidationError {
   );
 }
 
-function aboveParent(
-  parentId: string,
-  entityId: string,
-  limit: string,
-  tokens: number,
-  capacity: number,
-): ValidationError {
+function checkParent(level: Level, amounts: readonly Amount[], entityId: string): void {
+  for (const { limit: name, milli } of amounts) {
+    const limit = level.set.limits.find((one) => one.name === name);
+    // A quota may have been topped up: only its bucket can tell.
+    if (limit === undefined || limit.soft || kindOf(limit) !== "drip" || milli <= limit.capacity * 1000) continue;
+    if (milli > capacityMaxMilli(limit)) throw neverAbove(level, limit, milli, entityId);
+  }
+}
+
+/**
+ * Throws for a refusal that will never be anything else: a quota was asked for more than its capacity, and no top-up made
+ * room for it.
+ */
+export function checkRefusal(demands: readonly Demand[], { statuses }: { readonly statuses: readonly Status[] }): void {
+  for (const { level, take, bucket } of demands) {
+    for (const { limit: name, milli } of take) {
+      const limit = level.set.limits.find((one) => one.name === name);
+      // A soft one never is the reason: the bucket may go by newer limits that are not.
+      if (limit === undefined || limit.soft || kindOf(limit) === "drip" || milli <= capacityMaxMilli(limit)) continue;
+      const exceeded = statuses.some(
+        (status) =>
+          status.exceeded &&
+          status.limit === name &&
+          status.entityId === bucket.entityId &&
+          status.resource === bucket.resource,
+      );
+      if (exceeded) throw neverAbove(level, limit, milli, (demands[0] as Demand).bucket.entityId);
+    }
+  }
+}
+
+function neverAbove({ bucket }: Level, limit: Limit, milli: number, entityId: string): ValidationError {
+  const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
+  const whose = bucket.entityId === entityId ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
   return new ValidationError(
     "amount_above_capacity",
-    `${tokens} of "${limit}" for ${entityId} can never be granted: its parent ${parentId} has a capacity of ${capacity}. ` +
-      "Ask for less, or raise the parent's limit.",
+    `${milli / 1000} of "${limit.name}" for ${entityId} on ${bucket.resource} can never be granted: ${whose} ${capacity}. ` +
+      "Ask for less, or raise the limit.",
   );
 }

@@ -1,4 +1,5 @@
 import type { OnUnavailable } from "../domain/config.ts";
+import type { Calendar } from "../ports/calendar.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import type { Clock, Random } from "../ports/system.ts";
@@ -19,6 +20,7 @@ export interface World {
   readonly store: Store;
   readonly scope: ScopedStore;
   readonly clock: Clock;
+  readonly calendar: Calendar;
   readonly random: Random;
   readonly events: Events;
 }

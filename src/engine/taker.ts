@@ -1,13 +1,21 @@
 import type { Amount } from "../domain/amounts.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Answer, CallContext, Claim, Held, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import type {
+  Answer,
+  CallContext,
+  Claim,
+  Held,
+  TakenAnswer,
+  TakeReply,
+  Ticket,
+  WriteReply,
+} from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
 import type { Settings, World } from "./settings.ts";
 import type { WaitingRoom } from "./waiting.ts";
-
-export type TakenAnswer = Extract<Answer, { kind: "taken" }>;
 
 /** What the store made of all claims of a request. */
 export type Taken =
@@ -15,6 +23,16 @@ export type Taken =
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | { readonly kind: "unavailable"; readonly cause: unknown }
   | { readonly kind: "stale" };
+
+/** What became of a debit or credit; `state` as it was after, when the store told. */
+export interface Written {
+  readonly outcome: "applied" | "no" | "unknown";
+  readonly state: BucketState | undefined;
+  /** Of a debit that is given back by itself. */
+  readonly ticket: Ticket | undefined;
+}
+
+const NOTHING_TOLD = { state: undefined, ticket: undefined };
 
 /** How often a give-back or an adjustment that certainly was not applied is tried. */
 const WRITE_ATTEMPTS_MAX = 3;
@@ -62,7 +80,7 @@ export class Taker {
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
-  debit(held: Held, amounts: readonly Amount[]): Promise<"applied" | "no" | "unknown"> {
+  debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
     return this.#write(() => this.#world.scope.buckets.debit(held, amounts, this.#context()));
   }
 
@@ -70,18 +88,18 @@ export class Taker {
     const sights: Sight[] = [];
     for (const [i, answer] of answers.entries()) {
       if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };
-      const { bucket, take } = claims[i] as Claim;
-      sights.push({ bucket, state: answer.state, take, taken: answer.kind === "taken" });
+      const { bucket, take, bypass } = claims[i] as Claim;
+      sights.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
     }
     this.#deny.remember(sights, nowMs);
-    return { kind: "refused", refusal: refusalOf(sights, nowMs, this.#world.clock.now()) };
+    return { kind: "refused", refusal: refusalOf(sights, nowMs, this.#world.clock.now(), this.#world.calendar) };
   }
 
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
     const due = amounts.filter(({ milli }) => milli > 0);
     if (due.length === 0) return;
     this.#deny.forget(held.bucket.id);
-    const outcome = await this.#write(() => this.#world.scope.buckets.credit(held, due, this.#context()));
+    const { outcome } = await this.#write(() => this.#world.scope.buckets.credit(held, due, this.#context()));
     this.#deny.forget(held.bucket.id);
     const { gaveBack } = this.#world.events;
     if (!gaveBack.active) return;
@@ -96,7 +114,7 @@ export class Taker {
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  async #write(send: () => WriteReply | Promise<WriteReply>): Promise<"applied" | "no" | "unknown"> {
+  async #write(send: () => WriteReply | Promise<WriteReply>): Promise<Written> {
     for (let attempt = 1; ; attempt++) {
       let reply: WriteReply;
       try {
@@ -106,9 +124,13 @@ export class Taker {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         reply = { kind: "unavailable", applied: "unknown", cause: error };
       }
-      if (reply.kind !== "unavailable") return "applied";
-      if (reply.applied === "unknown") return "unknown";
-      if (attempt === WRITE_ATTEMPTS_MAX) return "no";
+      if (reply.kind !== "unavailable") {
+        const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_TOLD;
+        return { outcome: "applied", state, ticket };
+      }
+      if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
+        return { outcome: reply.applied, state: undefined, ticket: undefined };
+      }
     }
   }
 

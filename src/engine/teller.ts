@@ -11,17 +11,17 @@ interface About {
 /** Tells whoever listens what became of requests; nobody listening costs one look. */
 export class Teller {
   readonly #events: World["events"];
+  readonly #acquired: World["events"]["acquired"];
   readonly #namespace: string;
 
   constructor(events: World["events"], settings: Settings) {
     this.#events = events;
+    this.#acquired = events.acquired;
     this.#namespace = settings.namespace;
   }
 
   acquired(about: About, lease: { readonly consumed: Readonly<Record<string, number>> }): void {
-    if (this.#events.acquired.active) {
-      this.#events.acquired.publish({ ...this.#on(about), consumed: lease.consumed });
-    }
+    if (this.#acquired.active) this.#acquired.publish({ ...this.#on(about), consumed: lease.consumed });
   }
 
   refused(about: About, { statuses, retryAfterMs }: Refusal, remembered: boolean): void {

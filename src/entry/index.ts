@@ -1,7 +1,7 @@
 export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
-export type { LimitSource, OnUnavailable } from "../domain/config.ts";
+export type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,
@@ -15,17 +15,20 @@ export {
   ValidationError,
   VersionError,
 } from "../domain/errors.ts";
-export { type CustomTerms, Limit, type RateOptions } from "../domain/limit.ts";
+export type { CustomTerms, KindOptions, LimitKind, QuotaOptions, RateOptions, Reset } from "../domain/limit.ts";
 export type { Namespace } from "../domain/namespace.ts";
+export type { ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 export type { Granted, Outcome, Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";
+export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
 export type { Availability, ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
-export type { Lease, LeaseStatus } from "../engine/lease.ts";
+export type { Lease, LeaseResource, LeaseStatus } from "../engine/lease.ts";
 export type { CacheStats } from "../engine/levels.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
+export type { OperationResult, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 export type { Refusal } from "../engine/refusal.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type {
@@ -36,5 +39,6 @@ export type {
   RefusedEvent,
 } from "../ports/events.ts";
 export type { Store } from "../ports/store.ts";
+export { Limit } from "./limits.ts";
 export type { OpenOptions } from "./open.ts";
 export { RateLimiter } from "./rate-limiter.ts";

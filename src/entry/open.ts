@@ -10,6 +10,7 @@ import { namespaceMissing } from "../engine/namespaces.ts";
 import type { Settings, World } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
+import { calendar } from "./limits.ts";
 
 export interface OpenOptions {
   /** `"memory"`, `"sqlite:FILE"`, or a store object. Default: `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`. */
@@ -53,7 +54,7 @@ export async function prepare(options: OpenOptions): Promise<{ world: World; set
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
     return {
-      world: { store, scope: store.scope(found.id), clock, random: systemRandom, events: systemEvents },
+      world: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
       settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
     };
   } catch (error) {
@@ -67,12 +68,12 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
   if (typeof store === "object" && store !== null && typeof store.scope === "function") return store;
   if (store === "memory") {
     const { openMemory } = await import("../adapters/memory/store.ts");
-    return openMemory();
+    return openMemory(calendar);
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await import("../adapters/sqlite/store.ts");
     const { durability = "normal", coalesce = true } = options;
-    return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter });
+    return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter, calendar });
   }
   throw new ValidationError(
     "store_unknown",

@@ -1,6 +1,7 @@
 import { openSqlite as openWith } from "../adapters/sqlite/store.ts";
 import { jitter } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
+import { calendar } from "./limits.ts";
 
 export interface SqliteStoreOptions {
   /** Made if missing, with its folder. */
@@ -13,5 +14,5 @@ export interface SqliteStoreOptions {
 
 /** A store in one file, for `RateLimiter.open({ store })`: several limiters of one process can share it. */
 export function openSqlite({ file, durability = "normal", coalesce = true }: SqliteStoreOptions): Store {
-  return openWith({ file, durability, coalesce, random: jitter });
+  return openWith({ file, durability, coalesce, random: jitter, calendar });
 }

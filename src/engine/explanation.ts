@@ -1,0 +1,140 @@
+import { wholeTokens } from "../bucket/level.ts";
+import type { Tokens } from "../domain/amounts.ts";
+import { resetsAtMs } from "../domain/bucket-operations.ts";
+import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { Access, LimitSource } from "../domain/config.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { kindOf, type Limit, type LimitKind, termsOf } from "../domain/limit.ts";
+import { boundaryAfter } from "../domain/limit-state.ts";
+import type { Status } from "../domain/status.ts";
+import type { Acquirer, Question } from "./acquirer.ts";
+import type { Level } from "./levels.ts";
+import { disabledIn } from "./plan.ts";
+import { fitsAtMs, refusalOf, type Sight } from "./refusal.ts";
+import { checkRefusal, demandOf, demandsOf } from "./request.ts";
+import type { World } from "./settings.ts";
+
+/** One limit of one level: what it is, what it holds, what lies ahead. */
+export interface LimitExplanation {
+  readonly limit: string;
+  readonly kind: LimitKind;
+  readonly soft: boolean;
+  /** As it was set. */
+  readonly definition: Limit;
+  /** Whole tokens, in force now: a window of the schedule, or a top-up, may make it differ from the definition's. */
+  readonly capacity: number;
+  /** Negative in debt. */
+  readonly available: number;
+  /** Whether a window of the schedule is open. */
+  readonly inWindow: boolean;
+  /** Whole tokens topped up for this period. */
+  readonly toppedUp: number;
+  readonly resetsAtMs?: number;
+  /** When the terms change next: a window opens or ends, or the quota resets. */
+  readonly changesAtMs?: number;
+}
+
+export interface LevelExplanation {
+  readonly entityId: string;
+  /** Where its limits came from. */
+  readonly source: LimitSource | "request";
+  readonly access: Access;
+  readonly accessSource: LimitSource;
+  /** Whether its parent is charged too, and who said so (`none`: the entity's own flag). */
+  readonly cascade: boolean;
+  readonly cascadeSource: LimitSource;
+  readonly parentId?: string;
+  readonly limits: readonly LimitExplanation[];
+}
+
+export interface Explanation {
+  readonly entityId: string;
+  readonly resource: string;
+  /** What an acquire of the amounts would do now. `never`: it is above every capacity. */
+  readonly outcome: "granted" | "refused" | "disabled" | "never";
+  /** Milliseconds until it would be granted; 0 now, `Infinity` never. */
+  readonly retryAfterMs: number;
+  /** What stands in the way. */
+  readonly reason?: string;
+  readonly primary?: Status;
+  readonly levels: readonly LevelExplanation[];
+}
+
+/** What applies to an entity on a resource, from which level, and what would happen. Takes nothing. */
+export async function explain(
+  acquirer: Acquirer,
+  world: World,
+  question: Question & { readonly consume?: Tokens },
+): Promise<Explanation> {
+  const { entityId, resource, consume = {} } = question;
+  const { calendar } = world;
+  const nowMs = world.clock.now();
+  const chain = await acquirer.chain(question, nowMs);
+  const sights = await acquirer.sights(
+    chain.map((level) => demandOf(level, [], level.access === "bypass")),
+    nowMs,
+  );
+  const levels = chain.map((level, i) =>
+    levelOf(level, sights[i] as Sight, question.limits !== undefined && i === 0, nowMs, world),
+  );
+  const base = { entityId, resource, levels };
+  const disabled = disabledIn(chain);
+  if (disabled !== undefined) {
+    return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
+  }
+  try {
+    const demands = demandsOf(consume, chain);
+    const asked = await acquirer.sights(demands, nowMs);
+    const retryAfterMs = fitsAtMs(asked, nowMs, calendar) - nowMs;
+    if (retryAfterMs === 0) return { ...base, outcome: "granted", retryAfterMs };
+    const refusal = refusalOf(asked, nowMs, nowMs, calendar);
+    checkRefusal(demands, refusal);
+    const { primary } = refusal;
+    const reason = `${primary.limit} of ${primary.entityId} holds ${primary.available} of ${primary.requested} asked for`;
+    return { ...base, outcome: "refused", retryAfterMs, reason, primary };
+  } catch (error) {
+    if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") throw error;
+    return { ...base, outcome: "never", retryAfterMs: Number.POSITIVE_INFINITY, reason: error.message };
+  }
+}
+
+function levelOf(level: Level, { state }: Sight, given: boolean, nowMs: number, world: World): LevelExplanation {
+  const { bucket, set, source, access, accessSource, cascade, cascadeSource, parentId } = level;
+  return {
+    entityId: bucket.entityId,
+    source: given ? "request" : source,
+    access,
+    accessSource,
+    cascade,
+    cascadeSource,
+    ...(parentId === undefined ? {} : { parentId }),
+    limits: set.limits.flatMap((limit) => limitOf(limit, state, nowMs, world)),
+  };
+}
+
+function limitOf(definition: Limit, state: BucketState, nowMs: number, { calendar }: World): LimitExplanation[] {
+  const held = findLimit(state, definition.name);
+  if (held === undefined) return [];
+  const atMs = Math.max(nowMs, state.epochMs);
+  const topUpMilli = held.quota?.topUpMilli ?? 0;
+  const resetMs = resetsAtMs(held, atMs, calendar);
+  const changesMs = boundaryAfter(held, atMs, calendar);
+  const base = termsOf(held.limit);
+  return [
+    {
+      limit: held.name,
+      kind: kindOf(held.limit),
+      soft: held.limit.soft === true,
+      definition,
+      capacity: wholeTokens(held.terms.capacityMilli),
+      available: wholeTokens(availableMilli(state, held, nowMs)),
+      inWindow:
+        held.terms.capacityMilli - topUpMilli !== base.capacityMilli ||
+        held.terms.refillAmountMilli !== base.refillAmountMilli ||
+        held.terms.refillPeriodMs !== base.refillPeriodMs,
+      toppedUp: wholeTokens(topUpMilli),
+      ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
+      ...(changesMs === Number.POSITIVE_INFINITY ? {} : { changesAtMs: changesMs }),
+    },
+  ];
+}

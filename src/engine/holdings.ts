@@ -1,0 +1,32 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { Held, Ticket } from "../ports/bucket-store.ts";
+import type { Level } from "./levels.ts";
+
+/** What was taken from one bucket at one time, and how much of it is still held. */
+export interface Holding {
+  readonly level: Level;
+  readonly ticket: Ticket | undefined;
+  readonly milli: Map<string, number>;
+}
+
+export function holdingOf(level: Level, take: readonly Amount[], ticket: Ticket | undefined): Holding {
+  return { level, ticket, milli: new Map(take.map(({ limit, milli }) => [limit, milli])) };
+}
+
+/** A holding as a store needs to see it. */
+export function heldOf({ level, ticket }: Holding): Held {
+  return { bucket: level.bucket, set: level.set, origin: level.origin, ticket, bypass: level.access === "bypass" };
+}
+
+export function add(map: Map<string, number>, limit: string, milli: number): void {
+  map.set(limit, (map.get(limit) ?? 0) + milli);
+}
+
+/** One entry a holding, so that each bucket is written once. */
+export function mergeByHolding(
+  returns: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[],
+): { readonly holding: Holding; readonly amounts: readonly Amount[] }[] {
+  const merged = new Map<Holding, Amount[]>();
+  for (const { holding, amounts } of returns) merged.set(holding, [...(merged.get(holding) ?? []), ...amounts]);
+  return [...merged].map(([holding, amounts]) => ({ holding, amounts }));
+}

@@ -1,0 +1,87 @@
+import type { Tokens } from "../domain/amounts.ts";
+import { ResourceDisabled } from "../domain/errors.ts";
+import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { LeasePart } from "./lease.ts";
+import type { Level } from "./levels.ts";
+import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
+
+/** One resource of a request, with the chain of levels it concerns. */
+export interface PartChain {
+  readonly consume: Tokens;
+  readonly chain: readonly Level[];
+}
+
+/** A request worked out against its chains; handed to the store as the context of its claims. */
+export interface Plan extends TakeContext {
+  readonly request: AcquireRequest;
+  /** Of all resources, one after the other. */
+  readonly demands: readonly Demand[];
+  /** The demands of which something is wanted. */
+  readonly claims: readonly Demand[];
+  /** Where the demands of the further resources begin. */
+  readonly parts: readonly number[];
+}
+
+const ONE_PART: readonly number[] = Object.freeze([]);
+
+export function planOf(
+  request: AcquireRequest,
+  chain: readonly Level[],
+  others: readonly PartChain[],
+  nowMs: number,
+  timeoutMs: number,
+): Plan {
+  const demands = demandsOf(request.consume, chain);
+  let parts = ONE_PART;
+  if (others.length > 0) {
+    const starts: number[] = [];
+    for (const { consume, chain } of others) {
+      starts.push(demands.length);
+      demands.push(...demandsOf(consume, chain));
+    }
+    parts = starts;
+  }
+  return {
+    request,
+    demands,
+    claims: claimsOf(demands),
+    parts,
+    nowMs,
+    timeoutMs,
+    generation: chain[0]?.generation,
+    atomic: request.atomic === true,
+    signal: request.signal,
+  };
+}
+
+/** The first level that is switched off; parents count too. */
+export function disabledIn(chain: readonly Level[]): ResourceDisabled | undefined {
+  for (let i = 0; i < chain.length; i++) {
+    const level = chain[i] as Level;
+    if (level.access !== "disabled") continue;
+    const { entityId, resource } = level.bucket;
+    return new ResourceDisabled({ entityId, resource, level: level.accessSource });
+  }
+  return undefined;
+}
+
+/** What a lease holds on each resource, the first first. */
+export function leaseParts({ request, demands, parts }: Plan, answers: readonly TakenAnswer[]): readonly LeasePart[] {
+  const bounds = [0, ...parts, demands.length];
+  let taken = 0;
+  return bounds.slice(0, -1).map((from, i) => {
+    const own = demands.slice(from, bounds[i + 1]);
+    const claimed = claimsOf(own).length;
+    taken += claimed;
+    const resource = own[0]?.bucket.resource ?? request.resource;
+    return { resource, demands: own, taken: answers.slice(taken - claimed, taken) };
+  });
+}
+
+/** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */
+export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
+  for (let i = 0; i < demands.length; i++) {
+    if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
+  }
+  return demands;
+}

@@ -1,0 +1,157 @@
+import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import type { AuditAction } from "../domain/audit.ts";
+import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import type { Operation, OperationReply } from "../ports/bucket-store.ts";
+import type { Acquirer } from "./acquirer.ts";
+import { type Administration, auditIdOfScope, type ChangeOptions, resourceOf } from "./administration.ts";
+import type { Level } from "./levels.ts";
+import { noLimits } from "./request.ts";
+import type { World } from "./settings.ts";
+
+/** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
+export interface PolicyScope {
+  readonly entityId?: string;
+  readonly resource?: string;
+}
+
+export interface TopUpRequest extends ChangeOptions {
+  readonly entityId: string;
+  readonly resource: string;
+  /** Whole tokens per limit. */
+  readonly amounts: Tokens;
+  /** The same key within three days does nothing again. */
+  readonly idempotencyKey?: string;
+}
+
+export interface ResetRequest extends ChangeOptions {
+  readonly entityId: string;
+  readonly resource: string;
+  /** Names; all limits of the bucket when absent. */
+  readonly limits?: readonly string[];
+  readonly idempotencyKey?: string;
+}
+
+export interface OperationResult {
+  readonly entityId: string;
+  readonly resource: string;
+  /** Whole tokens that each limit gained by a top-up: a limit that drips has no room above its capacity. */
+  readonly amounts: Readonly<Record<string, number>>;
+  /** The key had been used before: nothing was done now. */
+  readonly repeated: boolean;
+}
+
+/** What an operator decides about entities and resources besides their limits. */
+export class Policies {
+  readonly #world: World;
+  readonly #acquirer: Acquirer;
+  readonly #admin: Administration;
+
+  constructor(world: World, acquirer: Acquirer, admin: Administration) {
+    this.#world = world;
+    this.#acquirer = acquirer;
+    this.#admin = admin;
+  }
+
+  async setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions): Promise<void> {
+    if (mode !== "disabled" && mode !== "bypass" && mode !== "enforce" && mode !== "inherit") {
+      throw new ValidationError(
+        "access_invalid",
+        `Access is ${shown(mode)}; give "disabled", "bypass", "enforce" or "inherit".`,
+      );
+    }
+    await this.#setPolicy("access_set", where, { access: mode === "inherit" ? null : mode }, { access: mode }, options);
+  }
+
+  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions): Promise<void> {
+    if (typeof cascade !== "boolean" && cascade !== "inherit") {
+      throw new ValidationError("cascade_invalid", `cascade is ${shown(cascade)}; give true, false or "inherit".`);
+    }
+    const change = { cascade: cascade === "inherit" ? null : cascade };
+    await this.#setPolicy("cascade_set", where, change, { cascade }, options);
+  }
+
+  async topUp(request: TopUpRequest): Promise<OperationResult> {
+    const level = await this.#level(request);
+    const amounts = checkAmounts(request.amounts, "topUp", level.bucket, level.set.limits);
+    const operation = this.#operation("bucket_topped_up", request, level, { amounts: tokensOf(amounts) });
+    try {
+      return this.#result(request, await this.#world.scope.buckets.topUp(operation, amounts));
+    } catch (error) {
+      if (error instanceof RangeError) throw new ValidationError("top_up_too_large", error.message, { cause: error });
+      throw error;
+    }
+  }
+
+  async resetBucket(request: ResetRequest): Promise<OperationResult> {
+    const level = await this.#level(request);
+    const { limits } = request;
+    const known = level.set.limits.map(({ name }) => name);
+    const unknown = limits?.find((name) => !known.includes(name));
+    if (unknown !== undefined) {
+      throw new ValidationError(
+        "limit_unknown",
+        `No limit "${unknown}" applies to ${request.entityId} on ${request.resource}; known limits: ${known.join(", ")}.`,
+      );
+    }
+    const operation = this.#operation("bucket_reset", request, level, { limits: limits ?? known });
+    return this.#result(request, await this.#world.scope.buckets.reset(operation, limits));
+  }
+
+  async #setPolicy(
+    action: AuditAction,
+    where: PolicyScope,
+    change: PolicyChange,
+    details: Readonly<Record<string, unknown>>,
+    options: ChangeOptions,
+  ): Promise<void> {
+    const scope = scopeOf(where);
+    const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceOf(scope));
+    await this.#world.scope.config.setPolicy(scope, change, event);
+    this.#admin.changed(event);
+  }
+
+  async #level({ entityId, resource }: { entityId: string; resource: string }): Promise<Level> {
+    const [level] = await this.#acquirer.chain({ entityId, resource }, this.#world.clock.now());
+    if (level === undefined || level.set.limits.length === 0) throw noLimits(entityId, resource);
+    return level;
+  }
+
+  #operation(
+    action: AuditAction,
+    request: TopUpRequest | ResetRequest,
+    { bucket, set, origin }: Level,
+    details: Readonly<Record<string, unknown>>,
+  ): Operation {
+    const idempotencyKey = request.idempotencyKey ?? this.#world.random.id();
+    if (typeof idempotencyKey !== "string" || !/^[A-Za-z0-9._:-]{1,64}$/.test(idempotencyKey)) {
+      throw new ValidationError(
+        "idempotency_key_invalid",
+        `idempotencyKey is ${shown(idempotencyKey)}; use 1 to 64 letters, digits and . _ : -`,
+      );
+    }
+    const event = this.#admin.event(action, bucket.entityId, request, { ...details, idempotencyKey }, bucket.resource);
+    return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
+  }
+
+  #result({ entityId, resource }: TopUpRequest | ResetRequest, { repeated, amounts }: OperationReply): OperationResult {
+    // What was refused before may fit now.
+    this.#acquirer.deny.clear();
+    this.#acquirer.room.nudge();
+    return { entityId, resource, amounts: tokensOf(amounts), repeated };
+  }
+}
+
+function scopeOf(where: PolicyScope): ConfigScope {
+  const { entityId, resource } = where ?? {};
+  if (entityId !== undefined) {
+    return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+  }
+  if (resource !== undefined) return { level: "resource", resource };
+  throw new ValidationError("scope_missing", "Neither entityId nor resource is given; say whom it concerns.");
+}
+
+function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
+}
