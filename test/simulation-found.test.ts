@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openMemory } from "../src/adapters/memory/store.ts";
 import { Limit, RateLimitExceeded } from "../src/entry/index.ts";
+import { openMemory } from "../src/entry/memory.ts";
 import type { Store } from "../src/ports/store.ts";
 import { SeededRandom } from "../src/testing/random.ts";
 import { held, open, openFaulty, rpm, take } from "./defects/kit.ts";

@@ -191,6 +191,30 @@ export function bucketContract(suite: Suite): void {
     assert.deepEqual(kinds(last === "stale" ? [] : last), ["short"]);
     assert.equal(await place.level("a", "rpm", T0), 2_000);
   });
+
+  suite.test(
+    "the shortest way, where the store has it, takes like the others, or answers nothing and leaves all as it was",
+    async (place) => {
+      const { buckets, config } = place.scope;
+      if (buckets.takeOne === undefined) return;
+      const generation = config.generation();
+      const answer = buckets.takeOne(claim("a", rpm, { rpm: 8 }), T0, generation);
+      assert.equal(answer?.kind, "taken");
+      assert.equal(levelOf(answer.state, "rpm", T0), 2_000);
+      const before = await place.state("a");
+      assert.equal(buckets.takeOne(claim("a", rpm, { rpm: 3 }), T0 + 1, generation), undefined);
+      assert.equal(buckets.takeOne(claim("b", rpm, { rpm: 11 }), T0, generation), undefined);
+      assert.deepEqual(await place.state("a"), before);
+      assert.equal(await place.state("b"), undefined);
+      await place.set({ level: "system" }, rpm);
+      assert.equal(
+        buckets.takeOne(claim("a", rpm, { rpm: 1 }), T0, generation),
+        undefined,
+        "planned with older limits",
+      );
+      assert.deepEqual(await place.state("a"), before);
+    },
+  );
 }
 
 async function giveBackHalf(

@@ -81,6 +81,10 @@ export function configContract(suite: Suite): void {
     assert.deepEqual(await place.scope.config.resolve("a", "api"), {
       limits: [],
       source: "none",
+      access: "enforce",
+      accessSource: "none",
+      cascade: false,
+      cascadeSource: "none",
       onUnavailable: "allow",
     });
     await place.set(A_ON_API, rpm(4));
@@ -90,11 +94,9 @@ export function configContract(suite: Suite): void {
   suite.test("parent and cascade are read together with the limits", async (place) => {
     await place.create({ id: "root" });
     await place.create({ id: "a", parentId: "root", cascade: true });
-    assert.deepEqual((await place.scope.config.resolve("root", "api")).entity?.cascade, false);
-    const { entity } = await place.scope.config.resolve("a", "api");
-    assert.equal(entity?.parentId, "root");
-    assert.equal(entity.cascade, true);
-    assert.equal((await place.scope.config.resolve("never-created", "api")).entity, undefined);
+    assert.deepEqual(await kinOf(place, "root"), { parentId: undefined, cascade: false });
+    assert.deepEqual(await kinOf(place, "a"), { parentId: "root", cascade: true });
+    assert.deepEqual(await kinOf(place, "never-created"), { parentId: undefined, cascade: false });
   });
 
   suite.test("the limits of an entity are listed with its default first, then by resource", async (place) => {
@@ -196,6 +198,11 @@ export function configContract(suite: Suite): void {
     await place.store.namespaces.delete("gone", T0, place.event("namespace_deleted", "gone"), place.namespaceId);
     assert.equal(await gone.takeReply([claim("a", rpm(10), { rpm: 1 })], T0, { generation: planned }), "stale");
   });
+}
+
+async function kinOf(place: Place, entityId: string): Promise<unknown> {
+  const { parentId, cascade } = await place.scope.config.resolve(entityId, "api");
+  return { parentId, cascade };
 }
 
 async function resolvesTo(place: Place, source: string, limits: readonly Limit[]): Promise<void> {

@@ -67,7 +67,7 @@ export function entityContract(suite: Suite): void {
     await place.create({ id: "a", parentId: "root", cascade: true });
     await update(place, "a", { parentId: null });
     assert.equal((await place.scope.entities.get("a"))?.parentId, undefined);
-    assert.equal((await place.scope.config.resolve("a", "api")).entity?.parentId, undefined);
+    assert.equal((await place.scope.config.resolve("a", "api")).parentId, undefined);
     await samePaged((page) => place.scope.entities.children("root", page), []);
   });
 

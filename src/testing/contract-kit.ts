@@ -4,13 +4,23 @@ import type { Amount, Tokens } from "../domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
-import type { ConfigScope } from "../domain/config.ts";
+import type { ConfigScope, PolicyChange } from "../domain/config.ts";
 import { type Entity, type NewEntity, newEntity } from "../domain/entity.ts";
-import type { Limit } from "../domain/limit.ts";
+import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Answer, Claim, Held, Now, TakeReply, Ticket, WriteReply } from "../ports/bucket-store.ts";
+import type {
+  Answer,
+  Claim,
+  Held,
+  Now,
+  Operation,
+  OperationReply,
+  TakeReply,
+  Ticket,
+  WriteReply,
+} from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 
 /** Opens a new, empty store with the namespace `default`. */
@@ -53,9 +63,13 @@ export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
+/** Makers of limits with crons that nobody checks: the store under test has a calendar of its own, which must know them. */
+export const Kinds = limitMakers({ problemOf: () => undefined });
+
 export interface ClaimOptions {
   readonly resource?: string;
   readonly origin?: SetOrigin;
+  readonly bypass?: boolean;
 }
 
 export interface TakeOptions {
@@ -125,12 +139,39 @@ export class Place {
     return taken;
   }
 
+  /** Takes, and says where it was taken: for a story in which several takes are given back. */
+  async ticket(claim: Claim, nowMs: number): Promise<Ticket> {
+    const [answer] = await this.take([claim], nowMs);
+    assert.ok(answer?.kind === "taken", `the take was answered with ${answer?.kind}`);
+    return answer.ticket;
+  }
+
+  /** What a limit of a bucket holds, in millitokens, with all that time did: asked by a claim of nothing. */
+  async holds({ bucket, set, origin }: Claim, name: string, nowMs: number): Promise<number> {
+    const [answer] = await this.take([{ bucket, set, origin, take: amountsOf({ [name]: 0 }), bypass: false }], nowMs);
+    assert.ok(answer?.kind === "taken" || answer?.kind === "short", `answered with ${answer?.kind}`);
+    return levelOf(answer.state, name, nowMs);
+  }
+
   debit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
     return this.scope.buckets.debit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
   }
 
   credit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
     return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+  }
+
+  /** Gives back what was taken with this ticket, not with the last one. */
+  giveBack(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): Now<WriteReply> {
+    return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
+  }
+
+  topUp(claim: Claim, tokens: Tokens, nowMs: number, key?: string): Now<OperationReply> {
+    return this.scope.buckets.topUp(this.#operation(claim, "bucket_topped_up", nowMs, key), amountsOf(tokens));
+  }
+
+  reset(claim: Claim, limits: readonly string[] | undefined, nowMs: number, key?: string): Now<OperationReply> {
+    return this.scope.buckets.reset(this.#operation(claim, "bucket_reset", nowMs, key), limits);
   }
 
   async state(entityId: string, resource = "api"): Promise<BucketState | undefined> {
@@ -147,6 +188,10 @@ export class Place {
     return this.scope.config.set(scope, { limits }, this.event("limits_set", "somebody"));
   }
 
+  setPolicy(scope: ConfigScope, change: PolicyChange): Now<void> {
+    return this.scope.config.setPolicy(scope, change, this.event("access_set", "somebody"));
+  }
+
   async create(given: NewEntity, nowMs: number = T0): Promise<Entity> {
     const entity = newEntity(given, nowMs);
     const reply = await this.scope.entities.create(entity, this.event("entity_created", entity.id));
@@ -158,8 +203,13 @@ export class Place {
     return { eventId: `event-${++this.#events}`, atMs, action, entityId, details: { n: this.#events } };
   }
 
-  #held({ bucket, set, origin }: Claim): Held {
-    return { bucket, set, origin, ticket: this.#tickets.get(bucket.id) };
+  #operation({ bucket, set, origin }: Claim, action: AuditAction, nowMs: number, key?: string): Operation {
+    const event = this.event(action, bucket.entityId, nowMs);
+    return { bucket, set, origin, nowMs, idempotencyKey: key ?? event.eventId, event };
+  }
+
+  #held({ bucket, set, origin, bypass }: Claim): Held {
+    return { bucket, set, origin, bypass, ticket: this.#tickets.get(bucket.id) };
   }
 }
 
@@ -168,9 +218,15 @@ export function claim(
   entityId: string,
   limits: readonly Limit[],
   tokens: Tokens,
-  { resource = "api", origin = { asOfMs: T0, generation: 1 } }: ClaimOptions = {},
+  { resource = "api", origin = { asOfMs: T0, generation: 1 }, bypass = false }: ClaimOptions = {},
 ): Claim {
-  return { bucket: bucketKey(entityId, resource), set: limitSet(limits), origin, take: amountsOf(tokens) };
+  return {
+    bucket: bucketKey(entityId, resource),
+    set: limitSet(limits),
+    origin,
+    take: amountsOf(tokens),
+    bypass,
+  };
 }
 
 export function amountsOf(tokens: Tokens): Amount[] {

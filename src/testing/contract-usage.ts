@@ -26,6 +26,8 @@ export function usageContract(suite: Suite): void {
       windowEndMs: T0 + HOUR_MS,
       counters: { rpm: 1, tpm: 530 },
       requests: 2,
+      overdrafts: {},
+      bypassed: {},
     });
   });
 

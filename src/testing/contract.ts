@@ -5,8 +5,11 @@ import { changedLimitsContract } from "./contract-changed-limits.ts";
 import { configContract } from "./contract-config.ts";
 import { entityContract } from "./contract-entities.ts";
 import { giveBackContract } from "./contract-give-back.ts";
+import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
+import { policiesContract } from "./contract-policies.ts";
+import { schedulesContract } from "./contract-schedules.ts";
 import { usageContract } from "./contract-usage.ts";
 
 /**
@@ -19,7 +22,8 @@ import { usageContract } from "./contract-usage.ts";
  * });
  * ```
  *
- * `open` gives a new, empty store for every test; `gaps` names what the store does not have.
+ * `open` gives a new, empty store for every test, on a calendar that knows UTC and Europe/Berlin; `gaps` names what the
+ * store does not have.
  */
 export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[] = []): void {
   const suite = suiteOn(open, gaps);
@@ -28,7 +32,10 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("taking", bucketContract);
   under("debits and give-backs", giveBackContract);
   under("changed limits", changedLimitsContract);
+  under("quotas and changed kinds", kindsContract);
+  under("schedules and soft limits", schedulesContract);
   under("configuration", configContract);
+  under("policies and operations", policiesContract);
   under("entities", entityContract);
   under("namespaces", namespaceContract);
   under("audit", auditContract);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openMemory } from "../adapters/memory/store.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { Limit } from "../domain/limit.ts";
+import { openMemory } from "../entry/memory.ts";
 import { claim, kinds, Place, T0 } from "./contract-kit.ts";
 import { type Fault, FaultStore } from "./fault-store.ts";
 import { SeededRandom } from "./random.ts";

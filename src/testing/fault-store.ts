@@ -89,6 +89,7 @@ export class FaultStore implements Store {
   #bucketsOf(inner: BucketStore): BucketStore {
     const { split = false, pause } = this.#options;
     const takeSync = inner.takeSync?.bind(inner);
+    const takeOne = inner.takeOne?.bind(inner);
     return {
       take: (claims, context) => (split ? this.#takeEach(inner, claims, context) : this.#take(inner, claims, context)),
       ...(takeSync === undefined || split || pause !== undefined
@@ -97,8 +98,17 @@ export class FaultStore implements Store {
             takeSync: (claims, context) =>
               this.#call("take", () => takeSync(claims, context), unavailableFor(claims)) as TakeReply,
           }),
+      ...(takeOne === undefined || split || pause !== undefined
+        ? {}
+        : {
+            // Where a fault may be due, the long way meets it.
+            takeOne: (claim, nowMs, generation) =>
+              this.#crashed || this.#mayFail("take") ? undefined : takeOne(claim, nowMs, generation),
+          }),
       debit: (...args) => this.#call("debit", () => inner.debit(...args), notWritten),
       credit: (...args) => this.#call("credit", () => inner.credit(...args), notWritten),
+      topUp: (...args) => this.#plain("change", () => inner.topUp(...args)),
+      reset: (...args) => this.#plain("change", () => inner.reset(...args)),
       read: (...args) => this.#plain("look", () => inner.read(...args)),
       listByResource: (...args) => this.#plain("look", () => inner.listByResource(...args)),
     };
@@ -130,6 +140,7 @@ export class FaultStore implements Store {
           }),
       get: (...args) => this.#plain("look", () => inner.get(...args)),
       set: (...args) => this.#plain("change", () => inner.set(...args)),
+      setPolicy: (...args) => this.#plain("change", () => inner.setPolicy(...args)),
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       listForEntity: (...args) => this.#plain("look", () => inner.listForEntity(...args)),
       listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
@@ -198,6 +209,10 @@ export class FaultStore implements Store {
     if (fault === "lostBefore") return failed("unknown", cause);
     const reply = apply();
     return reply instanceof Promise ? reply.then(() => failed("unknown", cause)) : failed("unknown", cause);
+  }
+
+  #mayFail(call: FaultedCall): boolean {
+    return (this.#options.rates?.[call] ?? 0) > 0 || this.#ordered.some((order) => order.call === call);
   }
 
   #drawn(call: FaultedCall): Fault | undefined {

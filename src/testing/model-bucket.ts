@@ -1,45 +1,95 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import { ModelLimit, type WriteKind } from "./model.ts";
+import { ModelLimit, type ModelPeriod } from "./model.ts";
+
+/** In which period of each quota something was taken. */
+export type ModelPins = ReadonlyMap<string, ModelPeriod>;
 
 /**
  * The model of one bucket: which limits it must have, and what each of them must hold, after the writes it was told of.
  * `problems` compares it with the bucket that a store has.
  */
 export class ModelBucket {
+  readonly #calendar: Calendar;
   readonly #limits = new Map<string, ModelLimit>();
+  readonly #loose = new Set<string>();
   #configured: ReadonlySet<string> = new Set();
   #set: LimitSet;
   #origin: SetOrigin;
   #epochMs: number;
 
   /** A bucket that nobody has taken from: full. */
-  constructor(set: LimitSet, origin: SetOrigin, atMs: number) {
+  constructor(set: LimitSet, origin: SetOrigin, atMs: number, calendar: Calendar) {
+    this.#calendar = calendar;
     this.#set = set;
     this.#origin = origin;
     this.#epochMs = atMs;
-    this.#adopt(set, atMs);
+    this.#adopt(set);
+  }
+
+  limit(name: string): ModelLimit | undefined {
+    return this.#limits.get(name);
   }
 
   /** Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. */
   bring(set: LimitSet, origin: SetOrigin, atMs: number): boolean {
+    this.cross(atMs);
     if (sameLimits(set, this.#set)) return false;
-    if (!newer(origin, this.#origin)) {
-      for (const [i, { name }] of set.limits.entries()) {
-        if (!this.#limits.has(name)) this.#limits.set(name, new ModelLimit(set.terms[i]!, this.#epochMs));
-      }
-      return false;
+    if (newer(origin, this.#origin)) {
+      this.#set = set;
+      this.#origin = origin;
+      this.#advance(atMs);
+      this.#adopt(set);
+      return true;
     }
-    this.#set = set;
-    this.#origin = origin;
-    this.#moveEpoch(atMs);
-    this.#adopt(set, this.#epochMs);
-    return true;
+    for (const limit of set.limits) {
+      if (this.#limits.has(limit.name)) continue;
+      this.#advance(atMs);
+      this.#limits.set(limit.name, new ModelLimit(limit, this.#epochMs, this.#calendar));
+    }
+    return false;
   }
 
-  write(kind: WriteKind, amounts: readonly Amount[], readingMs: number): void {
-    for (const { limit, milli } of amounts) this.#limits.get(limit)?.write(kind, milli, readingMs);
+  /** Where time does something other than drip, the bucket is told from the first reading after it. */
+  cross(atMs: number): void {
+    if (atMs >= this.#nextBoundaryMs) this.#advance(atMs);
+  }
+
+  /** The periods that the amounts were taken in. */
+  spend(kind: "take" | "debit", amounts: readonly Amount[], readingMs: number): ModelPins {
+    const pins = new Map<string, ModelPeriod>();
+    for (const { limit: name, milli } of amounts) {
+      const limit = this.#limits.get(name);
+      limit?.write(kind, milli, readingMs);
+      if (limit?.period !== undefined) pins.set(name, limit.period);
+    }
+    return pins;
+  }
+
+  /** Gives back, each amount into the period it was taken in; when that is over, it adds nothing: says how many came late. */
+  giveBack(amounts: readonly Amount[], pins: ModelPins, readingMs: number): number {
+    this.cross(readingMs);
+    let late = 0;
+    for (const { limit: name, milli } of amounts) {
+      const limit = this.#limits.get(name);
+      if (limit?.isOf(pins.get(name))) limit.write("credit", milli, readingMs);
+      else late++;
+    }
+    return late;
+  }
+
+  topUp(amounts: readonly Amount[], readingMs: number): void {
+    for (const { limit, milli } of amounts) this.#limits.get(limit)?.topUp(milli, readingMs);
+  }
+
+  resetByHand(names: readonly string[] | undefined, readingMs: number): void {
+    for (const [name, limit] of this.#limits) {
+      // It may have been forgotten just before, with nothing left to reset.
+      if (!this.#configured.has(name) && limit.isForgettable(readingMs)) this.#loose.add(name);
+      if (names === undefined || names.includes(name)) limit.resetByHand();
+    }
   }
 
   /**
@@ -52,25 +102,37 @@ export class ModelBucket {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
         problems.push(`the epoch went from ${this.#epochMs} to ${state.epochMs} at ${readingMs}`);
       }
-      this.#moveEpoch(state.epochMs);
+      this.#advance(state.epochMs);
     }
-    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, readingMs));
+    // What is stored is a straight line only up to the next boundary.
+    const atMs = Math.min(readingMs, state.validUntilMs - 1);
+    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
       // A limit that nobody asks for any more may be forgotten once it is full: it would start full again.
-      const missing = BigInt(limit.terms.capacityMilli) - limit.levelMilli(readingMs);
       if (this.#configured.has(name)) problems.push(`the limit ${name} is missing`);
-      else if (missing > 1n) problems.push(`the limit ${name} was forgotten while ${missing} of it were missing`);
+      else if (!limit.isForgettable(atMs) && !this.#loose.has(name)) {
+        const missing = limit.brimMilli - limit.levelMilli(atMs);
+        problems.push(`the limit ${name} was forgotten while ${missing} of it were missing, or spent in its period`);
+      }
       this.#limits.delete(name);
+    }
+    this.#loose.clear();
+    if (state.validUntilMs !== this.#nextBoundaryMs) {
+      problems.push(`the next boundary is ${this.#nextBoundaryMs}, not ${state.validUntilMs}`);
     }
     return problems;
   }
 
   /** Where the promise is broken, now that these amounts were granted with this reading; empty when it is kept. */
   overAdmissions(amounts: readonly Amount[], readingMs: number): string[] {
-    return amounts.flatMap(({ limit }) => {
-      const over = -(this.#limits.get(limit)?.slackMilli(readingMs) ?? 0n);
-      return over > 0n ? [`${over} millitokens of ${limit} were granted above capacity and refill`] : [];
+    return amounts.flatMap(({ limit: name }) => {
+      const limit = this.#limits.get(name);
+      const over = -(limit?.slackMilli(readingMs) ?? 0n);
+      if (over <= 0n) return [];
+      return limit?.period === undefined
+        ? [`${over} millitokens of ${name} were granted above capacity and refill`]
+        : [`${over} millitokens of ${name} were granted above what its period allows`];
     });
   }
 
@@ -78,62 +140,84 @@ export class ModelBucket {
   surelyFits(amounts: readonly Amount[], readingMs: number): boolean {
     return amounts.every(({ limit, milli }) => {
       const model = this.#limits.get(limit);
-      if (model === undefined) return true;
+      if (model === undefined || model.limit.soft) return true;
       const level = model.levelMilli(readingMs);
-      // A full limit holds its capacity to the millitoken.
-      const spare = level === BigInt(model.terms.capacityMilli) ? 0n : 1n;
+      // A full limit holds its brim to the millitoken.
+      const spare = level === model.brimMilli ? 0n : 1n;
       return level >= BigInt(milli) + spare;
     });
   }
 
-  /** Whether the bucket is full at a reading, to the millitoken: then it equals one that does not exist. */
-  isFull(readingMs: number): boolean {
-    return [...this.#limits.values()].every(
-      (limit) => limit.levelMilli(readingMs) >= BigInt(limit.terms.capacityMilli) - 1n,
-    );
+  /** Whether the bucket equals one that does not exist, at a reading. */
+  isForgettable(readingMs: number): boolean {
+    this.cross(readingMs);
+    return [...this.#limits.values()].every((limit) => limit.isForgettable(readingMs));
+  }
+
+  get #nextBoundaryMs(): number {
+    return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
   #problemsOf(limit: LimitState, epochMs: number, readingMs: number): string[] {
-    const { name, terms } = limit;
+    const { name } = limit;
     const model = this.#limits.get(name);
     if (model === undefined) return [`there is a limit ${name} that nobody brought`];
     const problems: string[] = [];
     if (limit.configured !== this.#configured.has(name)) {
       problems.push(`the limit ${name} is ${limit.configured ? "" : "not "}configured`);
     }
-    const { capacityMilli, refillAmountMilli, refillPeriodMs } = model.terms;
-    if (
-      terms.capacityMilli !== capacityMilli ||
-      terms.refillAmountMilli !== refillAmountMilli ||
-      terms.refillPeriodMs !== refillPeriodMs
-    ) {
-      const [is, due] = [terms, model.terms].map((all) => JSON.stringify(all));
-      return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
-    }
-    const apart = storedMilli(limit, epochMs, readingMs) - model.levelMilli(readingMs);
+    const [is, due] = [storedTerms(limit), modelTerms(model)];
+    if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
+    const level = model.levelMilli(readingMs);
+    const apart = storedMilli(limit, epochMs, readingMs) - level;
     if (apart < -1n || apart > 1n) {
-      problems.push(`${name} holds ${apart} millitokens more than the model's ${model.levelMilli(readingMs)}`);
+      problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
     }
     return problems;
   }
 
-  #adopt(set: LimitSet, atMs: number): void {
+  #adopt(set: LimitSet): void {
     this.#configured = new Set(set.limits.map(({ name }) => name));
-    for (const [i, { name }] of set.limits.entries()) {
-      const known = this.#limits.get(name);
-      if (known === undefined) this.#limits.set(name, new ModelLimit(set.terms[i]!, atMs));
-      else known.change(set.terms[i]!, atMs);
+    for (const limit of set.limits) {
+      const known = this.#limits.get(limit.name);
+      if (known === undefined) {
+        this.#limits.set(limit.name, new ModelLimit(limit, this.#epochMs, this.#calendar));
+      } else known.change(limit);
     }
   }
 
-  #moveEpoch(toMs: number): void {
+  #advance(toMs: number): void {
     this.#epochMs = Math.max(this.#epochMs, toMs);
-    for (const limit of this.#limits.values()) limit.moveEpoch(this.#epochMs);
+    for (const limit of this.#limits.values()) limit.advance(this.#epochMs);
   }
 }
 
+function storedTerms({ limit, terms, quota }: LimitState): string {
+  return shown(limit, {
+    brim: String(terms.capacityMilli),
+    refill: String(terms.refillAmountMilli),
+    periodMs: terms.refillPeriodMs,
+    toppedUp: String(quota?.topUpMilli ?? 0),
+    windowStartMs: quota?.windowStartMs,
+  });
+}
+
+function modelTerms(model: ModelLimit): string {
+  return shown(model.limit, {
+    brim: String(model.brimMilli),
+    refill: String(model.terms.refill),
+    periodMs: model.terms.periodMs,
+    toppedUp: String(model.toppedUpMilli),
+    windowStartMs: model.windowStartMs,
+  });
+}
+
+function shown(limit: object, terms: object): string {
+  return JSON.stringify({ limit, ...terms });
+}
+
 /** What a stored limit holds, worked out from its parts. */
-function storedMilli({ tokensMilli, remainder, terms }: LimitState, epochMs: number, readingMs: number): bigint {
+export function storedMilli({ tokensMilli, remainder, terms }: LimitState, epochMs: number, readingMs: number): bigint {
   const elapsed = BigInt(Math.max(readingMs, epochMs) - epochMs);
   const dripped = (elapsed * BigInt(terms.refillAmountMilli) + BigInt(remainder)) / BigInt(terms.refillPeriodMs);
   const level = BigInt(tokensMilli) + dripped;

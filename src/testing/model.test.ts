@@ -1,18 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createCalendar } from "../adapters/system/calendar.ts";
+import { Limit } from "../domain/limit.ts";
 import { ModelLimit } from "./model.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Tokens a minute, as terms. */
-const perMinute = (tokens: number) => ({
-  capacityMilli: tokens * 1000,
-  refillAmountMilli: tokens * 1000,
-  refillPeriodMs: 60_000,
-});
+const calendar = createCalendar();
+const perMinute = (tokens: number) => Limit.perMinute("rpm", tokens);
 
 test("it starts full, drips, and an idle hour fills it no further than its brim", () => {
-  const limit = new ModelLimit(perMinute(10), 0);
+  const limit = new ModelLimit(perMinute(10), 0, calendar);
   assert.equal(limit.levelMilli(0), 10_000n);
   limit.write("take", 10_000, 0);
   assert.equal(limit.levelMilli(0), 0n);
@@ -23,7 +21,7 @@ test("it starts full, drips, and an idle hour fills it no further than its brim"
 });
 
 test("a debt is paid back by time, a give-back is exact, and what flows over the brim is gone with the next take", () => {
-  const limit = new ModelLimit(perMinute(10), 0);
+  const limit = new ModelLimit(perMinute(10), 0, calendar);
   limit.write("debit", 15_000, 0);
   assert.equal(limit.levelMilli(30_000), 0n);
   limit.write("credit", 4_000, 30_000);
@@ -34,29 +32,32 @@ test("a debt is paid back by time, a give-back is exact, and what flows over the
 });
 
 test("a clock that is behind sees less, and takes nothing from one that is not", () => {
-  const limit = new ModelLimit(perMinute(10), 0);
+  const limit = new ModelLimit(perMinute(10), 0, calendar);
   limit.write("take", 10_000, 0);
   limit.write("take", 2_000, 12_000);
   assert.equal(limit.levelMilli(6_000), -1_000n);
   assert.equal(limit.levelMilli(18_000), 1_000n);
-  limit.moveEpoch(12_000);
+  limit.advance(12_000);
   assert.equal(limit.levelMilli(6_000), 0n);
 });
 
 test("changed terms count from the change on, and keep what is there as far as there is room", () => {
-  const limit = new ModelLimit(perMinute(10), 0);
+  const limit = new ModelLimit(perMinute(10), 0, calendar);
   limit.write("take", 10_000, 0);
-  limit.change(perMinute(60), 30_000);
+  limit.advance(30_000);
+  limit.change(perMinute(60));
   assert.equal(limit.levelMilli(30_000), 5_000n);
   assert.equal(limit.levelMilli(40_000), 15_000n);
-  limit.change(perMinute(12), 40_000);
+  limit.advance(40_000);
+  limit.change(perMinute(12));
   assert.equal(limit.levelMilli(40_000), 12_000n);
-  limit.change(perMinute(60), 40_000);
+  limit.advance(40_000);
+  limit.change(perMinute(60));
   assert.equal(limit.levelMilli(40_000), 12_000n);
 });
 
 test("the slack of the promise is what may still be granted since any take, and negative once too much was", () => {
-  const limit = new ModelLimit(perMinute(10), 0);
+  const limit = new ModelLimit(perMinute(10), 0, calendar);
   limit.write("take", 4_000, 0);
   assert.equal(limit.slackMilli(0), 6_000n);
   limit.write("take", 7_000, 0);
@@ -67,9 +68,14 @@ test("the slack of the promise is what may still be granted since any take, and 
 });
 
 test("thirds of a millitoken are not rounded away however often they are asked for", () => {
-  const limit = new ModelLimit({ capacityMilli: 9_000, refillAmountMilli: 1_000, refillPeriodMs: 7_000 }, 0);
+  const limit = new ModelLimit(
+    Limit.custom("rpm", { capacity: 9, refillAmount: 1, refillPeriodMs: 7_000 }),
+    0,
+    calendar,
+  );
   limit.write("take", 9_000, 0);
   for (let ms = 1; ms <= 700; ms++) limit.write("take", 0, ms);
   assert.equal(limit.levelMilli(700), 100n);
-  assert.throws(() => limit.change({ ...perMinute(1), refillPeriodMs: 13_000 }, 0), RangeError);
+  const strange = Limit.custom("rpm", { capacity: 1, refillAmount: 1, refillPeriodMs: 13_000 });
+  assert.throws(() => limit.change(strange), RangeError);
 });

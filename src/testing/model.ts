@@ -1,4 +1,6 @@
-import type { Terms } from "../bucket/balance.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import type { Limit } from "../domain/limit.ts";
+import { capacityMost, type InForce, inForceAt, lesser, windowChangeAfter } from "./model-terms.ts";
 
 export type WriteKind = "take" | "debit" | "credit";
 
@@ -13,72 +15,266 @@ interface Mark {
   readonly spends: boolean;
 }
 
+/** From one reset of a quota to the next, in millitokens. What is given back finds its way by it. */
+export interface ModelPeriod {
+  /** The calendar it goes by, or that it is a session. */
+  readonly rule: string;
+  readonly untilMs: number;
+  windowStartMs: number | undefined;
+  /** How often an operator began it anew, counted on from when the quota got its rule, if it had another before. */
+  byHand: number;
+  /** The capacity in force when it began, and what was bought since. */
+  allowed: bigint;
+  /** Taken and debited, less what was given back of it. */
+  granted: bigint;
+  /** The limit was soft at some time in it: then nothing was promised. */
+  unbounded: boolean;
+}
+
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
 const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
+
+/** Nothing holds more, and a soft limit owes no more: beyond, numbers would not be exact. */
+const MOST = 9_000_000_000_000_000n;
 
 /**
  * The slow, obvious limiter: nothing is rounded, nothing is summed up. It keeps the list of all that was taken and asks,
  * for each entry, how much can be left if the bucket was full just then. What the promise of the acquire protocol says for
- * every run of writes is here the definition of the level; that is what makes it an oracle.
+ * every run of writes is here the definition of the level; that is what makes it an oracle. Time is walked from one
+ * boundary to the next: at a window's the terms change, at a reset the list is thrown away.
  */
 export class ModelLimit {
+  readonly #calendar: Calendar;
   /** One millitoken in units: a multiple of every refill period, so that a millisecond of refill is whole. */
   readonly #unitsPerMilli: bigint;
-  readonly #marks: Mark[] = [];
-  #terms: Terms;
-  /** Readings before it count as it. */
+  #limit: Limit;
+  #marks: Mark[] = [];
+  #inForce: InForce;
+  /** Readings before it count as it; all boundaries up to it have been passed. */
   #epochMs: number;
   #drippedBefore = 0n;
   #sinceMs: number;
   #taken = 0n;
+  #toppedUp = 0n;
+  #period: ModelPeriod;
 
-  constructor(terms: Terms, atMs: number, periodsMs: readonly number[] = PERIODS_MS) {
+  /** Nobody has taken from it: full. */
+  constructor(limit: Limit, atMs: number, calendar: Calendar, periodsMs: readonly number[] = PERIODS_MS) {
+    this.#calendar = calendar;
     this.#unitsPerMilli = periodsMs.map(BigInt).reduce((all, one) => (all * one) / divisor(all, one), 1n);
-    this.#terms = this.#checked(terms);
+    this.#limit = limit;
     this.#epochMs = atMs;
     this.#sinceMs = atMs;
-    this.#mark(atMs, terms.capacityMilli, false);
+    this.#inForce = this.#inForceAt(atMs);
+    this.#period = this.#begun();
+    this.#mark(atMs, this.#inForce.capacity, false);
   }
 
-  get terms(): Terms {
-    return this.#terms;
+  get limit(): Limit {
+    return this.#limit;
+  }
+
+  get terms(): InForce {
+    return this.#inForce;
+  }
+
+  /** The brim, in millitokens: the capacity in force and what was bought on top. */
+  get brimMilli(): bigint {
+    return lesser(this.#inForce.capacity + this.#toppedUp, MOST);
+  }
+
+  get toppedUpMilli(): bigint {
+    return this.#toppedUp;
+  }
+
+  /** Of a session quota: when its window opened. */
+  get windowStartMs(): number | undefined {
+    return this.#period.windowStartMs;
+  }
+
+  /** The period that something taken now belongs to; undefined for what drips. */
+  get period(): ModelPeriod | undefined {
+    return this.#resets ? this.#period : undefined;
+  }
+
+  /** Whether what was taken in that period, or from what drips, belongs here still. */
+  isOf(taken: ModelPeriod | undefined): boolean {
+    const now = this.period;
+    if (now === undefined || taken === undefined || now === taken) return now === taken;
+    // The bucket may be another, made anew in the same period; or configuration went elsewhere and came back in no time.
+    if (now.rule !== taken.rule || now.byHand !== taken.byHand) return false;
+    if (this.#limit.reset !== undefined) return now.untilMs === taken.untilMs;
+    return now.windowStartMs !== undefined && now.windowStartMs === taken.windowStartMs;
+  }
+
+  /** When time will do something other than drip. */
+  get nextBoundaryMs(): number {
+    return Math.min(this.#nextResetMs, windowChangeAfter(this.#limit, this.#epochMs, this.#calendar));
   }
 
   /** Takes, debits and give-backs in the order in which the store applied them; `readingMs` is the writer's clock. */
   write(kind: WriteKind, milli: number, readingMs: number): void {
-    if (kind !== "credit") this.#mark(readingMs, this.#terms.capacityMilli, true);
-    this.#taken += this.#units(kind === "credit" ? -milli : milli);
+    const amount = BigInt(kind === "credit" ? -milli : milli);
+    this.#period.granted += amount;
+    if (kind !== "credit") this.#open(milli, readingMs);
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -MOST) return;
+    if (kind !== "credit") this.#mark(readingMs, this.brimMilli, true);
+    this.#taken += amount * this.#unitsPerMilli;
   }
 
-  /** New terms from `atMs` on: the time before counts at the old ones, what is there is kept, as far as there is room. */
-  change(terms: Terms, atMs: number): void {
-    this.moveEpoch(atMs);
-    this.#mark(atMs, Math.min(terms.capacityMilli, this.#terms.capacityMilli), false);
-    this.#drippedBefore = this.#dripped(atMs);
+  /** The limit is another one from now on: what is there is kept, as far as there is room in both. */
+  change(limit: Limit): void {
+    const [before, brim] = [this.#limit, this.brimMilli];
+    const level = this.levelMilli(this.#epochMs);
+    const { windowStartMs } = this.#period;
+    const byHand = this.period?.byHand ?? 0;
+    const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
+    this.#drippedBefore = this.#dripped(this.#epochMs);
     this.#sinceMs = this.#epochMs;
-    this.#terms = this.#checked(terms);
+    this.#limit = limit;
+    this.#inForce = this.#inForceAt(this.#epochMs);
+    if (limit.resetAfterMs !== undefined && wasClosed) {
+      this.#renew(this.#epochMs);
+      return;
+    }
+    if (!this.#resets) this.#toppedUp = 0n;
+    if (ruleOf(before) !== ruleOf(limit)) {
+      // It began in the middle of something else: there is nothing to measure it by before its first reset.
+      this.#period = { ...this.#begun(), unbounded: true, byHand: Math.max(this.#epochMs, byHand + 1) };
+    }
+    if (limit.soft) this.#period.unbounded = true;
+    // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
+    if (before.soft && !limit.soft && level < 0n) this.#forgive();
+    this.#mark(this.#epochMs, lesser(brim, this.brimMilli), false);
+    if (limit.resetAfterMs === undefined) return;
+    if (this.#nextResetMs <= this.#epochMs) this.#renew(this.#epochMs);
+    // What is not full has begun.
+    else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n) {
+      this.#period.windowStartMs ??= this.#epochMs;
+    }
   }
 
-  /** The store tells this limit from a later instant now: earlier readings count as that one. */
-  moveEpoch(toMs: number): void {
-    this.#epochMs = Math.max(this.#epochMs, toMs);
+  /** Time has acted up to an instant, and earlier readings count as that one. */
+  advance(toMs: number): void {
+    while (this.#epochMs < toMs) {
+      const nextMs = this.nextBoundaryMs;
+      const resets = nextMs === this.#nextResetMs;
+      this.#epochMs = Math.min(nextMs, toMs);
+      if (nextMs > toMs) return;
+      const brim = this.brimMilli;
+      this.#drippedBefore = this.#dripped(nextMs);
+      this.#sinceMs = nextMs;
+      this.#inForce = this.#inForceAt(nextMs);
+      const closed = this.#limit.resetAfterMs !== undefined && this.windowStartMs === undefined;
+      if (resets || closed) this.#renew(nextMs);
+      else this.#mark(nextMs, lesser(brim, this.brimMilli), false);
+    }
+  }
+
+  /** A purchase: a quota gains exactly that, and its brim rises; what drips has no room above it. */
+  topUp(milli: number, readingMs: number): void {
+    if (milli === 0) return;
+    const amount = BigInt(milli);
+    const units = amount * this.#unitsPerMilli;
+    if (!this.#resets) {
+      const room = this.brimMilli * this.#unitsPerMilli - this.#left(readingMs, () => true);
+      if (room > 0n) this.#taken -= lesser(room, units);
+      return;
+    }
+    this.#mark(readingMs, this.brimMilli, false);
+    this.#taken -= units;
+    this.#toppedUp += amount;
+    this.#period.allowed += amount;
+    this.#open(milli, readingMs);
+  }
+
+  /** An operator begins anew. */
+  resetByHand(): void {
+    // Full for everybody, also for a clock that is behind the operator's.
+    const { byHand } = this.#period;
+    this.#renew(this.#epochMs);
+    this.#period.byHand = this.#resets ? byHand + 1 : 0;
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */
   levelMilli(readingMs: number): bigint {
-    const capacity = this.#units(this.#terms.capacityMilli);
     const left = this.#left(readingMs, () => true);
-    if (left >= capacity) return BigInt(this.#terms.capacityMilli);
+    if (left >= this.brimMilli * this.#unitsPerMilli) return this.brimMilli;
     return floorDiv(left, this.#unitsPerMilli);
   }
 
   /**
-   * How far the writes so far stay below the promise at a reading, in millitokens: the least, over every take or debit so
-   * far, of capacity + r(reading) - r(of that one) - (taken + debited - given back from it on). Negative: over-admitted.
+   * How far the writes so far stay below the promise at a reading, in millitokens; negative: over-admitted. Of what drips:
+   * the least, over every take or debit so far, of the capacity in force at that one + r(reading) - r(of that one) -
+   * (taken + debited - given back from it on), with r through all windows between. Of a quota: what its period allows,
+   * less what was granted in it.
    */
   slackMilli(readingMs: number): bigint {
+    if (this.#limit.soft) return 0n;
+    if (this.#resets) return this.#period.unbounded ? 0n : this.#period.allowed - this.#period.granted;
     // Rounded up: the promise is to the next millitoken.
     return -floorDiv(-this.#left(readingMs, (mark) => mark.spends), this.#unitsPerMilli);
+  }
+
+  /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
+  isForgettable(readingMs: number): boolean {
+    const { granted, byHand, unbounded } = this.#period;
+    if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
+    if (this.#resets) {
+      if (this.#toppedUp > 0n || byHand > 0 || granted > 0n) return false;
+      return !unbounded || this.levelMilli(readingMs) >= this.brimMilli - 1n;
+    }
+    const spent = this.#marks.some(({ spends }) => spends);
+    const least = (capacityMost(this.#limit) - 1n) * this.#unitsPerMilli;
+    return !spent || this.#left(readingMs, (mark) => mark.spends) >= least;
+  }
+
+  get #resets(): boolean {
+    return this.#limit.reset !== undefined || this.#limit.resetAfterMs !== undefined;
+  }
+
+  get #nextResetMs(): number {
+    const { reset, resetAfterMs } = this.#limit;
+    if (reset !== undefined) return this.#calendar.nextReset(reset.cron, reset.tz ?? "UTC", this.#epochMs);
+    const { windowStartMs } = this.#period;
+    return windowStartMs === undefined || resetAfterMs === undefined
+      ? Number.POSITIVE_INFINITY
+      : windowStartMs + resetAfterMs;
+  }
+
+  #begun(): ModelPeriod {
+    const { reset, soft } = this.#limit;
+    return {
+      rule: ruleOf(this.#limit),
+      untilMs:
+        reset === undefined
+          ? Number.POSITIVE_INFINITY
+          : this.#calendar.nextReset(reset.cron, reset.tz ?? "UTC", this.#epochMs),
+      windowStartMs: undefined,
+      byHand: 0,
+      allowed: this.brimMilli,
+      granted: 0n,
+      unbounded: soft === true,
+    };
+  }
+
+  /** Nothing of what was before counts any more. */
+  #renew(atMs: number): void {
+    this.#marks = [];
+    this.#taken = 0n;
+    this.#toppedUp = 0n;
+    this.#period = this.#begun();
+    this.#mark(atMs, this.#inForce.capacity, false);
+  }
+
+  #forgive(): void {
+    this.#marks = [];
+    this.#mark(this.#epochMs, 0n, false);
+  }
+
+  #open(milli: number, readingMs: number): void {
+    if (this.#limit.resetAfterMs === undefined || milli === 0 || this.windowStartMs !== undefined) return;
+    this.#period.windowStartMs = Math.max(readingMs, this.#epochMs);
   }
 
   #left(readingMs: number, counts: (mark: Mark) => boolean): bigint {
@@ -92,27 +288,30 @@ export class ModelLimit {
     return least ?? 0n;
   }
 
-  #mark(readingMs: number, brimMilli: number, spends: boolean): void {
+  #mark(readingMs: number, brimMilli: bigint, spends: boolean): void {
     const dripped = this.#dripped(readingMs);
-    this.#marks.push({ dripped, brim: this.#units(brimMilli), takenBefore: this.#taken, spends });
+    this.#marks.push({ dripped, brim: brimMilli * this.#unitsPerMilli, takenBefore: this.#taken, spends });
   }
 
   #dripped(readingMs: number): bigint {
-    const { refillAmountMilli, refillPeriodMs } = this.#terms;
+    const { refill, periodMs } = this.#inForce;
     const passedMs = Math.max(readingMs, this.#epochMs) - this.#sinceMs;
-    return this.#drippedBefore + (BigInt(passedMs) * this.#units(refillAmountMilli)) / BigInt(refillPeriodMs);
+    return this.#drippedBefore + (BigInt(passedMs) * refill * this.#unitsPerMilli) / BigInt(periodMs);
   }
 
-  #units(milli: number): bigint {
-    return BigInt(milli) * this.#unitsPerMilli;
-  }
-
-  #checked(terms: Terms): Terms {
-    if (this.#unitsPerMilli % BigInt(terms.refillPeriodMs) === 0n) return terms;
+  #inForceAt(atMs: number): InForce {
+    const inForce = inForceAt(this.#limit, atMs, this.#calendar);
+    if (this.#unitsPerMilli % BigInt(inForce.periodMs) === 0n) return inForce;
     throw new RangeError(
-      `A refill period of ${terms.refillPeriodMs} ms is not exact in this model; name it among the model's periods.`,
+      `A refill period of ${inForce.periodMs} ms is not exact in this model; name it among the model's periods.`,
     );
   }
+}
+
+/** Quotas of one rule count on in the same period. */
+function ruleOf({ reset, resetAfterMs }: Limit): string {
+  if (reset !== undefined) return `${reset.cron} ${reset.tz ?? "UTC"}`;
+  return resetAfterMs === undefined ? "drip" : "session";
 }
 
 // Floor of a / b, also for negative a; b > 0.

@@ -1,6 +1,8 @@
-import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../src/domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
 import type { Lease } from "../../src/engine/lease.ts";
+import type { Refusal } from "../../src/engine/refusal.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
+import { capacityMost } from "../../src/testing/model-terms.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
 
@@ -17,6 +19,8 @@ const EXPECTED_CODES = new Set([
   "entity_has_children",
   "entity_cycle",
   "parent_not_found",
+  "resource_disabled",
+  "top_up_too_large",
 ]);
 
 /** Whether the public API may reject with this. */
@@ -34,10 +38,17 @@ export function checkRejected({ client, operation, around }: Scene, request: Acq
   if (error instanceof RateLimiterUnavailable && client.onUnavailable === "allow") {
     journal.violation(`${operation.name} was stopped by an outage: ${error.stack}`);
   }
+  // Whoever cannot tell that configuration changed may go by anything it ever was.
+  if (error instanceof ResourceDisabled) {
+    journal.count("requests to disabled resources");
+    if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
+    journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
+  }
   if (client.hidden || !(error instanceof ValidationError)) return;
   journal.count("requests told off");
-  // Whoever can tell that configuration changed is not told off by what it was.
-  if (truth.refuses(request, clock.now())) return;
+  // Whoever can tell that configuration changed is not told off by what it was; once the store was asked, by what it was
+  // when the store answered.
+  if (truth.refuses(request, operation.asked > 0 ? operation.beganMs : clock.now())) return;
   journal.violation(`${operation.name} was told off by old configuration: ${error.message}`);
 }
 
@@ -50,6 +61,10 @@ export function checkGranted(scene: Scene, lease: Lease): void {
     if (client.onUnavailable === "block") around.journal.violation(`${operation.name} was let through in an outage`);
     checkUntouched(scene);
     return;
+  }
+  for (const { bucket, bypass } of operation.ownClaims()) {
+    if (lease.resource(bucket.resource).bypassed === bypass) continue;
+    around.journal.violation(`${operation.name} is${bypass ? " not" : ""} told of a bypass on ${shownKey(bucket.id)}`);
   }
   for (const { bucket, take } of operation.claims) {
     for (const { limit, milli } of take) {
@@ -79,8 +94,7 @@ export function checkClosed({ operation, around }: Scene): void {
   const { lease } = operation;
   if (lease === undefined) return;
   around.journal.count(`leases ${lease.status}`);
-  const own = operation.claims[0]?.bucket.id ?? "";
-  for (const { bucketId, limit, net } of operation.nets()) {
+  for (const { bucketId, resource, limit, net } of operation.nets()) {
     if (operation.uncertain.has(bucketId) || operation.gone.has(bucketId)) continue;
     if (lease.status === "rolledBack") {
       if (net === 0) continue;
@@ -89,25 +103,46 @@ export function checkClosed({ operation, around }: Scene): void {
       );
       continue;
     }
-    const due = (lease.consumed[limit] ?? 0) * 1000;
-    // Under other configuration an earlier attempt may have asked there, and got everything back.
     const level = operation.claims.find(({ bucket }) => bucket.id === bucketId);
+    // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
-    if (net === due || (net === 0 && !charged) || operation.uncertain.has(own)) continue;
+    if (net === 0 && !charged) continue;
+    const due = (lease.resource(resource).consumed[limit] ?? 0) * 1000;
+    const own = operation.ownClaims().find(({ bucket }) => bucket.resource === resource)?.bucket.id ?? "";
+    if (net === due || operation.uncertain.has(own)) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
     );
   }
 }
 
-/** At any moment a lease believes to hold at most what was taken for it. */
+/** At any moment a lease believes to hold at most what was taken for it, on each of its resources. */
 export function checkBelief(operation: Operation): string | undefined {
   const { lease } = operation;
-  const own = operation.claims[0]?.bucket.id;
-  if (lease === undefined || own === undefined) return undefined;
-  for (const [limit, tokens] of Object.entries(lease.consumed)) {
-    const net = operation.net(own, limit);
-    if (tokens * 1000 > net) return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
+  if (lease === undefined) return undefined;
+  for (const { bucket } of operation.ownClaims()) {
+    for (const [limit, tokens] of Object.entries(lease.resource(bucket.resource).consumed)) {
+      const net = operation.net(bucket.id, limit);
+      if (tokens * 1000 <= net) continue;
+      return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
+    }
   }
   return undefined;
+}
+
+/** Nobody is told "never" for what a limit can hold in one of its windows. */
+export function checkNever({ operation, around }: Scene, { retryAfterMs }: Refusal): void {
+  // The largest limits may take longer to fill than milliseconds can be counted, which is as good as never.
+  if (retryAfterMs < Number.POSITIVE_INFINITY || around.profile.large) return;
+  around.journal.count("told never");
+  const possible = operation.sights.every(({ limits, take, bypass }) =>
+    take.every(({ limit: name, milli }) => {
+      const limit = limits.find((one) => one.name === name);
+      return bypass || limit === undefined || limit.soft || BigInt(milli) <= capacityMost(limit);
+    }),
+  );
+  if (possible)
+    around.journal.violation(
+      `${operation.name} was told never, although everything can fit: ${JSON.stringify(operation.sights)}`,
+    );
 }

@@ -13,6 +13,7 @@ import { currentOperation, type Operation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 import type { Profile } from "./profile.ts";
 import type { Scheduler } from "./scheduler.ts";
+import { calendar } from "./stores.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Surroundings {
@@ -55,7 +56,7 @@ export class Client {
     const { random, profile, scheduler } = around;
     this.id = id;
     this.#around = around;
-    this.direct = random.chance(0.12);
+    this.direct = random.chance(0.2);
     const split = !this.direct && random.chance(0.3);
     this.hidden = split || random.chance(0.25);
     this.onUnavailable = random.pick([undefined, "allow", "block"]);
@@ -87,6 +88,7 @@ export class Client {
       store,
       scope,
       clock: this.clock,
+      calendar,
       random: random.fork(),
       events: quietEvents,
     };
@@ -122,6 +124,7 @@ export class Client {
     const scope = this.#seen.scope(namespaceId);
     const { buckets, config } = scope;
     const takeSync: BucketStore["takeSync"] = buckets.takeSync?.bind(buckets);
+    const takeOne: BucketStore["takeOne"] = buckets.takeOne?.bind(buckets);
     return {
       ...scope,
       buckets: overriding(buckets, {
@@ -135,6 +138,16 @@ export class Client {
               takeSync: (claims: readonly Claim[], context: Parameters<typeof takeSync>[1]) => {
                 this.#planned(claims, context);
                 return takeSync(claims, context);
+              },
+            }),
+        ...(takeOne === undefined
+          ? {}
+          : {
+              takeOne: (claim: Claim, nowMs: number, generation: number | undefined) => {
+                const answer = takeOne(claim, nowMs, generation);
+                // Otherwise it is asked once more, the long way.
+                if (answer !== undefined) this.#planned([claim], { nowMs, timeoutMs: 0 });
+                return answer;
               },
             }),
         debit: (held, ...rest) => heard(buckets.debit(held, ...rest), (reply) => written(held, reply)),
@@ -156,13 +169,13 @@ export class Client {
   // Whoever cannot tell that configuration changed may go by what it was, for as long as it may be remembered.
   #planned(claims: readonly Claim[], { nowMs }: CallContext): void {
     const operation = currentOperation();
-    if (operation === undefined || operation.underLease) return;
+    if (operation?.request === undefined || operation.underLease) return;
     operation.claims = claims;
     operation.asked++;
     if (!this.hidden) return;
     const sinceMs =
       this.clock.trueMs(nowMs) - Math.ceil(this.#configTtlMs * 1.001) - this.clock.steppedBackMs - this.#resolveMs - 1;
-    if (this.#around.truth.explains(claims, operation.limitsGiven, sinceMs)) return;
+    if (this.#around.truth.explains(operation.request, claims, sinceMs)) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
   }
@@ -170,6 +183,14 @@ export class Client {
 
 function answered(claims: readonly Claim[], reply: TakeReply): void {
   if (reply === "stale") return;
+  const operation = currentOperation();
+  if (operation !== undefined) {
+    operation.sights = reply.map((answer, i) => ({
+      limits: "state" in answer ? answer.state.limits.map(({ limit }) => limit) : [],
+      take: claims[i]?.take ?? [],
+      bypass: claims[i]?.bypass ?? false,
+    }));
+  }
   for (const [i, { kind }] of reply.entries()) {
     if (kind === "unavailable") currentOperation()?.uncertain.add((claims[i] as Claim).bucket.id);
   }

@@ -27,6 +27,11 @@ export class Journal {
     if (this.#steps.length > STEPS_KEPT) this.#steps.shift();
   }
 
+  /** Told only where somebody listens: there are many of these. */
+  detail(text: () => string): void {
+    if (this.#verbose) this.note(text());
+  }
+
   violation(text: string): void {
     this.note(`VIOLATION ${text}`);
     this.violations.push(text);

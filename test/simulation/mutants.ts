@@ -13,7 +13,7 @@ export interface Mutant {
   readonly caughtAs: RegExp;
 }
 
-const HOLDS_MORE = /holds \d+ millitokens more than the model|granted above capacity and refill/;
+export const HOLDS_MORE = /holds \d+ millitokens more than the model|granted above capacity and refill/;
 
 const OVER_RETURNED = /gave back \d+ of \w+ more than it took|believes to hold/;
 
@@ -240,14 +240,18 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
 };
 
-function inBuckets(spoiled: (buckets: BucketStore) => Partial<BucketStore>): (store: Store) => Store {
+export function inBuckets(spoiled: (buckets: BucketStore) => Partial<BucketStore>): (store: Store) => Store {
   return inScope(({ buckets }) => ({
-    // Without the synchronous way, which would lead around the bug.
-    buckets: overriding(buckets, { takeSync: undefined, ...spoiled(buckets) } as Partial<BucketStore>),
+    // Without the synchronous way and the shortest, which would lead around the bug.
+    buckets: overriding(buckets, {
+      takeSync: undefined,
+      takeOne: undefined,
+      ...spoiled(buckets),
+    } as Partial<BucketStore>),
   }));
 }
 
-function inScope(spoiled: (scope: ScopedStore) => Partial<ScopedStore>): (store: Store) => Store {
+export function inScope(spoiled: (scope: ScopedStore) => Partial<ScopedStore>): (store: Store) => Store {
   return (store) =>
     overriding(store, {
       scope: (namespaceId) => {
@@ -257,11 +261,14 @@ function inScope(spoiled: (scope: ScopedStore) => Partial<ScopedStore>): (store:
     });
 }
 
-function heldOf({ bucket, set, origin }: Claim | Held, answer: { readonly ticket: object } | undefined): Held {
-  return { bucket, set, origin, ticket: answer?.ticket };
+export function heldOf(
+  { bucket, set, origin, bypass }: Claim | Held,
+  answer: { readonly ticket: object } | undefined,
+): Held {
+  return { bucket, set, origin, bypass, ticket: answer?.ticket };
 }
 
-function stateOf(buckets: BucketStore, { bucket }: Claim | Held): BucketState | undefined {
+export function stateOf(buckets: BucketStore, { bucket }: Claim | Held): BucketState | undefined {
   return atOnce(buckets.read([bucket]))[0];
 }
 

@@ -1,13 +1,23 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import type { Limit } from "../../src/domain/limit.ts";
 import type { Lease } from "../../src/engine/lease.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 
 /** What one operation really moved on one limit of one bucket, in millitokens. */
 interface Moved {
+  readonly bucket: BucketKey;
   in: number;
   back: number;
+}
+
+/** What was asked of a bucket, and the limits that the bucket had. */
+interface Sighted {
+  readonly limits: readonly Limit[];
+  readonly take: readonly Amount[];
+  readonly bypass: boolean;
 }
 
 /** One thing a client does, from asking to settling, and what the store really did for it. */
@@ -23,18 +33,27 @@ export class Operation {
   disturbances = 0;
   /** Buckets that were gone when something was to be given back. */
   readonly gone = new Set<string>();
-  /** Goes by limits given in the request, not by stored ones. */
-  limitsGiven = false;
+  /** When it began, by the true clock. */
+  beganMs = Number.NEGATIVE_INFINITY;
+  /** What it asks for, while or after it asks. */
+  request: AcquireRequest | undefined;
   /** Takes more under a lease: by the limits of the lease, whatever configuration says. */
   underLease = false;
   /** The claims of its last take, as the engine sent them, and how often it sent any. */
   claims: readonly Claim[] = [];
   asked = 0;
+  /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
+  sights: readonly Sighted[] = [];
   lease: Lease | undefined;
 
   constructor(name: string, clientId: string) {
     this.name = name;
     this.clientId = clientId;
+  }
+
+  /** Those of the claims that concern the entity itself, one a resource. */
+  ownClaims(): readonly Claim[] {
+    return this.claims.filter(({ bucket }) => bucket.entityId === this.request?.entityId);
   }
 
   moved(kind: "in" | "back", bucket: BucketKey, amounts: readonly Amount[]): void {
@@ -44,7 +63,7 @@ export class Operation {
       this.#moved.set(bucket.id, limits);
     }
     for (const { limit, milli } of amounts) {
-      const moved = limits.get(limit) ?? { in: 0, back: 0 };
+      const moved = limits.get(limit) ?? { bucket, in: 0, back: 0 };
       moved[kind] += milli;
       limits.set(limit, moved);
     }
@@ -57,9 +76,14 @@ export class Operation {
   }
 
   /** Every limit of every bucket that it touched, with what is net taken there. */
-  nets(): { readonly bucketId: string; readonly limit: string; readonly net: number }[] {
+  nets(): { readonly bucketId: string; readonly resource: string; readonly limit: string; readonly net: number }[] {
     return [...this.#moved].flatMap(([bucketId, limits]) =>
-      [...limits].map(([limit, moved]) => ({ bucketId, limit, net: moved.in - moved.back })),
+      [...limits].map(([limit, moved]) => ({
+        bucketId,
+        resource: moved.bucket.resource,
+        limit,
+        net: moved.in - moved.back,
+      })),
     );
   }
 

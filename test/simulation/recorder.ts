@@ -1,6 +1,7 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
+import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import type {
   BucketStore,
@@ -8,15 +9,20 @@ import type {
   Claim,
   Held,
   Now,
+  OperationReply,
+  Operation as StoreOperation,
   TakeContext,
+  TakenAnswer,
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
-import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
 import type { Journal } from "./journal.ts";
+import { kindIn, overdrawnIn } from "./model-questions.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { atOnce, overriding } from "./port.ts";
+import { Purchases } from "./purchases.ts";
 import type { Truth } from "./truth.ts";
 import { UsageLedger } from "./usage-ledger.ts";
 
@@ -40,13 +46,18 @@ export class Recorder {
   disturbances = 0;
   readonly #journal: Journal;
   readonly #truth: Truth;
+  readonly #calendar: Calendar;
   /** Buckets that calls under way are about. */
   readonly #touched = new Set<string>();
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
+  readonly #purchases = new Purchases();
+  /** In which periods something was taken, by the ticket that was given for it. */
+  readonly #pins = new WeakMap<object, ModelPins>();
 
-  constructor(journal: Journal, truth: Truth) {
+  constructor(journal: Journal, truth: Truth, calendar: Calendar) {
     this.#journal = journal;
     this.#truth = truth;
+    this.#calendar = calendar;
   }
 
   /** The store, with everything that passes through it written down. */
@@ -62,10 +73,12 @@ export class Recorder {
       config: overriding(config, {
         resolve: (entityId, resource) =>
           this.#after(config.resolve(entityId, resource), (found) => this.#resolved(entityId, resource, found)),
-        set: (at, stored, event) => this.#after(config.set(at, stored, event), () => this.#truth.setConfig(at, stored)),
+        set: (at, stored, event) => this.#after(config.set(at, stored, event), () => this.#truth.setLimits(at, stored)),
+        setPolicy: (at, change, event) =>
+          this.#after(config.setPolicy(at, change, event), () => this.#truth.setPolicy(at, change)),
         delete: (at, event) =>
           this.#after(config.delete(at, event), (deleted) => {
-            if (deleted) this.#truth.setConfig(at, undefined);
+            if (deleted) this.#truth.setLimits(at, { limits: [] });
           }),
       }),
       entities: overriding(entities, {
@@ -87,6 +100,7 @@ export class Recorder {
 
   #recorded(store: BucketStore): BucketStore {
     const takeSync = store.takeSync?.bind(store);
+    const takeOne = store.takeOne?.bind(store);
     return overriding(store, {
       take: (claims, context) => {
         const call = this.#begun(store, claims, context);
@@ -102,10 +116,24 @@ export class Recorder {
               ) as TakeReply;
             },
           }),
+      ...(takeOne === undefined
+        ? {}
+        : {
+            takeOne: (claim: Claim, nowMs: number, generation: number | undefined) => {
+              const call = this.#begun(store, [claim], { nowMs, timeoutMs: 0 });
+              const answer = takeOne(claim, nowMs, generation);
+              if (answer === undefined) return undefined;
+              this.#journal.count("takes by the shortest way");
+              const context = { ...call.context, generation, atomic: false };
+              return this.#after(answer, () =>
+                this.#took(store, { ...call, context }, [claim], [answer]),
+              ) as TakenAnswer;
+            },
+          }),
       debit: (held, amounts, context) => {
         const call = this.#begun(store, [held], context);
         return this.#after(store.debit(held, amounts, context), (reply) => {
-          if (reply.kind === "applied") this.#wrote(store, call, "debit", held, amounts, reply.state);
+          if (reply.kind === "applied") this.#wrote(store, call, "debit", held, amounts, reply);
         });
       },
       credit: (held, amounts, context) => {
@@ -114,23 +142,48 @@ export class Recorder {
           this.#credited(store, call, held, amounts, reply),
         );
       },
+      topUp: (operation, amounts) => {
+        const call = this.#begun(store, [operation], { nowMs: operation.nowMs, timeoutMs: 0 });
+        return this.#after(store.topUp(operation, amounts), (reply) =>
+          this.#operated(store, call, operation, reply, (model) => {
+            model.topUp(amounts, operation.nowMs);
+            for (const { limit, milli } of amounts) {
+              const gained = reply.amounts.find((one) => one.limit === limit)?.milli ?? 0;
+              const exact = model.limit(limit)?.period !== undefined;
+              if (gained <= milli && (!exact || gained === milli)) continue;
+              this.#journal.violation(`${milli} of ${limit} were bought, and ${gained} gained`);
+            }
+          }),
+        );
+      },
+      reset: (operation, limits) => {
+        const call = this.#begun(store, [operation], { nowMs: operation.nowMs, timeoutMs: 0 });
+        return this.#after(store.reset(operation, limits), (reply) =>
+          this.#operated(store, call, operation, reply, (model) => model.resetByHand(limits, operation.nowMs)),
+        );
+      },
     });
   }
 
-  #resolved(entityId: string, resource: string, { limits, entity }: LevelConfig): void {
+  #resolved(entityId: string, resource: string, { limits, access, cascade, parentId }: LevelConfig): void {
     const due = this.#truth.level(entityId, resource);
-    const next = entity?.cascade ? entity.parentId : undefined;
-    if (JSON.stringify(limits) === JSON.stringify(due.limits) && next === due.next) return;
-    this.#journal.violation(`${entityId}/${resource} resolves to ${JSON.stringify(limits)} below ${next}`);
+    const next = cascade ? parentId : undefined;
+    if (JSON.stringify(limits) === JSON.stringify(due.limits) && access === due.access && next === due.next) return;
+    this.#journal.violation(`${entityId}/${resource} resolves to ${access}, ${JSON.stringify(limits)} below ${next}`);
   }
 
   #took(store: BucketStore, call: Call, claims: readonly Claim[], reply: TakeReply): void {
     if (reply === "stale") this.#journal.count("takes that were stale");
     if (reply === "stale" || claims.length === 0) return;
     for (const { kind } of reply) this.#journal.count(`claims ${kind}`);
+    const taken = reply.filter(({ kind }) => kind === "taken").length;
+    if (taken > 0 && taken < claims.length) {
+      this.#journal.violation(`${taken} of ${claims.length} claims were taken: ${shownClaims(claims)}`);
+    }
     const { operation, context } = call;
     const { generation } = context as TakeContext;
-    if (generation !== undefined && !this.#truth.explains(claims, operation?.limitsGiven ?? false, Infinity)) {
+    const { request } = operation ?? {};
+    if (generation !== undefined && request !== undefined && !this.#truth.explains(request, claims, Infinity)) {
       this.#journal.violation(`a plan of generation ${generation} does not follow from it: ${shownClaims(claims)}`);
     }
     if (reply.every(({ kind }) => kind === "short" || kind === "spared") && this.#allFit(call, claims)) {
@@ -138,7 +191,7 @@ export class Recorder {
     }
     for (const [i, answer] of reply.entries()) {
       const claim = claims[i] as Claim;
-      if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer.state);
+      if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer);
       else if (answer.kind !== "unavailable") this.#refused(call, claim, answer.state);
     }
     this.#compareStored(store, claims, context.nowMs);
@@ -150,25 +203,36 @@ export class Recorder {
     kind: "take" | "debit",
     held: Claim | Held,
     amounts: readonly Amount[],
-    state: BucketState,
+    { state, ticket }: { readonly state: BucketState; readonly ticket?: object },
   ): void {
     const { nowMs } = call.context;
+    const { bypass } = held;
+    this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     model.bring(held.set, held.origin, nowMs);
-    model.write(kind, amounts, nowMs);
+    for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
+    const pins = bypass ? undefined : model.spend(kind, amounts, nowMs);
     this.disturbances++;
     if (call.operation !== undefined) call.operation.disturbances++;
     call.operation?.moved("in", held.bucket, amounts);
     if (kind === "debit") this.#journal.count("debits");
-    this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs });
     this.#tell(held.bucket, model.problems(state, nowMs));
-    if (kind === "take") this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
-    else this.#compareStored(store, [held], nowMs);
+    const overdrawn = kind === "take" && !bypass ? overdrawnIn(model, state, amounts, nowMs) : [];
+    for (const _ of overdrawn) this.#journal.count("overdrafts");
+    if (bypass) this.#journal.count("claims bypassed");
+    this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
+    if (pins !== undefined && pins.size > 0) {
+      if (ticket === undefined || this.#pins.has(ticket)) this.#tell(held.bucket, ["a take has no ticket of its own"]);
+      else this.#pins.set(ticket, pins);
+    }
+    if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
+    if (kind === "debit") this.#compareStored(store, [held], nowMs);
   }
 
   #refused(call: Call, claim: Claim, state: BucketState): void {
     // A bucket that does not exist is not made by a refusal.
     const model = this.#modelOf(call, claim.bucket);
+    this.#journal.detail(() => shownWrite("refused take", claim, claim.take, call.context.nowMs));
     if (model === undefined) return;
     if (model.bring(claim.set, claim.origin, call.context.nowMs)) this.disturbances++;
     this.#tell(claim.bucket, model.problems(state, call.context.nowMs));
@@ -176,6 +240,7 @@ export class Recorder {
 
   #credited(store: BucketStore, call: Call, held: Held, amounts: readonly Amount[], reply: WriteReply): void {
     const { nowMs } = call.context;
+    const { bypass } = held;
     const model = this.#modelOf(call, held.bucket);
     if (reply.kind === "gone") {
       if (model !== undefined) this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
@@ -183,31 +248,55 @@ export class Recorder {
       return;
     }
     if (reply.kind !== "applied") return;
+    this.#journal.detail(() => shownWrite("give-back", held, amounts, nowMs));
     call.operation?.moved("back", held.bucket, amounts);
     this.#journal.count("give-backs");
     const over = call.operation?.overReturned();
     if (over !== undefined) this.#journal.violation(over);
-    this.usage.count(held.bucket, amounts, { sign: -1, requests: 0, nowMs });
+    this.usage.count(held.bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });
     if (model === undefined) {
       this.#journal.violation(`a give-back to ${shownKey(held.bucket.id)}, which was never made`);
       return;
     }
-    model.write("credit", amounts, nowMs);
+    const pins = held.ticket === undefined ? undefined : this.#pins.get(held.ticket);
+    const late = bypass ? 0 : model.giveBack(amounts, pins ?? NO_PINS, nowMs);
+    if (late > 0) this.#journal.count("give-backs that came too late");
     this.#tell(held.bucket, model.problems(reply.state, nowMs));
     this.#compareStored(store, [held], nowMs);
+  }
+
+  #operated(
+    store: BucketStore,
+    call: Call,
+    operation: StoreOperation,
+    reply: OperationReply,
+    apply: (model: ModelBucket) => void,
+  ): void {
+    const { bucket, set, origin, nowMs } = operation;
+    this.#tell(bucket, this.#purchases.note(operation, reply));
+    this.#journal.count(reply.repeated ? "operations repeated" : `operations ${operation.event.action}`);
+    if (reply.repeated) return;
+    this.#journal.detail(() => shownWrite(operation.event.action, operation, reply.amounts, nowMs));
+    const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
+    model.bring(set, origin, nowMs);
+    apply(model);
+    // What was bought on top goes with a reset: somebody may have to wait longer for it.
+    this.disturbances++;
+    this.#compareStored(store, [operation], nowMs);
   }
 
   /** The model of a bucket, forgotten when the store has given the bucket up: that it may, once it is full. */
   #modelOf(call: Call, { id }: BucketKey): ModelBucket | undefined {
     const model = this.#buckets.get(id)?.model;
     if (model === undefined || !call.absent.has(id)) return model;
-    if (!model.isFull(call.context.nowMs)) this.#journal.violation(`${shownKey(id)} vanished while it was not full`);
+    if (!model.isForgettable(call.context.nowMs))
+      this.#journal.violation(`${shownKey(id)} vanished while it was not full`);
     this.#buckets.delete(id);
     return undefined;
   }
 
-  #born({ bucket, set, origin }: Claim | Held, nowMs: number): ModelBucket {
-    const model = new ModelBucket(set, origin, nowMs);
+  #born({ bucket, set, origin }: Bucket, nowMs: number): ModelBucket {
+    const model = new ModelBucket(set, origin, nowMs, this.#calendar);
     this.#buckets.set(bucket.id, { key: bucket, model });
     return model;
   }
@@ -215,6 +304,7 @@ export class Recorder {
   #deleted(entityId: string): void {
     this.#truth.setEntity(entityId, undefined);
     this.usage.forget(entityId);
+    this.#purchases.forget(entityId);
     for (const { key } of this.#buckets.values()) {
       if (key.entityId !== entityId) continue;
       this.#buckets.delete(key.id);
@@ -224,15 +314,15 @@ export class Recorder {
 
   #allFit(call: Call, claims: readonly Claim[]): boolean {
     const { nowMs } = call.context;
-    return claims.every(({ bucket, set, origin, take }) => {
-      const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs);
+    return claims.every(({ bucket, set, origin, take, bypass }) => {
+      const model = this.#modelOf(call, bucket) ?? new ModelBucket(set, origin, nowMs, this.#calendar);
       if (model.bring(set, origin, nowMs)) this.disturbances++;
-      return model.surelyFits(take, nowMs);
+      return bypass || model.surelyFits(take, nowMs);
     });
   }
 
   // What the store answers is one thing, what it stored another.
-  #compareStored(store: BucketStore, helds: readonly (Claim | Held)[], nowMs: number): void {
+  #compareStored(store: BucketStore, helds: readonly Bucket[], nowMs: number): void {
     // Joined calls are answered together: the state behind this one has moved on already.
     if (this.underWay > 1) return;
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
@@ -244,7 +334,7 @@ export class Recorder {
     }
   }
 
-  #begun(store: BucketStore, helds: readonly (Claim | Held)[], context: CallContext): Call {
+  #begun(store: BucketStore, helds: readonly Bucket[], context: CallContext): Call {
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
     const absent = new Set<string>();
     for (const [i, { bucket }] of helds.entries()) {
@@ -275,6 +365,16 @@ export class Recorder {
   #tell({ id }: BucketKey, problems: readonly string[]): void {
     for (const problem of problems) this.#journal.violation(`${shownKey(id)}: ${problem}`);
   }
+}
+
+/** What all calls say about the bucket they mean. */
+type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
+
+const NO_PINS: ModelPins = new Map();
+
+function shownWrite(what: string, { bucket, set }: Bucket, amounts: readonly Amount[], nowMs: number): string {
+  const moved = amounts.map(({ limit, milli }) => `${limit}:${milli}`).join(" ");
+  return `${what} on ${shownKey(bucket.id)} at ${nowMs}: ${moved}, by ${set.signature}`;
 }
 
 function shownClaims(claims: readonly Claim[]): string {

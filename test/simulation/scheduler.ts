@@ -49,9 +49,9 @@ export class Scheduler {
     return opened.join(", ");
   }
 
-  /** Lets the call of the store go on that has waited longest; false when there is none. */
-  openCall(): boolean {
-    const index = this.#gates.findIndex(({ label }) => label !== WORKS);
+  /** Opens a gate behind which somebody still goes by an earlier reading of his clock; false when there is none. */
+  openDated(): boolean {
+    const index = this.#gates.findIndex(({ label }) => !TIMELESS.has(label));
     if (index < 0) return false;
     this.#gates.splice(index, 1)[0]?.open();
     return true;
@@ -70,3 +70,6 @@ export class Scheduler {
     this.#gates = this.#gates.filter((gate) => gate.owner !== owner);
   }
 }
+
+/** Where whoever goes on reads his clock again. */
+const TIMELESS = new Set(["works", "answering take", "answering debit", "answering credit", "answering change"]);

@@ -1,6 +1,5 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { ValidationError } from "../../src/domain/errors.ts";
-import { termsOf } from "../../src/domain/limit-set.ts";
+import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
@@ -14,7 +13,7 @@ import { drawLimits, drawPassingMs, drawProfile } from "./profile.ts";
 import { Recorder } from "./recorder.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
-import type { Opened } from "./stores.ts";
+import { calendar, type Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { Truth } from "./truth.ts";
 
@@ -34,9 +33,10 @@ export interface SimulationOptions {
   readonly mutant?: Mutant;
 }
 
-const T0 = Date.UTC(2026, 2, 15, 12, 50);
 const LIVE_MAX = 6;
-const MINUTE_MS = 60_000;
+
+/** Together with clocks that are off, below the hour that stores keep buckets for that are full. */
+const READING_AGE_MAX_MS = 600_000;
 
 /** Plays one seed from beginning to end. Any seed plays the same way again. */
 export async function simulate(seed: number, options: SimulationOptions): Promise<SeedReport> {
@@ -65,16 +65,17 @@ class Simulation {
     this.#seed = seed;
     this.#random = new SeededRandom(seed);
     const journal = new Journal(options.verbose);
-    const clock = new SimulatedClock(T0);
+    const profile = drawProfile(this.#random);
+    const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
-    this.#recorder = new Recorder(journal, truth);
+    this.#recorder = new Recorder(journal, truth, calendar);
     const { layer, spoil } = options.mutant ?? SOUND;
     this.#handles = handles.map((handle) => this.#recorder.recording(layer === "store" ? spoil(handle) : handle));
     this.#together = joins ? [1, 1, 1, 2, 4] : [1];
     this.#spoilClient = layer === "client" ? spoil : SOUND.spoil;
     this.#around = {
       random: this.#random,
-      profile: drawProfile(this.#random),
+      profile,
       clock,
       scheduler: new Scheduler(this.#random),
       journal,
@@ -134,18 +135,18 @@ class Simulation {
     const act = random.weighted<() => void | Promise<void>>([
       [live.length < LIVE_MAX ? 5 : 0, () => this.#start(random.pick(this.#clients), this.#drawStory())],
       [scheduler.waiting > 0 ? 12 : 0, () => journal.note(`go on: ${scheduler.open(random.pick(this.#together))}`)],
-      [3, () => this.#pass(drawPassingMs(random))],
+      [3, () => this.#pass(drawPassingMs(random, profile))],
       [clock.nextWakeMs === undefined ? 0 : 2, () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()))],
       [profile.jumps ? 0.5 : 0, () => this.#jump(random.pick(this.#clients))],
       [this.#aborts.size > 0 ? 0.5 : 0, () => this.#abort(random.pick([...this.#aborts.keys()]))],
       [profile.crashes ? 0.12 : 0, () => this.#crash(random.pick(this.#clients))],
-      [0.8, () => this.#alone(random.pick(this.#clients))],
+      [1.2, () => this.#alone(random.pick(this.#clients))],
     ]);
     await act();
   }
 
   #drawStory(): [string, Story] {
-    const { changeWeight } = this.#around.profile;
+    const { changeWeight, policyWeight, operatorWeight } = this.#around.profile;
     return this.#random.weighted<[string, Story]>([
       [6, ["hold", stories.holdLease]],
       [4, ["body", stories.holdLeaseInBody]],
@@ -154,11 +155,14 @@ class Simulation {
       [1, ["look", stories.look]],
       [changeWeight, ["limits", stories.changeLimits]],
       [changeWeight, ["entities", stories.changeEntities]],
+      [policyWeight, ["policies", stories.changePolicies]],
+      [operatorWeight, ["operator", stories.operate]],
     ]);
   }
 
   #start(client: Client, [name, story]: [string, Story]): Operation {
     const operation = new Operation(`${client.id}.${++this.#names}-${name}`, client.id);
+    operation.beganMs = this.#around.clock.now();
     const abort = this.#random.chance(0.2) ? new AbortController() : undefined;
     const scene: Scene = {
       client,
@@ -192,6 +196,7 @@ class Simulation {
       ["again", stories.askAgain],
       ["back", stories.giveBackAndAsk],
     ]);
+    await this.#catchUp();
     const operation = this.#start(client, story);
     for (let turns = 0; client.live.has(operation) && turns < 100; turns++) {
       await this.#settled();
@@ -201,19 +206,20 @@ class Simulation {
   }
 
   async #pass(ms: number): Promise<void> {
-    const { clock, scheduler, journal } = this.#around;
+    const { clock, journal } = this.#around;
     journal.note(`${ms} ms pass`);
     const untilMs = clock.now() + ms;
-    if (ms > MINUTE_MS) {
-      // No call is under way for minutes: stores answer in time, and forget buckets that nobody asked for in an hour.
-      for (;;) {
-        while (scheduler.openCall()) await this.#settled();
-        const wakeMs = clock.nextWakeMs;
-        if (wakeMs === undefined || wakeMs > untilMs) break;
-        await clock.advance(Math.max(0, wakeMs - clock.now()));
-      }
+    while (ms > READING_AGE_MAX_MS && (clock.nextWakeMs ?? Infinity) < untilMs) {
+      await this.#catchUp();
+      await clock.advance(Math.max(0, (clock.nextWakeMs ?? untilMs) - clock.now()));
     }
-    await clock.advance(untilMs - clock.now());
+    if (ms > READING_AGE_MAX_MS) await this.#catchUp();
+    await clock.advance(Math.max(0, untilMs - clock.now()));
+  }
+
+  /** Nobody is under way with a reading that grows old: calls have a timeout, of which stores may rely on a bound. */
+  async #catchUp(): Promise<void> {
+    for (let turns = 0; turns < 500 && this.#around.scheduler.openDated(); turns++) await this.#settled();
   }
 
   #jump(client: Client): void {
@@ -281,7 +287,7 @@ class Simulation {
     for (const entityId of stories.ENTITIES) {
       for (const resource of profile.resources) {
         const { limits } = truth.level(entityId, resource);
-        if (limits.length === 0) continue;
+        if (limits.length === 0 || truth.isDisabled(entityId, resource)) continue;
         for (const client of this.#clients) {
           const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
           await this.#arrived(client, request);
@@ -289,11 +295,8 @@ class Simulation {
         }
         const [state] = await buckets.read([bucketKey(entityId, resource)]);
         if (state === undefined) continue;
-        const stored = state.limits
-          .filter(({ configured }) => configured)
-          .map(({ name, terms }) => ({ name, ...terms }));
-        const due = limits.map((limit) => ({ name: limit.name, ...termsOf(limit) }));
-        if (JSON.stringify(stored) === JSON.stringify(due)) continue;
+        const stored = state.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
+        if (JSON.stringify(stored) === JSON.stringify(limits)) continue;
         journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
       }
     }
@@ -301,9 +304,11 @@ class Simulation {
 
   async #arrived(client: Client, request: AcquireRequest): Promise<void> {
     try {
-      await runAs(new Operation(`${client.id}.arrival`, client.id), () => client.limiter.tryAcquire(request));
+      const operation = new Operation(`${client.id}.arrival`, client.id);
+      operation.request = request;
+      await runAs(operation, () => client.limiter.tryAcquire(request));
     } catch (error) {
-      if (!(error instanceof ValidationError)) throw error;
+      if (!(error instanceof ValidationError || error instanceof ResourceDisabled)) throw error;
       this.#around.journal.violation(`${client.id} never hears of its limits: ${error.message}`);
     }
   }

@@ -3,7 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import type { Store } from "../../src/ports/store.ts";
+
+/** One for all seeds: what it has worked out is remembered. */
+export const calendar = createCalendar();
 
 export type StoreKind = "memory" | "sqlite";
 
@@ -17,14 +21,14 @@ export interface Opened {
 
 /** A new, empty store for a seed. */
 export function openFor(kind: StoreKind, seed: number): Opened {
-  return kind === "memory" ? { handles: [openMemory()], joins: true, close: () => {} } : openFile(seed);
+  return kind === "memory" ? { handles: [openMemory(calendar)], joins: true, close: () => {} } : openFile(seed);
 }
 
 function openFile(seed: number): Opened {
   const folder = mkdtempSync(join(tmpdir(), "zae-limiter-simulation-"));
   const file = join(folder, "limiter.db");
   const coalesce = seed % 4 !== 0;
-  const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5 });
+  const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5, calendar });
   const handles = seed % 2 === 0 ? [open()] : [open(), open()];
   return {
     handles,

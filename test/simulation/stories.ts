@@ -1,8 +1,12 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
-import type { Lease } from "../../src/engine/lease.ts";
+import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
+import type { Outcome } from "../../src/engine/acquirer.ts";
+import type { Lease, LeaseResource } from "../../src/engine/lease.ts";
+import type { PolicyScope } from "../../src/engine/policies.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
+import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkRejected, checkUntouched, isExpected } from "./checks.ts";
+import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected } from "./checks.ts";
 import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
@@ -31,6 +35,7 @@ export const holdLeaseInBody: Story = async (scene) => {
   const { client, random } = scene;
   const fails = random.chance(0.3);
   const request = drawRequest(scene);
+  scene.operation.request = request;
   let body: Promise<void> | undefined;
   try {
     await client.limiter.withLease(request, (lease) => {
@@ -56,7 +61,14 @@ export const holdLeaseSync: Story = async (scene) => {
   const { client } = scene;
   if (!client.sync) return holdLease(scene);
   const { wait: _, ...request } = drawRequest(scene);
-  const outcome = client.limiter.tryAcquireSync(request);
+  scene.operation.request = request;
+  let outcome: Outcome;
+  try {
+    outcome = client.limiter.tryAcquireSync(request);
+  } catch (error) {
+    checkRejected(scene, request, error);
+    throw error;
+  }
   if (!outcome.ok) return checkUntouched(scene);
   checkGranted(scene, outcome.lease);
   await work(scene, outcome.lease);
@@ -80,20 +92,29 @@ export const takeAllThereIs: Story = async (scene) => {
 
 /** Refused, it comes again when it was told to; when nobody came between, it must be let in. */
 export const askAgain: Story = async (scene) => {
-  const { client, operation, around } = scene;
+  const { client, operation, random, around } = scene;
   const { limits: _, ...request } = drawRequest(scene, { wait: false });
-  operation.limitsGiven = false;
+  operation.request = request;
   const before = disturbed(scene);
-  const first = await client.limiter.tryAcquire(request);
+  let first = await client.limiter.tryAcquire(request);
+  if (!first.ok) checkUntouched(scene);
+  for (let more = random.integer(0, 5); more > 0 && first.ok; more--) {
+    await first.lease.settle();
+    first = await client.limiter.tryAcquire(request);
+  }
   const { claims, asked } = operation;
   if (first.ok) return first.lease.rollback();
-  checkUntouched(scene);
-  if (asked === 0 || first.retryAfterMs > 7_200_000) return;
+  if (asked === 0) return;
+  checkNever(scene, first);
+  // Seldom longer: the whole world waits with it.
+  if (first.retryAfterMs > (random.chance(0.2) ? 100_000_000 : 7_200_000)) return;
   const dueMs = client.clock.now() + first.retryAfterMs;
   await client.clock.sleep(first.retryAfterMs, undefined);
-  const inTime = client.clock.now() >= dueMs;
+  // A millisecond later another window may have begun.
+  const windows = operation.sights.some(({ limits }) => limits.some(({ schedule }) => schedule !== undefined));
+  const inTime = windows ? client.clock.now() === dueMs && first.retryAfterMs > 1 : client.clock.now() >= dueMs;
   const second = await client.limiter.tryAcquire(request);
-  around.journal.count(second.ok ? "granted when told" : "not granted when told");
+  around.journal.count(`${second.ok ? "" : "not "}granted when told, ${first.primary.kind}`);
   if (second.ok) return second.lease.rollback();
   const alike = operation.claims.every(({ set }, i) => set.signature === claims[i]?.set.signature);
   if (!inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
@@ -107,7 +128,7 @@ export const askAgain: Story = async (scene) => {
 export const giveBackAndAsk: Story = async (scene) => {
   const { client, operation, around } = scene;
   const { limits: _, ...request } = drawRequest(scene, { wait: false });
-  operation.limitsGiven = false;
+  operation.request = request;
   const before = disturbed(scene);
   const leases: Lease[] = [];
   let refused = false;
@@ -136,6 +157,7 @@ export const look: Story = async (scene) => {
     if (available > capacity) around.journal.violation(`${available} of ${limit} are available of ${capacity}`);
   }
   if (random.chance(0.5)) await client.limiter.timeUntilAvailable(request);
+  if (random.chance(0.5)) await client.limiter.explain(request);
 };
 
 /** Changes limits at one of the four levels, or takes them away. */
@@ -165,14 +187,57 @@ export const changeEntities: Story = async ({ client: { limiter }, random }) => 
   ])();
 };
 
+/** Changes who is let through, and who is charged. */
+export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+  const entityId = random.pick(ENTITIES);
+  const resource = random.pick(profile.resources);
+  const where = random.weighted<PolicyScope>([
+    [3, { entityId, resource }],
+    [2, { entityId }],
+    [1, { resource }],
+  ]);
+  await random.weighted<() => Promise<unknown>>([
+    [1, () => limiter.setAccess(where, "disabled")],
+    [1, () => limiter.setAccess(where, "bypass")],
+    [1, () => limiter.setAccess(where, "enforce")],
+    [3, () => limiter.setAccess(where, "inherit")],
+    [1, () => limiter.setCascade(where, random.chance(0.6))],
+    [1, () => limiter.setCascade(where, "inherit")],
+  ])();
+};
+
+/** Buys, or begins anew; with a key that somebody may have used before. */
+export const operate: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
+  const entityId = random.pick(ENTITIES);
+  const resource = random.pick(profile.resources);
+  const names = truth.level(entityId, resource).limits.map(({ name }) => name);
+  if (names.length === 0) return;
+  const some = names.filter(() => random.chance(0.7));
+  const key = random.chance(0.6) ? { idempotencyKey: `key-${random.integer(1, 3)}` } : {};
+  const amounts = Object.fromEntries(some.map((name) => [name, random.integer(0, random.pick([5, 40, 400]))]));
+  const limits = random.chance(0.5) ? { limits: some } : {};
+  const act = random.chance(0.7)
+    ? () => limiter.topUp({ entityId, resource, amounts, ...key })
+    : () => limiter.resetBucket({ entityId, resource, ...limits, ...key });
+  await act();
+  // Whoever is not sure that it came through does it again.
+  if (random.chance(0.3)) await act();
+};
+
 async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | undefined> {
   const { limiter } = scene.client;
+  scene.operation.request = request;
+  const stillDisabled = watchDisabled(scene, request);
   try {
     const outcome = scene.random.chance(0.5)
       ? await limiter.tryAcquire(request)
       : { ok: true as const, lease: await limiter.acquire(request) };
+    if (stillDisabled() && !(outcome.ok && outcome.lease.degraded !== false)) {
+      scene.around.journal.violation(`${scene.operation.name} was answered by what is disabled`);
+    }
     if (!outcome.ok) {
       checkUntouched(scene);
+      if (request.wait === undefined && scene.operation.asked > 0) checkNever(scene, outcome);
       return undefined;
     }
     checkGranted(scene, outcome.lease);
@@ -184,6 +249,13 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
   }
 }
 
+/** Tells, later, whether something that is asked for has been disabled all the time, for somebody who hears of it. */
+function watchDisabled({ client, around: { truth } }: Scene, request: AcquireRequest): () => boolean {
+  const { changes } = truth;
+  const disabled = !client.hidden && truth.disables(request, Number.POSITIVE_INFINITY);
+  return () => disabled && truth.changes === changes;
+}
+
 async function work(scene: Scene, lease: Lease): Promise<void> {
   for (let steps = scene.random.integer(0, 3); steps > 0; steps--) {
     if (scene.random.chance(0.2)) await Promise.all([workStep(scene, lease), workStep(scene, lease)]);
@@ -193,7 +265,10 @@ async function work(scene: Scene, lease: Lease): Promise<void> {
 
 async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const { client, operation, random, around } = scene;
-  const names = operation.claims[0]?.set.limits.map(({ name }) => name) ?? [];
+  const own = operation.ownClaims();
+  const claim = own.length === 0 ? undefined : random.pick(own);
+  const names = claim?.set.limits.map(({ name }) => name) ?? [];
+  const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
@@ -201,11 +276,11 @@ async function workStep(scene: Scene, lease: Lease): Promise<void> {
     const negative = (tokens: Tokens): Tokens =>
       Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));
     steps.push(
-      [3, () => lease.adjust(some(20))],
-      [2, () => lease.adjust(negative(some(20)))],
-      [1, () => lease.adjust({ ...some(20), ...negative(some(20)) })],
-      [3, () => lease.release(some(15))],
-      [3, () => consumeMore(scene, lease, some(8))],
+      [3, () => part.adjust(some(20))],
+      [2, () => part.adjust(negative(some(20)))],
+      [1, () => part.adjust({ ...some(20), ...negative(some(20)) })],
+      [3, () => part.release(some(15))],
+      [3, () => consumeMore(scene, part, some(8))],
     );
   }
   try {
@@ -215,7 +290,7 @@ async function workStep(scene: Scene, lease: Lease): Promise<void> {
   }
 }
 
-async function consumeMore({ operation }: Scene, lease: Lease, tokens: Tokens): Promise<void> {
+async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
   operation.underLease = true;
   try {
     await lease.consume(tokens);
@@ -224,27 +299,38 @@ async function consumeMore({ operation }: Scene, lease: Lease, tokens: Tokens): 
   }
 }
 
-function drawRequest({ client, operation, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
+function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
   const { profile, truth } = around;
   const entityId = random.pick(ENTITIES);
   const resource = random.pick(profile.resources);
   const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
-  operation.limitsGiven = given !== undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
-  const known = limits.length === 0 ? LIMIT_NAMES.map((name) => ({ name, capacity: 5 })) : limits;
-  const consume: Record<string, number> = {};
-  for (const { name, capacity } of known) {
-    if (random.chance(0.75)) consume[name] = drawAmount(random, capacity);
-  }
+  const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
+  const also = others.map((name) => [name, drawConsume(random, truth.level(entityId, name).limits)] as const);
   return {
     entityId,
     resource,
-    consume,
+    consume: drawConsume(random, limits),
     ...(given === undefined ? {} : { limits: given }),
+    ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
     ...(random.chance(0.2) ? { atomic: true } : {}),
     ...(signal === undefined ? {} : { signal }),
   };
+}
+
+function drawConsume(random: SeededRandom, limits: readonly Limit[]): Record<string, number> {
+  const known = limits.length === 0 ? LIMIT_NAMES.map((name) => Limit.perMinute(name, 5)) : limits;
+  const consume: Record<string, number> = {};
+  for (const limit of known) {
+    if (!random.chance(0.75)) continue;
+    // What a soft limit, a quota that was topped up or the largest window has room for is more than the capacity that is
+    // written on it.
+    const more = limit.soft || (limit.refillAmount === 0 && random.chance(0.25));
+    const most = more ? Math.min(2 * limit.capacity, TOKENS_MAX) : Number(capacityMost(limit) / 1000n);
+    consume[limit.name] = drawAmount(random, random.chance(0.3) ? most : limit.capacity);
+  }
+  return consume;
 }
 
 /** Mostly a small part; sometimes nothing, sometimes everything. */

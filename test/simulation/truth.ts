@@ -1,21 +1,40 @@
-import type { ConfigScope, StoredConfig } from "../../src/domain/config.ts";
+import type { Access, ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config.ts";
 import type { Entity } from "../../src/domain/entity.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
+import { capacityMost } from "../../src/testing/model-terms.ts";
 
 /** How one level of the chain stood for a while. */
 interface Version {
   readonly limits: readonly Limit[];
+  readonly access: Access;
   /** The parent that is charged too. */
   readonly next: string | undefined;
 }
 
+/** What one scope says. */
+interface Scoped {
+  readonly limits: readonly Limit[];
+  readonly access: Access | undefined;
+  readonly cascade: boolean | undefined;
+}
+
 interface Snapshot {
   readonly fromMs: number;
-  readonly configs: ReadonlyMap<string, StoredConfig>;
+  readonly configs: ReadonlyMap<string, Scoped>;
   readonly entities: ReadonlyMap<string, Entity>;
 }
+
+/** What a request asks of one resource. */
+interface Part {
+  readonly resource: string;
+  readonly asked: readonly (readonly [limit: string, tokens: number])[];
+  /** Stand in for the limits of the entity itself. */
+  readonly given: readonly Limit[] | undefined;
+}
+
+const SILENT: Scoped = { limits: [], access: undefined, cascade: undefined };
 
 /**
  * Configuration as it really is, and as it was: told by the recorder when a change was applied, resolved here once more
@@ -30,21 +49,21 @@ export class Truth {
     this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, configs: new Map(), entities: new Map() }];
   }
 
-  get entities(): ReadonlyMap<string, Entity> {
-    return this.#now.entities;
-  }
-
   /** How often anything changed. */
   get changes(): number {
     return this.#history.length;
   }
 
-  setConfig(scope: ConfigScope, config: StoredConfig | undefined): void {
-    const configs = new Map(this.#now.configs);
-    const key = keyOf(scope);
-    if (config === undefined) configs.delete(key);
-    else configs.set(key, config);
-    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), configs });
+  setLimits(scope: ConfigScope, { limits }: Pick<StoredConfig, "limits">): void {
+    this.#say(scope, (before) => ({ ...before, limits }));
+  }
+
+  setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
+    this.#say(scope, (before) => ({
+      limits: before.limits,
+      access: access === undefined ? before.access : (access ?? undefined),
+      cascade: cascade === undefined ? before.cascade : (cascade ?? undefined),
+    }));
   }
 
   setEntity(id: string, entity: Entity | undefined): void {
@@ -62,50 +81,73 @@ export class Truth {
     return resolved(this.#now, entityId, resource);
   }
 
-  /** The levels that are charged for an entity now. */
-  chain(entityId: string, resource: string): { readonly entityId: string; readonly limits: readonly Limit[] }[] {
-    const chain = [];
-    for (let id: string | undefined = entityId; id !== undefined; ) {
-      const { limits, next }: Version = this.level(id, resource);
-      chain.push({ entityId: id, limits });
-      id = next;
-    }
-    return chain;
+  /** Whether any level that a request of an entity concerns is switched off now. */
+  isDisabled(entityId: string, resource: string): boolean {
+    return this.#anyDisabled(entityId, resource, Number.POSITIVE_INFINITY);
   }
 
-  /** Whether claims are what somebody had to send who read each level at some time since then. */
-  explains(claims: readonly Claim[], limitsGiven: boolean, sinceMs: number): boolean {
-    const first = claims[0];
-    if (first === undefined) return true;
-    const { entityId, resource } = first.bucket;
-    const asked = first.take.map(({ limit }) => limit);
-    const walk = (id: string | undefined, at: number): boolean => {
-      if (id === undefined) return at === claims.length;
-      return this.#versions(id, resource, sinceMs).some(({ limits, next }) => {
-        const claim = claims[at];
-        // Limits given in the request stand in for those of the entity itself.
-        if (at === 0) return claim !== undefined && (limitsGiven || sameLimits(claim, limits)) && walk(next, 1);
-        const shared = asked.filter((name) => limits.some((limit) => limit.name === name));
-        if (shared.length === 0) return walk(next, at);
-        if (claim?.bucket.entityId !== id || !sameLimits(claim, limits)) return false;
-        return claim.take.map(({ limit }) => limit).join() === shared.join() && walk(next, at + 1);
-      });
+  /** Whether claims are what somebody had to send for the request who read each level at some time since then. */
+  explains(request: AcquireRequest, claims: readonly Claim[], sinceMs: number): boolean {
+    const parts = partsOf(request);
+    const inPart = (part: number, at: number): boolean => {
+      const { resource, asked, given } = parts[part] ?? {};
+      if (resource === undefined || asked === undefined) return at === claims.length;
+      const walk = (id: string | undefined, depth: number, next: number): boolean => {
+        if (id === undefined) return inPart(part + 1, next);
+        return this.#versions(id, resource, sinceMs).some((version) => {
+          // Whoever knows that it is switched off does not ask.
+          if (version.access === "disabled") return false;
+          const limits = depth === 0 ? (given ?? version.limits) : version.limits;
+          const shared = asked.filter(([name]) => limits.some((limit) => limit.name === name));
+          if (shared.length === 0) return walk(version.next, depth + 1, next);
+          const claim = claims[next];
+          if (claim?.bucket.entityId !== id || claim.bucket.resource !== resource) return false;
+          if (claim.bypass !== (version.access === "bypass") || !sameLimits(claim, limits)) return false;
+          const names = claim.take.map(({ limit }) => limit).join();
+          return names === shared.map(([name]) => name).join() && walk(version.next, depth + 1, next + 1);
+        });
+      };
+      return walk(request.entityId, 0, at);
     };
-    return walk(entityId, 0);
+    return inPart(0, 0);
   }
 
   /** Whether the request is wrong by the limits of some moment since then: unknown names, or more than there can be. */
-  refuses({ entityId, resource, consume, limits: given }: AcquireRequest, sinceMs: number): boolean {
-    const asked = Object.entries(consume as Record<string, number>);
-    const above = ({ limits }: Version) =>
-      asked.some(([name, tokens]) => limits.some((limit) => limit.name === name && limit.capacity < tokens));
-    const walk = (id: string | undefined): boolean =>
-      id !== undefined && this.#versions(id, resource, sinceMs).some((level) => above(level) || walk(level.next));
-    return this.#versions(entityId, resource, sinceMs).some((level) => {
-      const limits = given ?? level.limits;
-      const unknown = asked.some(([name]) => !limits.some((limit) => limit.name === name));
-      return limits.length === 0 || unknown || above({ ...level, limits }) || walk(level.next);
+  refuses(request: AcquireRequest, sinceMs: number): boolean {
+    return partsOf(request).some(({ resource, asked, given }) => {
+      const above = ({ limits, access }: Version) =>
+        access !== "bypass" &&
+        asked.some(([name, tokens]) => {
+          const limit = limits.find((one) => one.name === name);
+          return limit !== undefined && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit);
+        });
+      const walk = (id: string | undefined): boolean =>
+        id !== undefined && this.#versions(id, resource, sinceMs).some((level) => above(level) || walk(level.next));
+      return this.#versions(request.entityId, resource, sinceMs).some((level) => {
+        const limits = given ?? level.limits;
+        const unknown = asked.some(([name]) => !limits.some((limit) => limit.name === name));
+        return limits.length === 0 || unknown || above({ ...level, limits }) || walk(level.next);
+      });
     });
+  }
+
+  /** Whether some level of the request was switched off at some moment since then. */
+  disables(request: AcquireRequest, sinceMs: number): boolean {
+    return partsOf(request).some(({ resource }) => this.#anyDisabled(request.entityId, resource, sinceMs));
+  }
+
+  #anyDisabled(entityId: string, resource: string, sinceMs: number): boolean {
+    const walk = (id: string | undefined): boolean =>
+      id !== undefined &&
+      this.#versions(id, resource, sinceMs).some(({ access, next }) => access === "disabled" || walk(next));
+    return walk(entityId);
+  }
+
+  #say(scope: ConfigScope, change: (before: Scoped) => Scoped): void {
+    const configs = new Map(this.#now.configs);
+    const key = keyOf(scope);
+    configs.set(key, change(configs.get(key) ?? SILENT));
+    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), configs });
   }
 
   #versions(entityId: string, resource: string, sinceMs: number): Version[] {
@@ -130,9 +172,22 @@ function resolved({ configs, entities }: Snapshot, entityId: string, resource: s
     { level: "resource", resource },
     { level: "system" },
   ];
-  const found = scopes.map((scope) => configs.get(keyOf(scope))).find((config) => config?.limits.length);
+  const said = scopes.map((scope) => configs.get(keyOf(scope)) ?? SILENT);
   const entity = entities.get(entityId);
-  return { limits: found?.limits ?? [], next: entity?.cascade ? entity.parentId : undefined };
+  const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
+  return {
+    limits: said.find(({ limits }) => limits.length > 0)?.limits ?? [],
+    access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
+    next: cascade ? entity?.parentId : undefined,
+  };
+}
+
+function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
+  const asked = (tokens: object) => Object.entries(tokens as Record<string, number>);
+  return [
+    { resource, asked: asked(consume), given },
+    ...Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens), given: undefined })),
+  ];
 }
 
 /** Neither part can contain a newline; "" stands for "any". */

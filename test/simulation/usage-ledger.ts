@@ -19,16 +19,28 @@ export class UsageLedger {
   count(
     { entityId, resource }: BucketKey,
     amounts: readonly Amount[],
-    change: { readonly sign: 1 | -1; readonly requests: number; readonly nowMs: number },
+    change: {
+      readonly sign: 1 | -1;
+      readonly requests: number;
+      readonly nowMs: number;
+      readonly bypass: boolean;
+      /** Soft limits that the request left below zero. */
+      readonly overdrawn: readonly string[];
+    },
   ): void {
     const hourMs = change.nowMs - (change.nowMs % HOUR_MS);
     const key = `${hourMs}\n${entityId}\n${resource}`;
     const hour = this.#hours.get(key) ?? { entityId, resource, hourMs, requests: 0, milli: new Map() };
     this.#hours.set(key, hour);
     hour.requests += change.requests;
+    const add = (name: string, milli: number) => {
+      hour.milli.set(name, (hour.milli.get(name) ?? 0n) + BigInt(milli));
+    };
     for (const { limit, milli } of amounts) {
-      hour.milli.set(limit, (hour.milli.get(limit) ?? 0n) + BigInt(change.sign * milli));
+      add(limit, change.sign * milli);
+      if (change.bypass) add(`${limit} bypassed`, change.sign * milli);
     }
+    for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
   }
 
   forget(entityId: string): void {
@@ -42,11 +54,16 @@ export class UsageLedger {
       for (const [limit, milli] of hour.milli) if (milli !== 0n) due.set(nameOf(hour, limit), String(milli));
       due.set(nameOf(hour, "requests"), String(hour.requests));
     }
-    for (const { entityId, resource, windowStartMs, counters, requests } of snapshots) {
+    for (const { entityId, resource, windowStartMs, counters, overdrafts, bypassed, requests } of snapshots) {
       const hour = { entityId, resource, hourMs: windowStartMs };
-      for (const [limit, tokens] of Object.entries(counters)) {
-        if (tokens !== 0) told.set(nameOf(hour, limit), String(BigInt(Math.round(tokens * 1000))));
-      }
+      const tell = (counts: Readonly<Record<string, number>>, what: string) => {
+        for (const [limit, tokens] of Object.entries(counts)) {
+          if (tokens !== 0) told.set(nameOf(hour, limit + what), String(BigInt(Math.round(tokens * 1000))));
+        }
+      };
+      tell(counters, "");
+      tell(overdrafts, " overdrawn");
+      tell(bypassed, " bypassed");
       told.set(nameOf(hour, "requests"), String(requests));
     }
     const names = new Set([...due.keys(), ...told.keys()]);

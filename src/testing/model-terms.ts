@@ -1,0 +1,54 @@
+import type { Calendar } from "../domain/calendar.ts";
+import type { Limit } from "../domain/limit.ts";
+
+/** What a limit goes by at one instant, in millitokens. */
+export interface InForce {
+  readonly capacity: bigint;
+  readonly refill: bigint;
+  readonly periodMs: number;
+}
+
+/** Read from the limit and the calendar alone, not by the arithmetic that is under test. */
+export function inForceAt(limit: Limit, atMs: number, calendar: Calendar): InForce {
+  const base = { capacity: milli(limit.capacity), refill: milli(limit.refillAmount), periodMs: limit.refillPeriodMs };
+  for (const { cron, tz = "UTC", scale, capacity, refillAmount, refillPeriodMs } of limit.schedule ?? []) {
+    if (!calendar.matches(cron, tz, atMs)) continue;
+    if (scale !== undefined) {
+      return { ...base, capacity: scaled(base.capacity, scale), refill: scaled(base.refill, scale) };
+    }
+    return {
+      capacity: capacity === undefined ? base.capacity : milli(capacity),
+      refill: refillAmount === undefined ? base.refill : milli(refillAmount),
+      periodMs: refillPeriodMs ?? base.periodMs,
+    };
+  }
+  return base;
+}
+
+/** The next instant after `atMs` at which another window may begin. */
+export function windowChangeAfter({ schedule = [] }: Limit, atMs: number, calendar: Calendar): number {
+  return Math.min(Infinity, ...schedule.map(({ cron, tz = "UTC" }) => calendar.nextChange(cron, tz, atMs)));
+}
+
+/** The most it holds in any of its windows, in millitokens. */
+export function capacityMost({ capacity, schedule = [] }: Limit): bigint {
+  const all = schedule.map((entry) =>
+    entry.scale === undefined ? milli(entry.capacity ?? capacity) : scaled(milli(capacity), entry.scale),
+  );
+  return -all.reduce((least, one) => lesser(least, -one), -milli(capacity));
+}
+
+export function lesser(a: bigint, b: bigint): bigint {
+  if (a < b) return a;
+  return b;
+}
+
+function milli(tokens: number): bigint {
+  return BigInt(tokens) * 1000n;
+}
+
+/** Rounded down, but something never to nothing. */
+function scaled(amount: bigint, scale: number): bigint {
+  const product = (amount * BigInt(Math.round(scale * 1000))) / 1000n;
+  return amount > 0n && product === 0n ? 1n : product;
+}

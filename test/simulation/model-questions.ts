@@ -1,0 +1,28 @@
+import type { Amount } from "../../src/domain/amounts.ts";
+import type { BucketState } from "../../src/domain/bucket-state.ts";
+import { type ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+
+/** What kind of limit that is, for the tally. */
+export function kindIn(model: ModelBucket, name: string): string {
+  const { reset, resetAfterMs, schedule } = model.limit(name)?.limit ?? {};
+  const kind = reset !== undefined ? "calendar quotas" : resetAfterMs === undefined ? "what drips" : "sessions";
+  return schedule === undefined ? kind : `${kind} with windows`;
+}
+
+/** The soft limits that stand below zero now. */
+export function overdrawnIn(
+  model: ModelBucket,
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+): string[] {
+  return amounts.flatMap(({ limit: name }) => {
+    const limit = model.limit(name);
+    if (!limit?.limit.soft) return [];
+    let level = limit.levelMilli(nowMs);
+    // To within a millitoken the store's own level decides.
+    const stored = state.limits.find((one) => one.name === name);
+    if (level >= -1n && level <= 0n && stored !== undefined) level = storedMilli(stored, state.epochMs, nowMs);
+    return level < 0n ? [name] : [];
+  });
+}
