@@ -1,7 +1,10 @@
 import { openMemory } from "../src/adapters/memory/store.ts";
+import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { describeStore } from "../src/testing/contract.ts";
 
+const calendar = createCalendar();
+
 describeStore("memory", () => {
-  const store = openMemory();
+  const store = openMemory(calendar);
   return { store, close: () => store.close() };
 });

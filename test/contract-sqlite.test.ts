@@ -2,12 +2,21 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openSqlite } from "../src/adapters/sqlite/store.ts";
+import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { describeStore } from "../src/testing/contract.ts";
+
+const calendar = createCalendar();
 
 for (const coalesce of [true, false]) {
   describeStore(coalesce ? "sqlite" : "sqlite, call by call", () => {
     const folder = mkdtempSync(join(tmpdir(), "zae-limiter-contract-"));
-    const store = openSqlite({ file: join(folder, "limiter.db"), durability: "normal", coalesce, random: () => 0.5 });
+    const store = openSqlite({
+      file: join(folder, "limiter.db"),
+      durability: "normal",
+      coalesce,
+      random: () => 0.5,
+      calendar,
+    });
     return {
       store,
       close: async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openMemory } from "../src/adapters/memory/store.ts";
 import { ConflictError, Limit, NotFoundError, RateLimiter } from "../src/entry/index.ts";
+import { openMemory } from "../src/entry/memory.ts";
 import {
   family,
   grants,

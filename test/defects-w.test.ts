@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openMemory } from "../src/adapters/memory/store.ts";
 import {
   Limit,
   NotFoundError,
@@ -9,6 +8,7 @@ import {
   RateLimiterUnavailable,
   ValidationError,
 } from "../src/entry/index.ts";
+import { openMemory } from "../src/entry/memory.ts";
 import { family, grants, held, isInvalid, MINUTE_MS, open, openFaulty, processes, rpm, take } from "./defects/kit.ts";
 import { overriding } from "./simulation/port.ts";
 

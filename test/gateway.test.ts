@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
+import { dayLines } from "../examples/gateway/day.ts";
 import { CALLERS, type CallEvent, PROJECT } from "../examples/gateway/gateway.ts";
 import { draw, type LoggedEvent, logged } from "../examples/gateway/screen.ts";
 import { Tally } from "../examples/gateway/tally.ts";
@@ -46,6 +47,29 @@ test("what the gateway counted is what the limiter has stored", async (t) => {
     const sum = keys.reduce((total, row) => total + (row[column] as number), 0);
     assert.equal(project?.[column], sum, `column ${column}: the project was charged for all its keys`);
   }
+});
+
+test("a quota and a schedule are shown on a day that passes in a moment", async () => {
+  const lines = await dayLines();
+  assert.match(lines[0] ?? "", /time is compressed/);
+  const rows = lines.slice(4).map((line) => line.trim().split(/ {2,}/));
+  assert.deepEqual(
+    rows.map(([time, , granted, left]) => [time, granted, left]),
+    [
+      ["06:00", "8", "42 of 50"],
+      ["08:00", "8", "34 of 50"],
+      ["10:00", "5", "29 of 50"],
+      ["12:00", "5", "24 of 50"],
+      ["14:00", "5", "19 of 50"],
+      ["16:00", "5", "14 of 50"],
+      ["18:00", "5", "9 of 50"],
+      ["20:00", "8", "1 of 50"],
+      ["22:00", "1", "0 of 50"],
+      ["00:00", "8", "42 of 50"],
+    ],
+  );
+  assert.equal(rows[8]?.at(-1), "refused by day; retry in 120 min");
+  assert.equal(rows[2]?.at(-1), "refused by atOnce; retry in 12 min");
 });
 
 test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async (t) => {
@@ -110,8 +134,10 @@ function board() {
     capacity: 4_500,
     requested: 700,
     exceeded: true,
+    kind: "drip",
+    soft: false,
     retryAfterMs: 1_900,
-  };
+  } as const;
   happened({ kind: "answered", key: "key-steady", estimate: 300, actual: 280, waitedMs: 400 }, 1_000);
   happened({ kind: "failed", key: "key-bursty", estimate: 250 }, 2_000);
   for (let i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
-import { openMemory } from "../../src/adapters/memory/store.ts";
 import { Limit, type OpenOptions, RateLimiter, ValidationError } from "../../src/entry/index.ts";
+import { openMemory } from "../../src/entry/memory.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { type FaultOptions, FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

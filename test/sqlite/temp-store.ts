@@ -4,10 +4,12 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Connection } from "../../src/adapters/sqlite/connection.ts";
 import { storeOn } from "../../src/adapters/sqlite/store.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../../src/domain/audit.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { type BucketState, findLimit } from "../../src/domain/bucket-state.ts";
+import { PLAIN_MARK } from "../../src/domain/give-back.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Claim, Held, TakeContext, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
@@ -15,6 +17,9 @@ import type { ScopedStore, Store } from "../../src/ports/store.ts";
 
 /** 2024-06-15T12:00:00Z: the middle of a month, on the hour. */
 export const NOON = Date.UTC(2024, 5, 15, 12);
+
+/** One for all: what it has worked out is remembered. */
+export const calendar = createCalendar();
 
 export interface Opened extends ScopedStore {
   readonly store: Store;
@@ -35,7 +40,7 @@ export function openOn(
   options: { readonly coalesce: boolean } = { coalesce: true },
 ): Opened {
   const connection = new Connection({ file, durability: "normal", random: Math.random });
-  const store = storeOn(connection, { file, durability: "normal", random: Math.random, ...options });
+  const store = storeOn(connection, { file, durability: "normal", random: Math.random, calendar, ...options });
   t.after(() => store.close());
   return { store, connection, ...store.scope("default") };
 }
@@ -62,11 +67,11 @@ export function claim(
   tokens: Readonly<Record<string, number>>,
   origin: SetOrigin = FIRST,
 ): Claim {
-  return { bucket: bucketKey(entityId, "gpt-4"), set: limitSet(limits), origin, take: amounts(tokens) };
+  return { bucket: bucketKey(entityId, "gpt-4"), set: limitSet(limits), origin, take: amounts(tokens), bypass: false };
 }
 
-export function held({ bucket, set, origin }: Claim): Held {
-  return { bucket, set, origin, ticket: {} };
+export function held({ bucket, set, origin, bypass }: Claim): Held {
+  return { bucket, set, origin, bypass, ticket: PLAIN_MARK };
 }
 
 export function amounts(tokens: Readonly<Record<string, number>>): Amount[] {

@@ -1,5 +1,6 @@
 import { writeSync } from "node:fs";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { claim, context, kinds, NOON, oneTime } from "./temp-store.ts";
 
 // A process that takes one token after another from one bucket: FILE CAPACITY CALLERS. Waits for a message before it begins.
@@ -7,7 +8,13 @@ import { claim, context, kinds, NOON, oneTime } from "./temp-store.ts";
 // read was granted, whatever happens to this process. Ends when the bucket is empty.
 
 const [file = "", capacity = "0", callers = "1"] = process.argv.slice(2);
-const store = openSqlite({ file, durability: "normal", coalesce: true, random: Math.random });
+const store = openSqlite({
+  file,
+  durability: "normal",
+  coalesce: true,
+  random: Math.random,
+  calendar: createCalendar(),
+});
 const { buckets } = store.scope("default");
 const wanted = [claim("shared", [oneTime("tokens", Number(capacity))], { tokens: 1 })];
 
