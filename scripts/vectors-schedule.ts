@@ -1,12 +1,6 @@
 import { createCalendar } from "../src/adapters/system/calendar.ts";
-import {
-  decodeReset,
-  decodeSchedule,
-  effectiveTerms,
-  encodeReset,
-  encodeSchedule,
-  type ScheduleEntry,
-} from "../src/domain/schedule-grammar.ts";
+import { effectiveTerms, type ScheduleEntry } from "../src/domain/schedule.ts";
+import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../src/domain/schedule-grammar.ts";
 
 /** A case of `vectors/schedule.json`; numbers that may pass 2^53 are text there. */
 export interface ScheduleVector {

@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { parseArgs } from "node:util";
 import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
+import { dayLines } from "./day.ts";
 import { type CallEvent, levelsOf, runGateway, setUp } from "./gateway.ts";
 import { draw, type LoggedEvent, logged } from "./screen.ts";
 import { storedUsage, Tally, usageSince } from "./tally.ts";
@@ -48,6 +49,7 @@ async function main(totalMs: number): Promise<void> {
   }
 
   const usage = usageSince(before, await storedUsage(limiter, openedAtMs));
+  print(["", ...(await dayLines())]);
   print(["", ...summaryLines({ elapsedMs: elapsedMs(), tally, usage, file: FILE })]);
 }
 
