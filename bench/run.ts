@@ -1,9 +1,11 @@
+import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
 import { benchSqlite } from "./sqlite.ts";
 
 const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
   memory: benchMemory,
   sqlite: benchSqlite,
+  kinds: benchKinds,
 };
 
 const args = process.argv.slice(2);
