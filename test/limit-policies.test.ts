@@ -49,6 +49,20 @@ test("an entity may be carved out of a resource that is disabled for all others"
   assert.equal(await drain(limiter, "rpm"), 2);
 });
 
+test("who is carved out of a disabled resource is not refused for a parent that is not, but still charges it", async () => {
+  const { limiter } = await openWith(START, Limit.perMinute("rpm", 5));
+  await limiter.createEntity({ id: "team" });
+  await limiter.createEntity({ id: "a", parentId: "team", cascade: true });
+  await limiter.setAccess({ resource: "api" }, "disabled");
+  await limiter.setAccess({ entityId: "a" }, "enforce");
+  assert.equal(await drain(limiter, "rpm"), 5);
+  const [, team] = await limiter.available({ entityId: "a", resource: "api" });
+  assert.deepEqual([team?.entityId, team?.available], ["team", 0]);
+  await disabledAt(limiter, "resource", "team");
+  await limiter.setAccess({ entityId: "team" }, "disabled");
+  await disabledAt(limiter, "entityDefault", "a", "team");
+});
+
 test("another limiter on the store knows at once, also of a parent or a further resource that only it remembers", async () => {
   const clock = new SimulatedClock(at(START));
   const store = openMemory();

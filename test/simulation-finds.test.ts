@@ -65,3 +65,15 @@ test("a request that wants nothing is told that its resource was disabled by ano
   await other.setAccess({ resource: on.resource }, "disabled");
   await assert.rejects(limiter.tryAcquire({ ...on, consume: {} }), { code: "resource_disabled" });
 });
+
+test("nobody is told that a soft limit can never hold the amount when it was another's newer limit that refused", async () => {
+  const { clock, store, limiter } = await open();
+  const reset = { cron: "0 0 * * *" };
+  await limiter.setLimits(on.entityId, [Limit.quota("calls", 12, { reset, soft: true })]);
+  assert.equal((await limiter.tryAcquire({ ...on, consume: { calls: 1 } })).ok, true);
+  await clock.advance(1_000);
+  const other = await RateLimiter.open({ store, clock });
+  const limits = [Limit.quota("calls", 2, { resetAfterMs: MINUTE_MS })];
+  assert.equal((await other.tryAcquire({ ...on, limits, consume: { calls: 2 } })).ok, true);
+  assert.equal((await limiter.tryAcquire({ ...on, consume: { calls: 22 } })).ok, false);
+});

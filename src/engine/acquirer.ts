@@ -9,7 +9,7 @@ import { DenyMemory } from "./deny-memory.ts";
 import { GivenLimits } from "./given-limits.ts";
 import { Lease, type LeaseMaker, type LeasePart } from "./lease.ts";
 import { type Level, Levels } from "./levels.ts";
-import { claimsOf, disabledIn, leaseParts, type PartChain, type Plan, planOf } from "./plan.ts";
+import { claimsOf, disabledIn, isOneReading, leaseParts, type PartChain, type Plan, planOf } from "./plan.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
 import {
   type AcquireRequest,
@@ -97,7 +97,7 @@ export class Acquirer {
       }
       const plan = this.#planned(request, chain, others, nowMs);
       if (plan === "stale") continue;
-      if ("ok" in plan) return plan;
+      if (plan.ok === false) return plan;
       const sent = this.#sent(plan);
       const taken = sent instanceof Promise ? await sent : sent;
       if (taken.kind === "stale") {
@@ -140,7 +140,7 @@ export class Acquirer {
       }
       const plan = this.#planned(request, chain, others, nowMs);
       if (plan === "stale") continue;
-      if ("ok" in plan) return plan;
+      if (plan.ok === false) return plan;
       const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
       const taken = this.#taker.conclude(plan.claims, reply, nowMs);
       if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
@@ -258,9 +258,7 @@ export class Acquirer {
     others: readonly PartChain[],
     nowMs: number,
   ): Plan | Refusal | "stale" {
-    const { generation } = chain[0] as Level;
-    const agree = (level: Level) => level.generation === generation;
-    if ((chain.length > 1 && !chain.every(agree)) || !others.every((other) => other.chain.every(agree))) {
+    if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
       this.levels.expire();
       return "stale";
     }

@@ -13,6 +13,8 @@ export interface PartChain {
 
 /** A request worked out against its chains; handed to the store as the context of its claims. */
 export interface Plan extends TakeContext {
+  /** A plan is no outcome yet. */
+  readonly ok?: undefined;
   readonly request: AcquireRequest;
   /** Of all resources, one after the other. */
   readonly demands: readonly Demand[];
@@ -54,11 +56,20 @@ export function planOf(
   };
 }
 
+/** Whether all levels were read from the same configuration. */
+export function isOneReading(chain: readonly Level[], others: readonly PartChain[]): boolean {
+  const generation = chain[0]?.generation;
+  return [chain, ...others.map((other) => other.chain)].flat().every((level) => level.generation === generation);
+}
+
 /** The first level that is switched off; parents count too. */
 export function disabledIn(chain: readonly Level[]): ResourceDisabled | undefined {
   for (let i = 0; i < chain.length; i++) {
     const level = chain[i] as Level;
     if (level.access !== "disabled") continue;
+    // A resource that is switched off for everybody has been asked about at the entity itself. Whoever was carved out of
+    // that must not be refused for a parent that was not.
+    if (i > 0 && level.accessSource === "resource") continue;
     const { entityId, resource } = level.bucket;
     return new ResourceDisabled({ entityId, resource, level: level.accessSource });
   }

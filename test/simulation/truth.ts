@@ -9,6 +9,8 @@ import { capacityMost } from "../../src/testing/model-terms.ts";
 interface Version {
   readonly limits: readonly Limit[];
   readonly access: Access;
+  /** The same as a parent: what a resource is for everybody is asked of the entity alone. */
+  readonly accessAbove: Access;
   /** The parent that is charged too. */
   readonly next: string | undefined;
 }
@@ -96,7 +98,7 @@ export class Truth {
         if (id === undefined) return inPart(part + 1, next);
         return this.#versions(id, resource, sinceMs).some((version) => {
           // Whoever knows that it is switched off does not ask.
-          if (version.access === "disabled") return false;
+          if ((depth === 0 ? version.access : version.accessAbove) === "disabled") return false;
           const limits = depth === 0 ? (given ?? version.limits) : version.limits;
           const shared = asked.filter(([name]) => limits.some((limit) => limit.name === name));
           if (shared.length === 0) return walk(version.next, depth + 1, next);
@@ -137,10 +139,10 @@ export class Truth {
   }
 
   #anyDisabled(entityId: string, resource: string, sinceMs: number): boolean {
-    const walk = (id: string | undefined): boolean =>
+    const above = (id: string | undefined): boolean =>
       id !== undefined &&
-      this.#versions(id, resource, sinceMs).some(({ access, next }) => access === "disabled" || walk(next));
-    return walk(entityId);
+      this.#versions(id, resource, sinceMs).some(({ accessAbove, next }) => accessAbove === "disabled" || above(next));
+    return this.#versions(entityId, resource, sinceMs).some(({ access, next }) => access === "disabled" || above(next));
   }
 
   #say(scope: ConfigScope, change: (before: Scoped) => Scoped): void {
@@ -178,6 +180,7 @@ function resolved({ configs, entities }: Snapshot, entityId: string, resource: s
   return {
     limits: said.find(({ limits }) => limits.length > 0)?.limits ?? [],
     access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
+    accessAbove: said.slice(0, 2).find(({ access }) => access !== undefined)?.access ?? "enforce",
     next: cascade ? entity?.parentId : undefined,
   };
 }

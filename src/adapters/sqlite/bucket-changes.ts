@@ -98,6 +98,7 @@ function counts(amounts: readonly Amount[], bypass: boolean): readonly Amount[] 
 }
 
 function taken(before: BucketRow, state: BucketState, { take, bypass }: Claim, nowMs: number): BucketRow {
+  if (state.plain && !bypass) return counted(before, state, { amounts: take, sign: 1, requests: 1, nowMs });
   const overdrawn = bypass ? [] : overdrawnOf(state, take, nowMs);
   const events = overdrawn.map((limit) => ({ limit: overdraftOf(limit), milli: 1000 }));
   const amounts = events.length === 0 ? counts(take, bypass) : [...take, ...events];

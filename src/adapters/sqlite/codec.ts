@@ -1,11 +1,17 @@
 import type { Terms } from "../../bucket/balance.ts";
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
-import { kindOf, type Limit } from "../../domain/limit.ts";
+import { kindOf, type Limit, termsOf } from "../../domain/limit.ts";
+import { limitSet } from "../../domain/limit-set.ts";
 import type { OpenHour } from "./open-hour.ts";
 
 /** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
 export interface Shape {
-  /** As it is stored: `[signature, [limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured], ...]`. */
+  /**
+   * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
+   * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; the
+   * signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
+   * the fewer it writes.
+   */
   readonly text: string;
   readonly signature: string;
   readonly limits: readonly {
@@ -33,17 +39,15 @@ const PER_LIMIT = 3;
 const PER_QUOTA = 3;
 const DOUBLE = 8;
 
-type LimitRow = readonly [Limit, number, number, number, 0 | 1];
+type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1];
 
 const SHAPES_MAX = 1_000;
 const shapes = new Map<string, Shape>();
 
 /** The shape of a state whose limits have changed. */
 export function shapeOf(state: BucketState): Shape {
-  const rows = state.limits.map(({ limit, terms, configured }): LimitRow => {
-    return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, configured ? 1 : 0];
-  });
-  return shapeFrom(JSON.stringify([state.signature, ...rows]));
+  const signature = state.signature === signatureOf(state.limits) ? 0 : state.signature;
+  return shapeFrom(JSON.stringify([signature, ...state.limits.map(rowOf)]));
 }
 
 export function shapeFrom(text: string): Shape {
@@ -120,17 +124,40 @@ function quotaAt(view: DataView, at: number): LimitState["quota"] {
   };
 }
 
+function rowOf({ limit, terms, configured }: LimitState): LimitRow {
+  const { name, capacity, refillAmount, refillPeriodMs } = limit;
+  const flag = configured ? 1 : 0;
+  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag];
+  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag];
+}
+
+function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
+  if (Object.keys(limit).length > 4) return false;
+  const own = termsOf(limit);
+  return (
+    own.capacityMilli === capacityMilli &&
+    own.refillAmountMilli === refillAmountMilli &&
+    own.refillPeriodMs === refillPeriodMs
+  );
+}
+
+function signatureOf(limits: readonly { readonly limit: Limit; readonly configured: boolean }[]): string {
+  return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))).signature;
+}
+
 function parsed(text: string): Shape {
-  const [signature, ...rows] = JSON.parse(text) as [string, ...LimitRow[]];
-  const limits = rows.map(([limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]) => ({
-    name: limit.name,
-    limit,
-    terms: { capacityMilli, refillAmountMilli, refillPeriodMs },
-    configured: configured === 1,
-    isQuota: kindOf(limit) !== "drip",
-  }));
+  const [signature, ...rows] = JSON.parse(text) as [string | 0, ...LimitRow[]];
+  const limits = rows.map(([first, second, third, fourth, configured]) => {
+    const isShort = typeof first === "string";
+    const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
+    const terms = isShort
+      ? termsOf(limit)
+      : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
+    return { name: limit.name, limit, terms, configured: configured === 1, isQuota: kindOf(limit) !== "drip" };
+  });
   const quotas = limits.filter(({ isQuota }) => isQuota).length;
-  return { text, signature, limits, length: HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas };
+  const length = HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas;
+  return { text, signature: signature === 0 ? signatureOf(limits) : signature, limits, length };
 }
 
 interface Scratch {
