@@ -38,16 +38,16 @@ async function worker(t: TestContext, file: string, capacity: number, callers: n
   return { process, grants: () => grants, ended };
 }
 
-test("two processes that empty one bucket get exactly what it held, each of them some", async (t) => {
+test("two processes that empty one bucket get exactly what it held, and neither starves", async (t) => {
   const file = tempFile(t);
-  const capacity = 20_000;
+  // So many that it lasts: on a busy machine one of them may begin a good deal later than the other.
+  const capacity = 150_000;
   // Both make the file at once.
   const [a, b] = await Promise.all([worker(t, file, capacity, 4), worker(t, file, capacity, 4)]);
   for (const { process } of [a, b]) process.send("go");
   await Promise.all([a.ended, b.ended]);
   assert.equal(a.grants() + b.grants(), capacity);
-  // How evenly they share depends on the machine, and is measured by the bench.
-  assert.ok(Math.min(a.grants(), b.grants()) > 0, `${a.grants()} and ${b.grants()}`);
+  assert.ok(Math.min(a.grants(), b.grants()) > capacity / 5, `${a.grants()} and ${b.grants()}`);
   const { buckets, usage } = openOn(t, file);
   const wanted = claim("shared", [oneTime("tokens", capacity)], { tokens: 1 });
   assert.deepEqual(kinds(await buckets.take([wanted], context(NOON))), ["short"]);
