@@ -62,7 +62,7 @@ export function bucketFor(
   const limits = set.limits.map((limit) => {
     const old = findLimit(now, limit.name);
     return old === undefined
-      ? fullLimit(limit, true, now.epochMs, calendar)
+      ? fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part)
       : changed(old, limit, now.epochMs, calendar);
   });
   for (const old of now.limits) {
@@ -184,14 +184,14 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
   const kind = kindOf(limit);
   // A session that is closed is full, whatever it holds from now on.
   if (kind === "session" && old.limit.resetAfterMs !== undefined && old.quota?.windowStartMs === undefined) {
-    return fullLimit(limit, true, atMs, calendar);
+    return fullLimit(limit, true, atMs, calendar, old.part);
   }
   const marks = old.quota ?? { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
   // on top of that when the first rule returns.
   const ruled = sameRule(old.limit, limit) ? marks : { ...marks, resets: Math.max(atMs, marks.resets + 1) };
   const quota = kind === "drip" ? undefined : ruled;
-  const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar);
+  const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
   // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
   const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
   const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
@@ -214,6 +214,7 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
     tokensMilli,
     remainder,
     quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
+    part: old.part,
   };
 }
 
@@ -223,7 +224,8 @@ function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar:
   if (missing.length === 0) return state;
   // It begins now: windows of its own may have passed since the epoch.
   const now = advanced(state, nowMs, calendar);
-  const added = missing.map((limit) => fullLimit(limit, false, now.epochMs, calendar));
+  const part = now.limits[0]?.part;
+  const added = missing.map((limit) => fullLimit(limit, false, now.epochMs, calendar, part));
   return assembled({ ...now, limits: [...now.limits, ...added] }, calendar);
 }
 
@@ -244,7 +246,7 @@ function changeTokens(
     for (let i = 0; i < limits.length; i++) {
       const held = limits[i] as LimitState;
       if (held.name !== name) continue;
-      const { limit, terms, configured, remainder } = held;
+      const { limit, terms, configured, remainder, part } = held;
       // Called by name, not handed in: so the compiler can put them in here.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
@@ -260,7 +262,7 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, windowStartMs + limit.resetAfterMs);
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
-      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota };
+      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota, part };
       break;
     }
   }

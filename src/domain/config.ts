@@ -46,6 +46,11 @@ export interface LevelConfig {
   readonly cascadeSource: LimitSource;
   readonly parentId?: string;
   readonly onUnavailable?: OnUnavailable;
+  /**
+   * Grows with every reading that this process begins, of a store that cannot tell that configuration changed: a bucket that
+   * casts doubt on it is believed until configuration was read once more.
+   */
+  readonly reading?: number;
 }
 
 /** The scopes that apply to an entity on a resource, in the order in which they are asked. */

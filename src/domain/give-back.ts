@@ -4,7 +4,7 @@ import type { BucketState, LimitState } from "./bucket-state.ts";
 import { findLimit } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import type { Reset } from "./limit.ts";
-import { periodEndMs } from "./limit-state.ts";
+import { periodEndMs, sameReset } from "./limit-state.ts";
 
 /** In which period of a quota something was taken: it is given back into that one, never into the next. */
 export interface PeriodPin {
@@ -51,20 +51,17 @@ export function giveBack(state: BucketState, amounts: readonly Amount[], mark: T
   for (const amount of amounts) {
     const i = limits.findIndex(({ name }) => name === amount.limit);
     const held = limits[i];
-    if (held === undefined || !samePeriod(held, mark, Math.max(nowMs, state.epochMs))) continue;
+    if (held === undefined || !isOfPeriod(held, mark, Math.max(nowMs, state.epochMs))) continue;
     limits[i] = { ...held, tokensMilli: credit(held, amount.milli) };
   }
   return { ...state, limits };
 }
 
-function samePeriod({ name, limit, quota }: LimitState, { pins }: TakeMark, nowMs: number): boolean {
+/** Whether what was taken then belongs into the period that a limit is in now. */
+export function isOfPeriod({ name, limit, quota }: LimitState, { pins }: TakeMark, nowMs: number): boolean {
   const pin = pins.find((one) => one.limit === name);
   if (quota === undefined) return pin === undefined;
   if (pin === undefined || pin.resets !== quota.resets || pin.windowStartMs !== quota.windowStartMs) return false;
   if (limit.resetAfterMs === undefined) return sameReset(pin.reset, limit.reset) && nowMs < pin.untilMs;
   return quota.windowStartMs !== undefined && nowMs < quota.windowStartMs + limit.resetAfterMs;
-}
-
-function sameReset(a: Reset | undefined, b: Reset | undefined): boolean {
-  return a === b || (a?.cron === b?.cron && a?.tz === b?.tz);
 }

@@ -2,9 +2,11 @@ import type { Balance, Terms } from "../bucket/balance.ts";
 import { addMulDiv } from "../bucket/integers.ts";
 import { rebase } from "../bucket/level.ts";
 import { elapsedUntil } from "../bucket/retry-after.ts";
+import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
-import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
+import { capacityMaxMilli, kindOf, type Limit, type Reset, TOKENS_MAX, termsOf } from "./limit.ts";
 import { effectiveTerms, TZ_DEFAULT } from "./schedule.ts";
+import { canonicalFields } from "./schedule-grammar.ts";
 
 /** What a quota remembers besides its balance. */
 export interface QuotaMarks {
@@ -29,23 +31,40 @@ export interface LimitState extends Balance {
   readonly configured: boolean;
   /** Quotas only. */
   readonly quota: QuotaMarks | undefined;
+  /** Of a bucket that is split up: which part this is. `limit` is the whole, `terms` are the part's. */
+  readonly part: Part | undefined;
 }
 
 const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
 /** A limit nobody has taken from: full at the capacity in force. */
-export function fullLimit(limit: Limit, configured: boolean, atMs: number, calendar: Calendar): LimitState {
-  const terms = termsAt(limit, 0, atMs, calendar);
+export function fullLimit(
+  limit: Limit,
+  configured: boolean,
+  atMs: number,
+  calendar: Calendar,
+  part?: Part | undefined,
+): LimitState {
+  const own = grantedAnew(part);
+  const terms = termsAt(limit, 0, atMs, calendar, own);
   const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
-  return { name: limit.name, limit, terms, configured, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+  const tokensMilli = terms.capacityMilli;
+  return { name: limit.name, limit, terms, configured, tokensMilli, remainder: 0, quota, part: own };
 }
 
-/** The terms of a limit at an instant: those of its window, with what was topped up on the capacity. */
-export function termsAt(limit: Limit, topUpMilli: number, atMs: number, calendar: Calendar): Terms {
+/** The terms of a limit at an instant: those of its window, of a part its share, with what was topped up on the capacity. */
+export function termsAt(
+  limit: Limit,
+  topUpMilli: number,
+  atMs: number,
+  calendar: Calendar,
+  part?: Part | undefined,
+): Terms {
   const { schedule } = limit;
   const base = termsOf(limit);
-  const terms =
+  const whole =
     schedule === undefined ? base : effectiveTerms(base, schedule, (cron, tz) => calendar.matches(cron, tz, atMs));
+  const terms = part === undefined ? whole : sharedOut(whole, part);
   if (topUpMilli === 0) return terms;
   // A window, or a raised limit, may leave no room for all of it among the exact integers.
   return { ...terms, capacityMilli: Math.min(TOKENS_MAX * 1000, terms.capacityMilli + topUpMilli) };
@@ -92,21 +111,46 @@ export function advanceLimit(state: LimitState, fromMs: number, toMs: number, ca
 
 /** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
 export function renewed(state: LimitState, atMs: number, calendar: Calendar): LimitState {
-  const terms = termsAt(state.limit, 0, atMs, calendar);
-  return { ...state, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota: state.quota && NO_MARKS };
+  const part = grantedAnew(state.part);
+  const terms = termsAt(state.limit, 0, atMs, calendar, part);
+  return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota: state.quota && NO_MARKS };
 }
 
 /** Whether it equals one that nobody has taken from, so that it need not be remembered. */
-export function isUntouched({ limit, tokensMilli, terms, quota }: LimitState): boolean {
+export function isUntouched({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {
   // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
-  if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : capacityMaxMilli(limit))) return false;
+  if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
   // An operator's reset is remembered for its period: leases from before it must still be told from later ones.
   return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0 && quota.resets === 0);
 }
 
+/** The most a limit, or a part of it, holds in any of its windows. */
+export function fullestMilli(limit: Limit, part: Part | undefined): number {
+  return part === undefined ? capacityMaxMilli(limit) : divided(capacityMaxMilli(limit), part);
+}
+
+function grantedAnew(part: Part | undefined): Part | undefined {
+  return part?.granted === undefined ? part : { ...part, granted: part.count };
+}
+
+function sharedOut({ capacityMilli, refillAmountMilli, refillPeriodMs }: Terms, part: Part): Terms {
+  return {
+    capacityMilli: divided(capacityMilli, part),
+    refillAmountMilli: divided(refillAmountMilli, part),
+    refillPeriodMs,
+  };
+}
+
 /** Whether two limits are full again by the same rule: then what was taken under the one is given back under the other. */
 export function sameRule(a: Limit, b: Limit): boolean {
-  return kindOf(a) === kindOf(b) && a.reset?.cron === b.reset?.cron && a.reset?.tz === b.reset?.tz;
+  return kindOf(a) === kindOf(b) && sameReset(a.reset, b.reset);
+}
+
+/** Whether two resets are the same, however they are written: Sunday is 0 and 7, and no zone is UTC. */
+export function sameReset(a: Reset | undefined, b: Reset | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined || (a.tz ?? TZ_DEFAULT) !== (b.tz ?? TZ_DEFAULT)) return false;
+  return a.cron === b.cron || canonicalFields(a.cron).join(" ") === canonicalFields(b.cron).join(" ");
 }
 
 /**
@@ -218,7 +262,7 @@ function throughWindows(state: LimitState, fromMs: number, toMs: number, calenda
     // A schedule that changes every minute, and a bucket left alone for weeks: what would have dripped in long ago is not
     // credited, which matters to nobody but a limit that fills over months; the alternative is to stop the process.
     if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - WALK_MS);
-    const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar);
+    const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     balance = underTerms(balance, terms, then);
     // What lies over the brim has flowed off, fractions too: a limit that is full has no past.
     if (balance.tokensMilli === then.capacityMilli) balance = { tokensMilli: balance.tokensMilli, remainder: 0 };

@@ -21,7 +21,7 @@ import {
   demandsOf,
 } from "./request.ts";
 import type { Settings, World } from "./settings.ts";
-import { type Taken, Taker } from "./taker.ts";
+import { type Taken, Taker, undoubted } from "./taker.ts";
 import { reasonOf, Teller } from "./teller.ts";
 import { WaitingRoom } from "./waiting.ts";
 
@@ -101,7 +101,7 @@ export class Acquirer {
       const sent = this.#sent(plan);
       const taken = sent instanceof Promise ? await sent : sent;
       if (taken.kind === "stale") {
-        this.levels.expire();
+        this.levels.expire(taken.buckets);
         continue;
       }
       const outcome = this.#outcome(plan, taken);
@@ -144,7 +144,7 @@ export class Acquirer {
       const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
       const taken = this.#taker.conclude(plan.claims, reply, nowMs);
       if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
-      if (taken.kind === "stale") this.levels.expire();
+      if (taken.kind === "stale") this.levels.expire(taken.buckets);
       else return this.#outcome(plan, taken);
     }
     throw restless(request);
@@ -335,7 +335,7 @@ export class Acquirer {
       atomic: false,
       signal: undefined,
     };
-    const reply = this.#world.scope.buckets.take(claims, context);
+    const reply = this.#world.scope.buckets.take(claims.map(undoubted), context);
     try {
       return await this.#taker.conclude(claims, await reply, nowMs);
     } catch (error) {

@@ -1,6 +1,6 @@
+import { BoundedMap } from "../domain/bounded-map.ts";
 import { type BucketState, fits } from "../domain/bucket-state.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import { BoundedMap } from "./bounded-map.ts";
 import type { Sight } from "./refusal.ts";
 
 const BUCKETS_REMEMBERED = 10_000;

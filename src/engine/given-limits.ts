@@ -1,7 +1,7 @@
+import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type CronCheck, checkLimits, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
-import { BoundedMap } from "./bounded-map.ts";
 import type { Level } from "./levels.ts";
 
 const BUCKETS_REMEMBERED = 10_000;
@@ -29,7 +29,9 @@ export class GivenLimits {
   standIn(level: Level, limits: readonly Limit[], nowMs: number): Level {
     this.#used = true;
     const { set, asOfMs } = this.#sinceWhen(level.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
-    return { ...level, set, origin: { asOfMs, generation: null } };
+    const { reading } = level.origin;
+    const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading, given: true as const }) };
+    return { ...level, set, origin };
   }
 
   /** The level with its stored limits, newer than given ones that this process used before on the bucket. */
@@ -38,7 +40,7 @@ export class GivenLimits {
     const last = this.#since.get(level.bucket.id);
     if (last === undefined) return level;
     const { asOfMs } = this.#sinceWhen(level.bucket, level.set, nowMs);
-    return { ...level, origin: { asOfMs: Math.max(asOfMs, level.origin.asOfMs), generation: level.origin.generation } };
+    return { ...level, origin: { ...level.origin, asOfMs: Math.max(asOfMs, level.origin.asOfMs) } };
   }
 
   #sinceWhen(bucket: BucketKey, set: LimitSet, nowMs: number): { readonly set: LimitSet; readonly asOfMs: number } {

@@ -1,10 +1,10 @@
+import { BoundedPairs } from "../domain/bounded-map.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { Now } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
-import { BoundedPairs } from "./bounded-map.ts";
 
 /** One level of the chain from an entity to its root, as configuration has it. */
 export interface Level {
@@ -111,10 +111,18 @@ export class Levels {
     return chain;
   }
 
-  /** Configuration has changed: everything is read again, but it is still known since when which limits were used. */
-  expire(): void {
-    this.#expired++;
-    this.#loading.clear();
+  /** Configuration has changed, of these buckets or of all: it is read again. */
+  expire(buckets?: readonly BucketKey[]): void {
+    if (buckets === undefined) {
+      this.#expired++;
+      this.#loading.clear();
+      return;
+    }
+    for (const { entityId, resource } of buckets) {
+      this.#loading.delete(`${entityId}\n${resource}`);
+      const known = this.#known.get(resource, entityId);
+      if (known !== undefined) this.#known.set(resource, entityId, { ...known, expired: -1 });
+    }
   }
 
   /** Forgets everything. */
@@ -180,7 +188,11 @@ export class Levels {
       parentId: config.parentId,
       // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
       // stay on the bucket for good, even when that process is gone.
-      origin: { asOfMs: nowMs, generation: generation ?? null },
+      origin: {
+        asOfMs: nowMs,
+        generation: generation ?? null,
+        ...(config.reading === undefined ? {} : { reading: config.reading }),
+      },
       next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,
       generation,

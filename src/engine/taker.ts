@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type {
@@ -22,7 +23,8 @@ export type Taken =
   | { readonly kind: "granted"; readonly answers: readonly TakenAnswer[] }
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | { readonly kind: "unavailable"; readonly cause: unknown }
-  | { readonly kind: "stale" };
+  /** `buckets`: of which configuration has to be read again; undefined: of all. */
+  | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
 
 /** What became of a debit or credit; `state` as it was after, when the store told. */
 export interface Written {
@@ -53,7 +55,7 @@ export class Taker {
 
   /** Reads the answers of the store. Half-taken requests are given back before anybody hears of the refusal. */
   conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): Taken | Promise<Taken> {
-    if (reply === "stale") return { kind: "stale" };
+    if (reply === "stale") return { kind: "stale", buckets: undefined };
     if (allTaken(reply)) return { kind: "granted", answers: reply };
     const verdict = this.#verdict(claims, reply, nowMs);
     const taken = reply.flatMap((answer, i) =>
@@ -86,6 +88,8 @@ export class Taker {
 
   #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
     const sights: Sight[] = [];
+    const doubted = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "doubted" ? [bucket] : []));
+    if (doubted.length > 0) return { kind: "stale", buckets: doubted };
     for (const [i, answer] of answers.entries()) {
       if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };
       const { bucket, take, bypass } = claims[i] as Claim;
@@ -142,4 +146,10 @@ export class Taker {
 function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {
   for (let i = 0; i < answers.length; i++) if (answers[i]?.kind !== "taken") return false;
   return true;
+}
+
+/** The claim of a lease: it goes on by what it was taken under, and nobody reads configuration again for it. */
+export function undoubted(claim: Claim): Claim {
+  const { asOfMs, generation, reading } = claim.origin;
+  return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };
 }

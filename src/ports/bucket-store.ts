@@ -47,6 +47,7 @@ export interface TakeContext extends CallContext {
 /**
  * What became of one claim. `taken` shows the state after, all others the state before.
  * - `spared`: it would have fitted, but another claim of the same call did not, and nothing was taken.
+ * - `doubted`: the bucket casts doubt on the configuration of this claim; read it again, then plan again.
  * - `contended`: it could not be decided in time among many; a refusal, not a fault.
  * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
  */
@@ -54,6 +55,7 @@ export type Answer =
   | TakenAnswer
   | { readonly kind: "short"; readonly state: BucketState }
   | { readonly kind: "spared"; readonly state: BucketState }
+  | { readonly kind: "doubted"; readonly state: BucketState }
   | { readonly kind: "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly cause: unknown };
 

@@ -12,6 +12,10 @@ import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
 export function openMemory(calendar: Calendar): Store {
+  return memoryOver(newMemoryData(), calendar);
+}
+
+export function newMemoryData(): MemoryData {
   const data: MemoryData = { closed: false, generation: 1, namespaces: new Map(), byNamespace: new Map() };
   data.namespaces.set(DEFAULT_NAMESPACE, {
     id: DEFAULT_NAMESPACE,
@@ -19,6 +23,11 @@ export function openMemory(calendar: Calendar): Store {
     status: "active",
     createdAtMs: 0,
   });
+  return data;
+}
+
+/** A store over data that somebody else may look at, too. */
+export function memoryOver(data: MemoryData, calendar: Calendar): Store {
   return {
     name: "memory",
     namespaces: new MemoryNamespaces(data),

@@ -39,7 +39,8 @@ const limit: fc.Arbitrary<LimitState> = plain({
     ...(kind === "calendar" ? { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } } : {}),
     ...(kind === "session" ? { resetAfterMs: 18_000_000 } : {}),
   };
-  return { name, limit: definition, terms, configured, tokensMilli, remainder, quota: drips ? undefined : quota };
+  const own = drips ? undefined : quota;
+  return { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own, part: undefined };
 });
 
 test("any bucket of safe integers, of any kinds, comes back from the file as it went in", () => {
@@ -70,7 +71,16 @@ function bytesOf(...limits: readonly Limit[]): number {
     const terms = termsOf(one);
     const quota = one.refillAmount === 0 ? { windowStartMs: undefined, topUpMilli: 0, resets: 0 } : undefined;
     const { name } = one;
-    return { name, limit: one, terms, configured: true, tokensMilli: terms.capacityMilli, remainder: 0, quota };
+    return {
+      name,
+      limit: one,
+      terms,
+      configured: true,
+      tokensMilli: terms.capacityMilli,
+      remainder: 0,
+      quota,
+      part: undefined,
+    };
   });
   const origin = { asOfMs: 0, generation: 7 };
   const validUntilMs = Number.POSITIVE_INFINITY;

@@ -103,7 +103,7 @@ export function decoded(
     at += PER_LIMIT * DOUBLE;
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
-    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota });
+    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part: undefined });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),

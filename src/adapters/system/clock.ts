@@ -3,6 +3,11 @@ import type { Clock } from "../../ports/system.ts";
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now(), sleep };
 
+/** Whole ms since some instant, going on evenly when the machine's clock is put. While the machine sleeps it may stand still. */
+export function steadyMs(): number {
+  return Math.floor(performance.now());
+}
+
 /** A clock given by the caller, used as it is; one that cannot sleep by itself waits in real time. */
 export function clockFrom(given: { now(): number; sleep?: Clock["sleep"] }): Clock {
   return {

@@ -1,0 +1,126 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { AuditEvent } from "../domain/audit.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Now } from "./bucket-store.ts";
+
+/** What an attribute holds. Numbers are exact integers. */
+export type ItemValue = number | string | boolean;
+
+/** An item as it is stored, without its key. A value: whoever changes an item makes a new one. */
+export type Item = Readonly<Record<string, ItemValue>>;
+
+/** One shard of a bucket; or, with an `operation`, the record of a purchase or reset that is kept beside shard 0. */
+export interface ItemKey {
+  readonly bucket: BucketKey;
+  readonly shard: number;
+  readonly operation?: string;
+}
+
+/** A comparison of one attribute with a value. Of an attribute that is not there it is false, whatever the operator. */
+export interface Comparison {
+  readonly name: string;
+  readonly is: "=" | "<>" | "<" | "<=" | ">" | ">=";
+  readonly value: ItemValue;
+}
+
+/** Whether an attribute is there. */
+export interface Presence {
+  readonly name: string;
+  readonly is: "present" | "absent";
+}
+
+/** One clause of a condition: it holds when any of its tests does. A condition holds when all its clauses do. */
+export type Clause = readonly (Comparison | Presence)[];
+
+/** Whether the item must be there, must not, or may be either. */
+export type Existence = "exists" | "missing" | "either";
+
+/**
+ * One conditional write of one item: data, not code, so that a store far away can be told of it. `update` changes an item
+ * (`item: "either"` makes it when it is not there), `put` replaces it whole, `delete` removes it, `check` only looks.
+ */
+export interface ItemWrite {
+  readonly key: ItemKey;
+  readonly kind: "update" | "put" | "delete" | "check";
+  readonly item: Existence;
+  readonly when: readonly Clause[];
+  /** Of a put, the whole item. */
+  readonly set: Item;
+  /** Added to what is there; nothing there counts as 0. Never an attribute of `set` or `remove`. */
+  readonly add: Readonly<Record<string, number>>;
+  readonly remove: readonly string[];
+  /** For whoever watches the writes. Not part of the write. */
+  readonly memo: WriteMemo | undefined;
+}
+
+/** What a write is about: whom it serves, and with which reading of the clock. */
+export interface WriteMemo {
+  readonly form: "take" | "rebase" | "create" | "credit" | "share" | "operation";
+  readonly readingMs: number;
+  /** Told anew: since when changed limits count. Absent: since the reading. */
+  readonly changedMs?: number;
+  /** Claims, and what a lease holds: the very objects that the store was handed. */
+  readonly parts: readonly MemoPart[];
+  /** How much below the brim it may have cut, per limit; see the tolerance at the brim. */
+  readonly spare: readonly Amount[];
+}
+
+export interface MemoPart {
+  readonly of: object;
+  readonly kind: "take" | "debit" | "credit" | "topUp" | "reset";
+  readonly amounts: readonly Amount[];
+}
+
+/**
+ * The answer to one write. `applied` and `failed` show the item, after and before, as it stood at that moment.
+ * - `refused`: certainly not written: throttled, in the way of a transaction, or never sent.
+ * - `unknown`: perhaps written, perhaps still to be.
+ */
+export type ItemAnswer =
+  | { readonly kind: "applied"; readonly item: Item }
+  | { readonly kind: "failed"; readonly item: Item | undefined }
+  | Undecided;
+
+export type Undecided =
+  | { readonly kind: "refused"; readonly why: "throttled" | "conflict" | "unreachable"; readonly cause: unknown }
+  | {
+      readonly kind: "unknown";
+      readonly cause: unknown;
+      /** The answer after all, should it come when nobody waits for it any more. Never rejects. */
+      readonly later?: Promise<ItemAnswer>;
+    };
+
+/** The answer to a transaction: all writes or none, and no images. `failed`: some condition did not hold. */
+export type TransactionAnswer = { readonly kind: "applied" } | { readonly kind: "failed" } | Undecided;
+
+export interface ItemCall {
+  /** The store answers within this time, or that it is `unknown`. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * The little that a store of single items can do: conditional writes, transactions, reads. Items of one namespace.
+ * Answers are values; only what asking again cannot help is thrown (access denied, a table that is not there).
+ */
+export interface ItemStore {
+  /** Of a delete and a check that were applied, `item` is empty. */
+  write(write: ItemWrite, call: ItemCall): Now<ItemAnswer>;
+  /**
+   * At most 100 items, each once. The same token again within ten minutes is the same transaction: it is not done twice.
+   * The event, if any, is logged in it.
+   */
+  transact(
+    writes: readonly ItemWrite[],
+    options: { readonly token: string; readonly event: AuditEvent | undefined },
+    call: ItemCall,
+  ): Now<TransactionAnswer>;
+  /** In the order of the keys. Not `consistent`: perhaps as they were a while ago. Throws `RateLimiterUnavailable`. */
+  read(
+    keys: readonly ItemKey[],
+    options: { readonly consistent: boolean },
+    call: ItemCall,
+  ): Now<readonly (Item | undefined)[]>;
+  /** Buckets of a resource, by entity id, that have a shard 0. */
+  listBuckets(resource: string, page: PageRequest): Now<Page<BucketKey>>;
+}
