@@ -1,0 +1,97 @@
+/**
+ * Names of the attributes of a bucket item, as in the table shared with the original. Numbers are millitokens and
+ * milliseconds; `ttl` alone counts seconds.
+ */
+export const RF = "rf";
+export const FRF = "frf";
+export const VU = "vu";
+export const CFA = "cfa";
+/** Configured limits in their order; those on the item that it does not name are remembered only. */
+export const CFL = "cfl";
+export const TTL = "ttl";
+export const SHARD_COUNT = "shard_count";
+/** When the number of shards was last changed; on shard 0. */
+export const SDA = "sda";
+/** Requests carried by the writes. */
+export const RQ = "b_rq";
+export const SCHED = "sched";
+export const RSCHED = "rsched";
+export const SCHED_TZ = "sched_tz";
+export const DISABLED = "disabled";
+export const BYPASS = "bypass";
+
+/** The counter of writes: a limit of its own to other readers, one write each. */
+export const WCU = "wcu";
+
+export const NONCE_SLOTS = 16;
+
+/** The attribute of one of the nonce slots, `n0` to `nf`. */
+export function nonceSlot(slot: number): string {
+  return `n${slot.toString(16)}`;
+}
+
+/** The attributes of one limit. */
+export interface LimitNames {
+  readonly tk: string;
+  readonly cp: string;
+  readonly ra: string;
+  readonly rp: string;
+  readonly tc: string;
+  readonly fr: string;
+  readonly sched: string;
+  readonly rsched: string;
+  readonly rsa: string;
+  readonly ws: string;
+  /** The window start that the balance belongs to; equals `ws` in what we write. */
+  readonly wa: string;
+  readonly tu: string;
+  readonly rn: string;
+  readonly gc: string;
+  readonly soft: string;
+  /** The zone of a limit that is only remembered, where it differs from the item's. */
+  readonly tz: string;
+}
+
+/** Remembered, for they are asked for with every write. */
+export function namesOf(limit: string): LimitNames {
+  let names = known.get(limit);
+  if (names === undefined) {
+    const name = (what: string) => `b_${limit}_${what}`;
+    names = {
+      tk: name("tk"),
+      cp: name("cp"),
+      ra: name("ra"),
+      rp: name("rp"),
+      tc: name("tc"),
+      fr: name("fr"),
+      sched: name("sched"),
+      rsched: name("rsched"),
+      rsa: name("rsa"),
+      ws: name("ws"),
+      wa: name("wa"),
+      tu: name("tu"),
+      rn: name("rn"),
+      gc: name("gc"),
+      soft: name("soft"),
+      tz: name("tz"),
+    };
+    // Names come from configuration: a few dozen. Should somebody make them up endlessly, they are worked out again.
+    if (known.size >= NAMES_MAX) known.clear();
+    known.set(limit, names);
+  }
+  return names;
+}
+
+/** The limits on an item: what has tokens and a capacity, but for the counter of writes. In order. */
+export function limitNamesIn(item: Readonly<Record<string, unknown>>): string[] {
+  const found: string[] = [];
+  for (const attribute of Object.keys(item)) {
+    if (!attribute.startsWith("b_") || !attribute.endsWith("_tk")) continue;
+    const limit = attribute.slice(2, -3);
+    if (limit !== WCU && limit !== "" && namesOf(limit).cp in item) found.push(limit);
+  }
+  return found.sort();
+}
+
+const NAMES_MAX = 10_000;
+const known = new Map<string, LimitNames>();

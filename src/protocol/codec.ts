@@ -1,0 +1,281 @@
+import type { Part } from "../bucket/share.ts";
+import { assembled, type BucketState, type LimitState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { kindOf, type Limit } from "../domain/limit.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { termsAt } from "../domain/limit-state.ts";
+import { TZ_DEFAULT } from "../domain/schedule.ts";
+import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../domain/schedule-grammar.ts";
+import type { Item, ItemKey, ItemValue } from "../ports/item-store.ts";
+import {
+  CFA,
+  CFL,
+  FRF,
+  type LimitNames,
+  limitNamesIn,
+  namesOf,
+  RF,
+  RSCHED,
+  SCHED,
+  SCHED_TZ,
+  SHARD_COUNT,
+} from "./attributes.ts";
+
+/** An item as it was seen, and what it means. */
+export interface Image {
+  readonly key: ItemKey;
+  readonly item: Item;
+  /** The shard's own: its terms are its share. */
+  readonly state: BucketState;
+  readonly shardCount: number;
+  /** The configured limits as text; equal texts are equal limits, however they were written down. */
+  readonly canonical: string;
+}
+
+export interface DecodeContext {
+  readonly calendar: Calendar;
+  readonly shared: boolean;
+  /** An earlier image of the same item: what has not changed is not worked out again. */
+  readonly like: Image | undefined;
+  /** The limits somebody goes by; where the item's are the same, these very objects are used. */
+  readonly set: LimitSet | undefined;
+}
+
+/** Softness is a deadline to the original; ours lasts until configuration says otherwise. */
+export const SOFT_FOREVER_MS = 253_402_300_799_000;
+
+/** What an item says. Throws a `RangeError` for one that cannot be read. */
+export function decode(key: ItemKey, item: Item, { calendar, shared, like, set }: DecodeContext): Image {
+  if (like !== undefined && isSameButTokens(item, like, shared)) {
+    return { key, item, state: withTokens(like.state, item), shardCount: like.shardCount, canonical: like.canonical };
+  }
+  const shardCount = numberOf(item, SHARD_COUNT) ?? 1;
+  const part: Part | undefined = shardCount === 1 ? undefined : { index: key.shard, count: shardCount, even: shared };
+  const epochMs = numberOf(item, RF) ?? 0;
+  const names = limitNamesIn(item);
+  const listed = item[CFL];
+  const configured = typeof listed === "string" ? listed.split(",").filter((name) => names.includes(name)) : names;
+  const others = names.filter((name) => !configured.includes(name));
+  const carried = item[FRF] === epochMs;
+  const limits = [...configured, ...others].map((name, i) =>
+    decodedLimit(item, name, { epochMs, carried, part, calendar, set, configured: i < configured.length }),
+  );
+  const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
+  const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
+  const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
+  const origin = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
+  return { key, item, state: assembled({ epochMs, limits, signature, origin }, calendar), shardCount, canonical };
+}
+
+/** The image in the words of somebody whose limits are the same but written down differently. */
+export function inWordsOf(image: Image, set: LimitSet): Image {
+  if (image.state.signature === set.signature || image.canonical !== canonicalOfSet(set)) return image;
+  const limits = image.state.limits.map((held) => {
+    const limit = set.limits.find(({ name }) => name === held.name);
+    return limit === undefined || !held.configured ? held : { ...held, limit };
+  });
+  return { ...image, state: { ...image.state, limits, signature: set.signature } };
+}
+
+/** Attributes of a limit that follow from configuration and period; without tokens and counters. */
+export function encodedLimit(
+  { name, limit, remainder, quota }: LimitState,
+  softUntilMs: number,
+  zone: string | undefined,
+): Item {
+  const names = namesOf(name);
+  const { cp, ra, rp, sched, rsched, rsa, soft, tz } = wordsOf(limit);
+  const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
+  if (sched !== undefined) item[names.sched] = sched;
+  if (rsched !== undefined) item[names.rsched] = rsched;
+  if (rsa !== undefined) item[names.rsa] = rsa;
+  if (soft) item[names.soft] = softUntilMs;
+  if (tz !== undefined && tz !== zone) item[names.tz] = tz;
+  if (remainder !== 0) item[names.fr] = remainder;
+  if (quota === undefined) return item;
+  if (quota.windowStartMs !== undefined) {
+    item[names.ws] = quota.windowStartMs;
+    item[names.wa] = quota.windowStartMs;
+  }
+  if (quota.topUpMilli !== 0) item[names.tu] = quota.topUpMilli;
+  if (quota.resets !== 0) item[names.rn] = quota.resets;
+  return item;
+}
+
+/** All attributes that a limit may have, but for its tokens and its counter. */
+export function ownAttributes(names: LimitNames): readonly string[] {
+  const { cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz } = names;
+  return [cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz];
+}
+
+/** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
+export function zoneOf(limits: readonly { readonly limit: Limit }[]): string | undefined {
+  for (const { limit } of limits) {
+    const tz = limit.reset === undefined ? limit.schedule?.[0]?.tz : (limit.reset.tz ?? TZ_DEFAULT);
+    if (limit.reset !== undefined || limit.schedule !== undefined) return tz ?? TZ_DEFAULT;
+  }
+  return undefined;
+}
+
+/** The limits as text that is the same for the same limits. */
+export function canonicalOfSet(set: LimitSet): string {
+  let text = canonicals.get(set);
+  if (text === undefined) {
+    text = canonicalOf(set.limits);
+    canonicals.set(set, text);
+  }
+  return text;
+}
+
+export function numberOf(item: Item, name: string): number | undefined {
+  const value = item[name];
+  return typeof value === "number" ? value : undefined;
+}
+
+/** A limit in the words of the table. */
+interface LimitWords {
+  readonly cp: number;
+  readonly ra: number;
+  readonly rp: number;
+  readonly sched: string | undefined;
+  readonly rsched: string | undefined;
+  readonly tz: string | undefined;
+  readonly rsa: number | undefined;
+  readonly soft: boolean;
+}
+
+const canonicals = new WeakMap<LimitSet, string>();
+const words = new WeakMap<Limit, LimitWords>();
+
+function wordsOf(limit: Limit): LimitWords {
+  let found = words.get(limit);
+  if (found === undefined) {
+    const { capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs, soft } = limit;
+    const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
+    found = {
+      cp: capacity * 1000,
+      ra: refillAmount * 1000,
+      rp: refillPeriodMs,
+      sched: sched?.compact,
+      rsched: reset === undefined ? undefined : encodeReset(reset.cron),
+      tz: sched?.tz ?? (reset === undefined ? undefined : (reset.tz ?? TZ_DEFAULT)),
+      rsa: resetAfterMs === undefined ? undefined : resetAfterMs / 1000,
+      soft: soft === true,
+    };
+    words.set(limit, found);
+  }
+  return found;
+}
+
+function canonicalOf(limits: readonly Limit[]): string {
+  return limits
+    .map((limit) => {
+      const { cp, ra, rp, sched, rsched, tz, rsa, soft } = wordsOf(limit);
+      return [limit.name, cp, ra, rp, sched ?? "", rsched ?? "", tz ?? "", rsa ?? "", soft ? "soft" : ""].join(",");
+    })
+    .join(";");
+}
+
+// Whoever changes anything but tokens and counters moves the epoch too. The original does not: it changes parameters in
+// place, so where it may be about, they are looked at.
+function isSameButTokens(item: Item, like: Image, shared: boolean): boolean {
+  const before = like.item;
+  if (item[RF] !== before[RF] || item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
+  if (item[SHARD_COUNT] !== before[SHARD_COUNT]) return false;
+  if (!shared) return true;
+  for (const name of Object.keys(item)) {
+    if (item[name] !== before[name] && !COUNTED.test(name)) return false;
+  }
+  return Object.keys(before).every((name) => name in item);
+}
+
+const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|vu|n[0-9a-f])$/;
+
+function withTokens(state: BucketState, item: Item): BucketState {
+  const limits = state.limits.map((held) => {
+    const tokensMilli = item[namesOf(held.name).tk] as number;
+    if (tokensMilli === held.tokensMilli) return held;
+    const { name, limit, terms, configured, remainder, quota, part } = held;
+    return { name, limit, terms, configured, tokensMilli, remainder, quota, part };
+  });
+  const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
+  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+}
+
+interface LimitContext {
+  readonly epochMs: number;
+  readonly carried: boolean;
+  readonly part: Part | undefined;
+  readonly calendar: Calendar;
+  readonly set: LimitSet | undefined;
+  readonly configured: boolean;
+}
+
+function decodedLimit(item: Item, name: string, context: LimitContext): LimitState {
+  const { epochMs, carried, calendar, set, configured } = context;
+  const names = namesOf(name);
+  const limit = limitIn(item, name, names, set);
+  const drips = kindOf(limit) === "drip";
+  const granted = numberOf(item, names.gc);
+  const part =
+    drips || context.part === undefined || granted === undefined ? context.part : { ...context.part, granted };
+  const fr = numberOf(item, names.fr) ?? 0;
+  const topUpMilli = drips ? 0 : (numberOf(item, names.tu) ?? 0);
+  const terms = termsAt(limit, topUpMilli, epochMs, calendar, part);
+  return {
+    name,
+    limit,
+    terms,
+    configured,
+    tokensMilli: numberOf(item, names.tk) ?? 0,
+    // Under a period that somebody changed in place it says nothing.
+    remainder: carried && fr < terms.refillPeriodMs ? fr : 0,
+    quota: drips
+      ? undefined
+      : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
+    part,
+  };
+}
+
+function limitIn(item: Item, name: string, names: LimitNames, set: LimitSet | undefined): Limit {
+  const tz = item[names.tz] ?? item[SCHED_TZ] ?? TZ_DEFAULT;
+  const sched = textOf(item, names.sched, SCHED);
+  const rsa = numberOf(item, names.rsa);
+  // Only a quota that is not a session resets by the calendar; a default for all limits of the item does not concern others.
+  const rsched = rsa === undefined && item[names.ra] === 0 ? textOf(item, names.rsched, RSCHED) : undefined;
+  const given = set?.limits.find((limit) => limit.name === name);
+  if (given !== undefined) {
+    const own = wordsOf(given);
+    const sameTerms = own.cp === item[names.cp] && own.ra === item[names.ra] && own.rp === item[names.rp];
+    const sameKind = own.sched === sched && own.rsched === rsched && own.rsa === rsa;
+    const sameZone = own.tz === undefined || own.tz === tz;
+    if (sameTerms && sameKind && sameZone && own.soft === names.soft in item) return given;
+  }
+  const schedule = sched === undefined ? undefined : decodeSchedule(sched, String(tz));
+  const reset = rsched === undefined ? undefined : decodeReset(rsched);
+  for (const decoded of [schedule, reset]) {
+    if (decoded?.kind === "unreadable") throw new RangeError(`Limit "${name}": ${decoded.problem}`);
+  }
+  return Object.freeze({
+    name,
+    capacity: wholeIn(item, names.cp) / 1000,
+    refillAmount: wholeIn(item, names.ra) / 1000,
+    refillPeriodMs: wholeIn(item, names.rp),
+    ...(names.soft in item ? { soft: true as const } : {}),
+    ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
+    ...(reset?.kind === "decoded" ? { reset: { cron: reset.value, tz: String(tz) } } : {}),
+    ...(rsa === undefined ? {} : { resetAfterMs: rsa * 1000 }),
+  });
+}
+
+/** The limit's own text, else the item's default; "-" stands for none. */
+function textOf(item: Item, own: string, common: string): string | undefined {
+  const text = item[own] ?? item[common];
+  return typeof text === "string" && text !== "-" ? text : undefined;
+}
+
+function wholeIn(item: Item, name: string): number {
+  const value = item[name];
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  throw new RangeError(`The stored ${name} is ${String(value)}, not a whole number; reset or delete the bucket.`);
+}

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { calendar } from "../../test/kind-arbitraries.ts";
+import { ENV, imageOf, itemOf } from "../../test/protocol-kit.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { bucketFor } from "../domain/bucket-state.ts";
+import { type Limit, limitMakers } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import type { Item } from "../ports/item-store.ts";
+import { claim } from "../testing/contract-kit.ts";
+import { ConfigReadings } from "./config-readings.ts";
+import type { Job } from "./job.ts";
+import { BucketMemory } from "./memory.ts";
+
+const Kinds = limitMakers(calendar);
+const old = Kinds.perMinute("rpm", 100);
+const changed = Kinds.perMinute("rpm", 50);
+
+/** An item whose limits were read at 1000. */
+function seen(limit: Limit, more: Item = {}) {
+  const origin = { asOfMs: 1_000, generation: null };
+  const state = bucketFor(undefined, { set: limitSet([limit]), origin }, 1_000, calendar);
+  return { image: imageOf({ ...itemOf(state), ...more }), hearsay: false, atMs: 1_000 };
+}
+
+function jobOf(limit: Limit, reading: number | undefined, asOfMs: number): Job {
+  const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
+  const of = claim("ada", [limit], { rpm: 1 }, { origin });
+  return { of, kind: "take", amounts: of.take, readingMs: 5_000, timeoutMs: 9_000 };
+}
+
+const memoryOf = () => new BucketMemory(bucketKey("ada", "api"));
+
+test("where bucket and cache agree there is nothing to doubt", () => {
+  const readings = new ConfigReadings();
+  assert.equal(readings.doubtOf(memoryOf(), seen(old), [jobOf(old, readings.begin(), 2_000)], ENV), "none");
+});
+
+test("a difference is doubted until configuration was read that began after the doubt", () => {
+  const readings = new ConfigReadings();
+  const memory = memoryOf();
+  const cached = readings.begin();
+  // Another reading was under way when the doubt arose: it may have seen what was before.
+  const underWay = readings.begin();
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "doubted");
+  assert.ok(readings.mustBeConsistent(memory.key.id));
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, underWay, 2_000)], ENV), "doubted");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
+});
+
+test("once they agree the doubt is over, and the next difference is a new one", () => {
+  const readings = new ConfigReadings();
+  const memory = memoryOf();
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "doubted");
+  const again = readings.begin();
+  assert.equal(readings.doubtOf(memory, seen(changed), [jobOf(changed, again, 2_000)], ENV), "none");
+  assert.ok(!readings.mustBeConsistent(memory.key.id));
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, again, 2_000)], ENV), "doubted");
+});
+
+test("who has read before the bucket did goes by the bucket, without doubt", () => {
+  const readings = new ConfigReadings();
+  assert.equal(readings.doubtOf(memoryOf(), seen(old), [jobOf(changed, readings.begin(), 999)], ENV), "none");
+});
+
+test("marks that say that configuration changed are doubted, whatever the limits", () => {
+  for (const mark of [{ vu: 0 }, { disabled: true }, { bypass: 9_999_999 }]) {
+    const readings = new ConfigReadings();
+    const memory = memoryOf();
+    assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "doubted");
+    assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "resolved");
+  }
+});
+
+test("limits given with a request, a bucket that is not there, and a debit cast no doubt", () => {
+  const readings = new ConfigReadings();
+  assert.equal(readings.doubtOf(memoryOf(), seen(old), [jobOf(changed, undefined, 2_000)], ENV), "none");
+  const missing = { image: undefined, hearsay: false, atMs: 0 };
+  assert.equal(readings.doubtOf(memoryOf(), missing, [jobOf(changed, readings.begin(), 2_000)], ENV), "none");
+  const debit: Job = { ...jobOf(changed, readings.begin(), 2_000), kind: "debit" };
+  assert.equal(readings.doubtOf(memoryOf(), seen(old), [debit], ENV), "none");
+});

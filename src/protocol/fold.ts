@@ -1,0 +1,133 @@
+import { DEBT_MAX_MILLI } from "../bucket/balance.ts";
+import { advanced, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { fullestMilli } from "../domain/limit-state.ts";
+
+/**
+ * What becomes of the tokens of one limit, for all stored tokens from `from` to below `below`: something is added to them,
+ * or they become a certain number, whatever they were. Bounds that are undefined do not bind.
+ */
+export interface Piece {
+  readonly from: number | undefined;
+  readonly below: number | undefined;
+  readonly how: "add" | "set";
+  readonly milli: number;
+}
+
+/** How one limit gets from its state on the item to its state in a bucket told anew. */
+export interface Fold {
+  readonly name: string;
+  /** Undefined where the item lacks the limit. */
+  readonly before: LimitState | undefined;
+  /** Undefined where it need not be remembered any longer. */
+  readonly after: LimitState | undefined;
+  readonly piece: Piece;
+}
+
+/**
+ * What telling a bucket anew does to each limit. Time, boundaries, resets and changed terms are one function of the stored
+ * tokens, x -> min(x + A, B): min and plus compose. So it is enough to ask what becomes of a limit deep in debt (that
+ * shows A) and of one that is over every brim (that shows B); which of the two holds for the item the image tells.
+ *
+ * `anew` must treat each limit by itself. Up to `atMs` it goes by the terms on the item; other limits come then.
+ */
+export function foldsOf(
+  state: BucketState,
+  anew: (state: BucketState) => BucketState,
+  atMs: number,
+  calendar: Calendar,
+): readonly Fold[] {
+  const seen = anew(state);
+  const deep = anew(withAll(state, DEEP_MILLI));
+  const high = anew(withAll(state, HIGH_MILLI));
+  const drips = advanced(withAll(state, DEEP_MILLI), atMs, calendar);
+  const folds = state.limits.map((before): Fold => {
+    const { name, tokensMilli } = before;
+    const after = findLimit(seen, name);
+    const pieces = piecesOf({
+      before,
+      deep: findLimit(deep, name),
+      high: findLimit(high, name),
+      risen: tokensOf(drips, name) - DEEP_MILLI,
+      becomes: (tokens) => tokensOf(anew(withAll(state, tokens)), name),
+    });
+    return { name, before, after, piece: pieceFor(pieces, tokensMilli) };
+  });
+  for (const after of seen.limits) {
+    if (findLimit(state, after.name) !== undefined) continue;
+    folds.push({ name: after.name, before: undefined, after, piece: always(after.tokensMilli) });
+  }
+  return folds;
+}
+
+/** The piece in which these tokens lie. */
+export function pieceFor(pieces: readonly Piece[], tokensMilli: number): Piece {
+  const found = pieces.find(
+    ({ from, below }) => (from === undefined || tokensMilli >= from) && (below === undefined || tokensMilli < below),
+  );
+  if (found === undefined) throw new RangeError(`No piece holds ${tokensMilli} millitokens; the pieces have a gap.`);
+  return found;
+}
+
+/** Tokens below the brim stay as they are, those over it become the brim. */
+export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
+  return [
+    { from: undefined, below: brimMilli, how: "add", milli: 0 },
+    { from: brimMilli, below: undefined, how: "set", milli: brimMilli },
+  ];
+}
+
+export function always(milli: number): Piece {
+  return { from: undefined, below: undefined, how: "set", milli };
+}
+
+const DEEP_MILLI = -DEBT_MAX_MILLI;
+const HIGH_MILLI = Number.MAX_SAFE_INTEGER;
+
+interface Probes {
+  readonly before: LimitState;
+  readonly deep: LimitState | undefined;
+  readonly high: LimitState | undefined;
+  /** What dripped in before its terms change. */
+  readonly risen: number;
+  /** What becomes of some tokens. */
+  readonly becomes: (tokensMilli: number) => number;
+}
+
+function piecesOf({ before, deep, high, risen, becomes }: Probes): readonly Piece[] {
+  // Forgotten whatever it holds, or full whatever it held: a reset, or so much time that any debt is paid.
+  if (deep === undefined) return [always(0)];
+  if (deep.tokensMilli === high?.tokensMilli) return [always(deep.tokensMilli)];
+  const forgives = before.limit.soft === true && !deep.limit.soft;
+  const rise = forgives ? risen + becomes(-risen) : deep.tokensMilli - DEEP_MILLI;
+  const rising: Piece = { from: undefined, below: undefined, how: "add", milli: rise };
+  // The debt of a soft limit is forgiven when it is made hard.
+  const owing: Piece = { from: undefined, below: -risen, how: "set", milli: deep.tokensMilli };
+  const below = forgives ? [owing, { ...rising, from: -risen }] : [rising];
+  if (high !== undefined) return stacked(below, [cutTo(high.tokensMilli, rise)]);
+  // Forgotten it is where it holds as much as in the largest of its windows.
+  const fullMilli = fullestMilli(before.limit, before.part) - risen;
+  const forgotten: Piece = { from: fullMilli, below: undefined, how: "set", milli: 0 };
+  return stacked(below, [cutTo(becomes(fullMilli - 1), rise), forgotten]);
+}
+
+/** What would rise over the brim becomes the brim. */
+function cutTo(brimMilli: number, rise: number): Piece {
+  return { from: brimMilli - rise, below: undefined, how: "set", milli: brimMilli };
+}
+
+/** The pieces in their order, each ending where the next begins. */
+function stacked(below: readonly Piece[], above: readonly Piece[]): readonly Piece[] {
+  const all = [...below, ...above];
+  return all
+    .map((piece, i) => ({ ...piece, below: all[i + 1]?.from ?? piece.below }))
+    .filter(({ from, below: end }) => from === undefined || end === undefined || from < end);
+}
+
+function withAll(state: BucketState, tokensMilli: number): BucketState {
+  return { ...state, limits: state.limits.map((limit) => ({ ...limit, tokensMilli })) };
+}
+
+function tokensOf(state: BucketState, name: string): number {
+  return findLimit(state, name)?.tokensMilli ?? 0;
+}

@@ -1,0 +1,174 @@
+import { DEBT_MAX_MILLI } from "../bucket/balance.ts";
+import { levelMilli } from "../bucket/level.ts";
+import type { Amount } from "../domain/amounts.ts";
+import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import type { WriteMemo } from "../ports/item-store.ts";
+import { namesOf, RF, RQ, SHARD_COUNT, TTL, WCU } from "./attributes.ts";
+import { type Image, numberOf } from "./codec.ts";
+import type { Piece } from "./fold.ts";
+import type { Env, Intent, Move } from "./intent.ts";
+import { keptUntilFromS, keptUntilS, SPARE_S } from "./ttl.ts";
+import type { WriteBuilder } from "./write-builder.ts";
+
+/**
+ * A move as a limit allows it: a soft limit gives what it has not. `tooDeep`: it owes as much as can be measured, and is
+ * left as it is. Throws where a hard limit would owe more than that.
+ */
+export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
+  const { milli } = move;
+  const mustFit = move.mustFit && milli >= 0 && held.limit.soft !== true;
+  if (mustFit) return levelMilli < milli ? "short" : move;
+  if (milli <= 0 || levelMilli - milli >= -debtMaxMilli(held)) return { limit: move.limit, milli, mustFit };
+  if (held.limit.soft) return "tooDeep";
+  throw new RangeError(
+    `A debit of ${milli} millitokens would leave a debt above ${DEBT_MAX_MILLI}; settle or reset the bucket first.`,
+  );
+}
+
+/** What a limit may owe at most; of a part as much less as there are parts, so that they can be joined. */
+export function debtMaxMilli({ part }: LimitState): number {
+  return part === undefined ? DEBT_MAX_MILLI : Math.floor(DEBT_MAX_MILLI / part.count);
+}
+
+/** The higher of two bounds, among the exact numbers. */
+export function leastMilli(one: number, other: number): number {
+  return Math.max(one, other, -Number.MAX_SAFE_INTEGER);
+}
+
+/** The condition and the effect of a move on stored tokens; `risen` is what has dripped in on top of them. */
+export function moveTokens(builder: WriteBuilder, tk: string, piece: Piece, move: Move, risen: number): void {
+  const { from, below, how, milli } = piece;
+  if (how === "set") {
+    atLeast(builder, tk, from);
+    isBelow(builder, tk, below);
+    // What comes back over the brim is cut off later; no number must leave the exact ones until then.
+    builder.set(tk, Math.min(TOP_MILLI, milli - move.milli));
+    return;
+  }
+  const added = milli - move.milli;
+  // So much may come back that it leaves the exact numbers, where it stands over the brim until the next take.
+  if (added > HUGE_MILLI) builder.where(tk, "<=", TOP_MILLI - added);
+  // What is taken must be there: of the tokens as they stand, not as they were seen.
+  const least = move.mustFit ? move.milli - milli - risen : undefined;
+  const lowest = from === undefined ? least : Math.max(from, least ?? from);
+  atLeast(builder, tk, lowest);
+  isBelow(builder, tk, below);
+  // Tokens that are not there must not come to be by an addition.
+  if (lowest === undefined && below === undefined) builder.present(tk);
+  builder.add(tk, added);
+}
+
+/** Bounds beyond the exact numbers bind nobody. */
+function atLeast(builder: WriteBuilder, tk: string, milli: number | undefined): void {
+  if (milli !== undefined && milli >= -Number.MAX_SAFE_INTEGER) builder.where(tk, ">=", milli);
+}
+
+function isBelow(builder: WriteBuilder, tk: string, milli: number | undefined): void {
+  if (milli !== undefined && milli <= Number.MAX_SAFE_INTEGER) builder.where(tk, "<", milli);
+}
+
+/** No brim is higher: what stands above it may be told as this, and there is room for what comes back on top. */
+export const TOP_MILLI = DEBT_MAX_MILLI;
+
+/** An addition so large that it might leave the exact numbers. */
+export const HUGE_MILLI = 1_000_000_000;
+
+/** A limit that may be left with less than nothing: how low, at most. */
+export interface Low {
+  readonly limit: LimitState;
+  readonly lowMilli: number;
+}
+
+/** The item lives at least until it is full again. */
+export function keepFor(
+  builder: WriteBuilder,
+  { item, shardCount }: Pick<Image, "item" | "shardCount">,
+  { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
+  low: readonly Low[],
+  readingMs: number,
+  { calendar, rules, shared }: Env,
+): void {
+  if (!rules.ttlCovers) return;
+  const has = numberOf(item, TTL);
+  // Time begins at the epoch, also for a clock that is behind it.
+  const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
+  const owing = [...low, ...debtsOf(limits, fromMs - epochMs, low)];
+  const untilS = shardCount > 1 ? undefined : keptUntil(limits, owing, fromMs, calendar);
+  if (untilS === undefined) {
+    if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
+    else if (shared) builder.absent(TTL);
+  } else if (has !== undefined && has >= untilS) builder.whereUnless(TTL, ">=", untilS);
+  else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);
+}
+
+/** Limits that owe something already, whoever took it. */
+function debtsOf(limits: readonly LimitState[], elapsedMs: number, known: readonly Low[]): Low[] {
+  const debts: Low[] = [];
+  for (const limit of limits) {
+    if (limit.tokensMilli >= 0 || known.some((one) => one.limit.name === limit.name)) continue;
+    const lowMilli = levelMilli(limit, limit.terms, elapsedMs);
+    if (lowMilli < 0) debts.push({ limit, lowMilli });
+  }
+  return debts;
+}
+
+/** The second before which an item must not expire; undefined where it must not at all. */
+export function keptUntil(
+  limits: readonly LimitState[],
+  low: readonly Low[],
+  readingMs: number,
+  calendar: Calendar,
+): number | undefined {
+  const least = keptUntilS(limits, readingMs, calendar);
+  if (least === undefined || low.length === 0) return least;
+  const deeper = keptUntilFromS(low, readingMs, calendar);
+  return deeper === undefined ? undefined : Math.max(least, deeper);
+}
+
+/** Usage, requests and writes, and the nonce by which the writer knows the write again. */
+export function countAndSign(
+  builder: WriteBuilder,
+  limits: readonly LimitState[],
+  { counted, requests, nonce }: Intent,
+): void {
+  for (const { limit, milli } of counted) {
+    if (limits.some(({ name }) => name === limit)) builder.add(namesOf(limit).tc, milli);
+  }
+  builder.add(RQ, requests).add(namesOf(WCU).tc, 1000);
+  if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
+}
+
+export function memoOf(
+  form: WriteMemo["form"],
+  { parts }: Intent,
+  readingMs: number,
+  spare: readonly Amount[],
+): WriteMemo {
+  return { form, readingMs, parts, spare };
+}
+
+/** The first use of a session quota opens its window. */
+export function opensWindow(held: LimitState, milli: number): boolean {
+  return milli > 0 && held.limit.resetAfterMs !== undefined && held.quota?.windowStartMs === undefined;
+}
+
+/** Pins what the original changes in place. */
+export function pinTerms(
+  builder: WriteBuilder,
+  { item, state }: Image,
+  limits: readonly { readonly limit: string }[],
+  { rules }: Env,
+): void {
+  if (!rules.sharedPinsTerms) return;
+  builder.asSeen(SHARD_COUNT, item);
+  for (const { limit } of limits) {
+    if (findLimit(state, limit) === undefined) continue;
+    const { cp, ra, rp } = namesOf(limit);
+    builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
+  }
+}
+
+export function withLimit(state: BucketState, limit: LimitState): BucketState {
+  return { ...state, limits: state.limits.map((one) => (one.name === limit.name ? limit : one)) };
+}

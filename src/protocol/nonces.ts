@@ -1,0 +1,23 @@
+import { NONCE_SLOTS } from "./attributes.ts";
+
+const COUNTER = 2 ** 20;
+
+/** Numbers by which a process knows its own writes again. No two processes share them, but by a chance of one in 2^33. */
+export class Nonces {
+  /** The slot that this process writes into; others may use the same. */
+  readonly slot: number;
+  readonly #base: number;
+  #count = 0;
+
+  /** `random`: a number in [0, 1). */
+  constructor(random: () => number) {
+    const own = Math.floor(random() * 2 ** 33);
+    this.slot = own % NONCE_SLOTS;
+    this.#base = own * COUNTER;
+  }
+
+  next(): number {
+    this.#count = (this.#count + 1) % COUNTER;
+    return this.#base + this.#count;
+  }
+}

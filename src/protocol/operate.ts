@@ -1,0 +1,216 @@
+import { divided } from "../bucket/share.ts";
+import type { Amount } from "../domain/amounts.ts";
+import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
+import { type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { TOKENS_MAX } from "../domain/limit.ts";
+import type { Operation, OperationReply } from "../ports/bucket-store.ts";
+import type { Item, ItemKey, ItemWrite, MemoPart } from "../ports/item-store.ts";
+import { namesOf, TTL } from "./attributes.ts";
+import type { Image } from "./codec.ts";
+import { readWhole, tokenOf } from "./gather.ts";
+import type { Intent } from "./intent.ts";
+import { keptUntil } from "./moves.ts";
+import { newItem } from "./new-item.ts";
+import { broughtTo, epochAfter, toldAnew, writeAnew } from "./rebase.ts";
+import type { RoundsContext } from "./rounds.ts";
+import { roomIn } from "./split.ts";
+import { SPARE_S } from "./ttl.ts";
+import { putNew } from "./write-builder.ts";
+
+const ATTEMPTS_MAX = 12;
+const BACKOFF_MS = 10;
+const TIMEOUT_MS = 5_000;
+const KEPT_S = 3 * 24 * 3_600;
+
+/** Attributes of the record of an operation. */
+const WRITER = "writer";
+const AMOUNTS = "amounts";
+
+/** What an operation does to one shard; `amounts` are the shard's own part of what is bought. */
+type Change = (state: BucketState, amounts: readonly Amount[], atMs: number) => BucketState;
+
+export function topUpAll(
+  context: RoundsContext,
+  operation: Operation,
+  amounts: readonly Amount[],
+): Promise<OperationReply> {
+  const { calendar } = context.env;
+  const change: Change = (state, own, atMs) => toppedUp(state, own, atMs, calendar).state;
+  return operate(context, operation, { change, amounts, kind: "topUp", limits: undefined });
+}
+
+export function resetAll(
+  context: RoundsContext,
+  operation: Operation,
+  limits: readonly string[] | undefined,
+): Promise<OperationReply> {
+  const { calendar } = context.env;
+  const change: Change = (state, _, atMs) => resetLimits(state, limits, atMs, calendar);
+  return operate(context, operation, { change, amounts: [], kind: "reset", limits });
+}
+
+interface Wanted {
+  readonly change: Change;
+  readonly amounts: readonly Amount[];
+  readonly kind: "topUp" | "reset";
+  readonly limits: readonly string[] | undefined;
+}
+
+// Money: one transaction over all shards, the record that makes it happen once, and the audit event.
+async function operate(context: RoundsContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
+  const { items, clock, random, memories, nonces } = context;
+  const { bucket, nowMs, event } = operation;
+  const key: ItemKey = { bucket, shard: 0, operation: operation.idempotencyKey };
+  const writer = nonces.next();
+  let cause: unknown;
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const done = await recordOf(context, key, writer, nowMs);
+    if (done !== undefined) return done;
+    const [whole] = await readWhole(context, [bucket], { readingMs: nowMs, timeoutMs: TIMEOUT_MS });
+    const images = whole?.images ?? [];
+    // All shards or none: a bucket that is just being split is waited for.
+    if (images.some(({ shardCount }) => shardCount !== images.length)) {
+      await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** Math.min(attempt, 5)), undefined);
+      continue;
+    }
+    const drawn = drawnFor(context, operation, images, wanted);
+    const record: Item = {
+      [WRITER]: writer,
+      [AMOUNTS]: JSON.stringify(drawn.gained),
+      [TTL]: Math.ceil(nowMs / 1000) + KEPT_S,
+    };
+    const writes = [...drawn.writes, recordWrite(key, record, nowMs)];
+    const answer = await items.transact(writes, { token: tokenOf(context), event }, { timeoutMs: TIMEOUT_MS });
+    memories.of(bucket).forget();
+    if (answer.kind === "applied") return { repeated: false, amounts: drawn.gained };
+    if (answer.kind !== "failed") cause = answer.cause;
+    await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** Math.min(attempt, 5)), undefined);
+  }
+  throw new RateLimiterUnavailable(
+    `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} found no gap among other writes; ` +
+      "repeat it with the same idempotencyKey, and it happens once.",
+    { cause },
+  );
+}
+
+async function recordOf(
+  { items }: RoundsContext,
+  key: ItemKey,
+  writer: number,
+  nowMs: number,
+): Promise<OperationReply | undefined> {
+  const [record] = await items.read([key], { consistent: true }, { timeoutMs: TIMEOUT_MS });
+  if (record === undefined || Number(record[TTL]) <= Math.floor(nowMs / 1000)) return undefined;
+  const amounts = JSON.parse(String(record[AMOUNTS])) as Amount[];
+  return { repeated: record[WRITER] !== writer, amounts };
+}
+
+function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
+  const isOver = [
+    { name: TTL, is: "absent" },
+    { name: TTL, is: "<=", value: Math.floor(nowMs / 1000) },
+  ] as const;
+  return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], memo: undefined };
+}
+
+function drawnFor(
+  context: RoundsContext,
+  operation: Operation,
+  images: readonly Image[],
+  wanted: Wanted,
+): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
+  const { env } = context;
+  const { set, origin, nowMs } = operation;
+  const parts: MemoPart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
+  if (images.length === 0) return onNothing(context, operation, wanted, parts);
+  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs, env)));
+  const brought = (state: BucketState) => broughtTo(state, { set, origin }, nowMs, atMs, env);
+  const states = images.map(({ state }) => brought(state));
+  const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
+  const writes = images.map((image, i): ItemWrite => {
+    const own = shares[i] ?? [];
+    const intent: Intent = {
+      readingMs: nowMs,
+      bring: { set, origin },
+      resolved: false,
+      heedsStamps: false,
+      moves: [],
+      counted: [],
+      requests: 0,
+      parts: i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] })),
+      nonce: undefined,
+      blind: false,
+      guesses: undefined,
+    };
+    const anew = (state: BucketState) => wanted.change(brought(state), own, atMs);
+    const step = writeAnew(image, toldAnew(image.state, anew, nowMs, atMs, env), intent, env);
+    if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
+    // What a limit that drips has room for depends on what it holds: then nobody may have moved it.
+    const pinned = own.filter(({ limit }) => findLimit(states[i] as BucketState, limit)?.quota === undefined);
+    const pins = pinned.flatMap(({ limit }) => {
+      const { tk } = namesOf(limit);
+      const value = image.item[tk];
+      return value === undefined ? [] : [[{ name: tk, is: "=", value } as const]];
+    });
+    const memo = { form: "operation", readingMs: atMs, parts: step.write.memo?.parts ?? [], spare: [] } as const;
+    return { ...step.write, when: [...step.write.when, ...pins], memo };
+  });
+  return { writes, gained: inOrder(gained, states[0] as BucketState) };
+}
+
+/** What each shard gets: of a quota its share, of what drips what it has room for. */
+function sharedOut(
+  states: readonly BucketState[],
+  amounts: readonly Amount[],
+  atMs: number,
+): { readonly shares: readonly (readonly Amount[])[]; readonly gained: readonly Amount[] } {
+  const shares = states.map((): Amount[] => []);
+  const gained: Amount[] = [];
+  for (const { limit, milli } of amounts) {
+    if (milli === 0 || findLimit(states[0] as BucketState, limit) === undefined) continue;
+    let left = milli;
+    for (const [i, state] of states.entries()) {
+      const held = findLimit(state, limit);
+      if (held === undefined) continue;
+      const part = held.part ?? { index: 0, count: 1, even: false };
+      const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
+      if (held.quota !== undefined && i === 0) checkRoom(states, limit, milli);
+      const own = held.quota === undefined ? Math.min(left, room) : divided(milli, part);
+      if (own > 0 || (held.quota === undefined && states.length === 1)) shares[i]?.push({ limit, milli: own });
+      left -= own;
+    }
+    gained.push({ limit, milli: milli - left });
+  }
+  return { shares, gained };
+}
+
+function checkRoom(states: readonly BucketState[], limit: string, milli: number): void {
+  const brims = states.map((state) => findLimit(state, limit)?.terms.capacityMilli ?? 0);
+  const whole = brims.reduce((all, brim) => all + brim, milli);
+  if (whole <= TOKENS_MAX * 1000) return;
+  throw new RangeError(
+    `Limit "${limit}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
+  );
+}
+
+function onNothing(
+  { env }: RoundsContext,
+  { bucket, set, origin, nowMs }: Operation,
+  wanted: Wanted,
+  parts: readonly MemoPart[],
+): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
+  const fresh = freshBucket(set, origin, nowMs, env.calendar);
+  const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
+  const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
+  const item = newItem(state, env);
+  const untilS = keptUntil(state.limits, [], nowMs, env.calendar);
+  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
+  const memo = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
+  return { writes: [putNew({ bucket, shard: 0 }, item, memo)], gained: inOrder(gained, state) };
+}
+
+// In the order of the limits on the bucket, as other stores tell it.
+function inOrder(gained: readonly Amount[], { limits }: BucketState): readonly Amount[] {
+  return limits.flatMap(({ name }) => gained.filter(({ limit }) => limit === name));
+}

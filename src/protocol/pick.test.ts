@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { calendar } from "../../test/kind-arbitraries.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { bucketFor } from "../domain/bucket-state.ts";
+import { type Limit, limitMakers } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import { claim } from "../testing/contract-kit.ts";
+import type { Job } from "./job.ts";
+import { BucketMemory } from "./memory.ts";
+import { pickOther, pickShard } from "./pick.ts";
+
+const Kinds = limitMakers(calendar);
+const rpd = Kinds.perDay("rpd", 80);
+
+/** Shards with so many tokens each, as far as they are known; of 80 over 8 shards each holds 10. */
+function memoryOf(tokens: readonly (number | undefined)[], limit: Limit = rpd): BucketMemory {
+  const memory = new BucketMemory(bucketKey("ada", "api"));
+  memory.shardCount = tokens.length;
+  for (const [shard, held] of tokens.entries()) {
+    if (held === undefined) continue;
+    const set = limitSet([limit]);
+    const whole = bucketFor(undefined, { set, origin: { asOfMs: 0, generation: null } }, 0, calendar);
+    const terms = { capacityMilli: 10_000, refillAmountMilli: 10_000, refillPeriodMs: 86_400_000 };
+    const limits = whole.limits.map((one) => ({ ...one, terms, tokensMilli: held * 1000 }));
+    const key = { bucket: memory.key, shard };
+    const image = { key, item: {}, state: { ...whole, limits }, shardCount: tokens.length, canonical: "" };
+    memory.shards[shard] = { image, hearsay: false, atMs: 0, order: 0 };
+  }
+  return memory;
+}
+
+function jobOf(tokens: number): Job {
+  const of = claim("ada", [rpd], { rpd: tokens });
+  return { of, kind: "take", amounts: of.take, readingMs: 0, timeoutMs: 1_000 };
+}
+
+/** Chance that gives these numbers, one after the other. */
+const drawing = (...shards: number[]) => {
+  const left = shards.map((shard) => (shard + 0.5) / 8);
+  return () => left.shift() ?? 0;
+};
+
+test("a bucket that is not split is asked at its only shard", () => {
+  assert.equal(pickShard(memoryOf([0]), jobOf(5), drawing()), 0);
+});
+
+test("of two drawn by chance the one with more left is asked", () => {
+  const memory = memoryOf([1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.equal(pickShard(memory, jobOf(1), drawing(2, 6)), 6);
+  assert.equal(pickShard(memory, jobOf(1), drawing(6, 2)), 6);
+});
+
+test("a shard that nothing is known of is taken for plenty, to learn of it", () => {
+  assert.equal(pickShard(memoryOf([9, undefined, 9, 9, 9, 9, 9, 9]), jobOf(1), drawing(0, 1)), 1);
+});
+
+test("what is more than a share no single shard is asked for", () => {
+  assert.equal(pickShard(memoryOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(11), drawing(0, 1)), undefined);
+  assert.notEqual(pickShard(memoryOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(10), drawing(0, 1)), undefined);
+});
+
+test("the other shard is the best that is known, and only one that has enough", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.option(fc.integer({ min: -3, max: 10 }), { nil: undefined }), { minLength: 2, maxLength: 8 }),
+      fc.integer({ min: 1, max: 10 }),
+      fc.nat(7),
+      (tokens, wanted, short) => {
+        const other = pickOther(memoryOf(tokens), jobOf(wanted), short);
+        const known = tokens.flatMap((held, shard) => (held === undefined || shard === short ? [] : [held]));
+        const best = Math.max(...known);
+        if (best < wanted) assert.equal(other, undefined);
+        else assert.ok(other !== undefined && other !== short && tokens[other] === best);
+      },
+    ),
+  );
+});

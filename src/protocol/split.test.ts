@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { calendar } from "../../test/kind-arbitraries.ts";
+import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../test/protocol-kit.ts";
+import { advanced, availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { Item, ItemWrite } from "../ports/item-store.ts";
+import { checkTransaction, outcomeOf } from "../testing/conditional-write.ts";
+import type { Image } from "./codec.ts";
+import { doublingWrites, mergedState, mergingWrites } from "./split.ts";
+
+/** A bucket without sessions: those do not split. */
+const anyBucket: fc.Arbitrary<BucketState> = fc.record({ tz: anyZone, epochMs: anyEpoch }).chain(({ tz, epochMs }) =>
+  anyLimits(tz, 3)
+    .map((limits) => limits.filter(({ resetAfterMs }) => resetAfterMs === undefined))
+    .filter((limits) => limits.length > 0)
+    .chain((limits) => anyBucketOf(limits, epochMs)),
+);
+
+/** The shards of one bucket. */
+class Shards {
+  items: Item[];
+
+  constructor(state: BucketState) {
+    this.items = [itemOf(state)];
+  }
+
+  images(): Image[] {
+    return this.items.map((item, shard) => imageOf(item, { ...KEY, shard }));
+  }
+
+  /** All or nothing, as a transaction is. */
+  transact(writes: readonly ItemWrite[]): boolean {
+    checkTransaction(writes, { token: "t", event: undefined });
+    const outcomes = writes.map((write) => outcomeOf(write, this.items[write.key.shard]));
+    if (outcomes.some(({ kind }) => kind === "failed")) return false;
+    const items: (Item | undefined)[] = [...this.items];
+    for (const [i, { key }] of writes.entries()) items[key.shard] = outcomes[i]?.after;
+    this.items = items.filter((item) => item !== undefined);
+    return true;
+  }
+
+  /** Somebody takes or gives back, in thousandths of each shard's capacity. */
+  stir(parts: readonly number[]): void {
+    this.items = this.images().map(({ item, state }, shard) => {
+      const moved = state.limits.map(({ name, terms }, i) => {
+        const part = parts[(shard + i) % parts.length] ?? 0;
+        return [`b_${name}_tk`, Number(item[`b_${name}_tk`]) + Math.floor((terms.capacityMilli * part) / 1000)];
+      });
+      return { ...item, ...Object.fromEntries(moved) };
+    });
+  }
+
+  /** What all shards hold of a limit at an instant. */
+  total(name: string, atMs: number): bigint {
+    return this.#sum((state) => {
+      const then = advanced(state, atMs, calendar);
+      const held = findLimit(then, name);
+      return held === undefined ? 0 : availableMilli(then, held, atMs);
+    });
+  }
+
+  capacity(name: string, atMs: number): bigint {
+    return this.#sum((state) => findLimit(advanced(state, atMs, calendar), name)?.terms.capacityMilli ?? 0);
+  }
+
+  #sum(of: (state: BucketState) => number): bigint {
+    return this.images().reduce((sum, { state }) => sum + BigInt(of(state)), 0n);
+  }
+
+  get epochMs(): number {
+    return Math.max(...this.items.map(({ rf }) => Number(rf)));
+  }
+}
+
+const anySteps = fc.array(
+  fc.record({
+    how: fc.constantFrom("double", "double", "halve", "join"),
+    elapsedMs: fc.oneof(fc.integer({ min: 1, max: 5_000 }), fc.integer({ min: 1, max: 86_400_000 })),
+    before: fc.array(fc.integer({ min: -400, max: 300 }), { minLength: 1, maxLength: 5 }),
+  }),
+  { minLength: 1, maxLength: 7 },
+);
+
+function writesOf(shards: Shards, how: string, atMs: number): ItemWrite[] | undefined {
+  const images = shards.images();
+  if (how === "double") return images.length >= 32 ? undefined : doublingWrites(images, atMs, ENV);
+  if (images.length === 1) return undefined;
+  return mergingWrites(images, how === "halve" ? images.length / 2 : 1, atMs, ENV);
+}
+
+test("however a bucket is split and joined, it holds what it held: to a millitoken a shard, and never more", () => {
+  fc.assert(
+    fc.property(anyBucket, anySteps, (state, steps) => {
+      const shards = new Shards(state);
+      const names = state.limits.map(({ name }) => name);
+      for (const { how, elapsedMs, before } of steps) {
+        shards.stir(before);
+        const atMs = shards.epochMs + elapsedMs;
+        const writes = writesOf(shards, how, atMs);
+        if (writes === undefined) continue;
+        const due = names.map((name) => [shards.total(name, atMs), shards.capacity(name, atMs)] as const);
+        const count = BigInt(shards.items.length);
+        assert.ok(shards.transact(writes), "the writes do not fit the very images they were made from");
+        for (const [i, name] of names.entries()) {
+          const [held, capacity] = due[i] as readonly [bigint, bigint];
+          const holds = shards.total(name, atMs);
+          assert.ok(holds <= held, `${name} holds ${holds - held} more after ${how} of ${count}`);
+          assert.ok(holds >= held - count, `${name} lacks ${held - holds} after ${how} of ${count}`);
+          assert.equal(shards.capacity(name, atMs), capacity, `the capacity of ${name} after ${how} of ${count}`);
+        }
+        assert.ok(shards.items.every((item) => item.shard_count === shards.items.length));
+        assert.ok(shards.items.every((item) => item.rf === atMs));
+        const whole = mergedState(shards.images(), calendar, undefined);
+        for (const { name } of whole.limits) {
+          const held = findLimit(whole, name);
+          const told = held === undefined ? 0n : BigInt(availableMilli(whole, held, atMs));
+          const total = shards.total(name, atMs);
+          assert.ok(told <= total && told >= total - BigInt(shards.items.length), `${name}: ${told} told of ${total}`);
+        }
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("nothing is minted when others take between the look and the transaction", () => {
+  fc.assert(
+    fc.property(
+      anyBucket,
+      fc.nat(4),
+      fc.constantFrom("double", "halve", "join"),
+      fc.array(fc.integer({ min: -700, max: 0 }), { minLength: 1, maxLength: 5 }),
+      fc.integer({ min: 1, max: 100_000 }),
+      (state, doublings, how, takes, elapsedMs) => {
+        const shards = new Shards(state);
+        for (let i = 0; i < doublings; i++) {
+          assert.ok(shards.transact(writesOf(shards, "double", shards.epochMs + 1) ?? []));
+        }
+        const atMs = shards.epochMs + elapsedMs;
+        const writes = writesOf(shards, how, atMs);
+        if (writes === undefined) return;
+        shards.stir(takes);
+        const names = state.limits.map(({ name }) => name);
+        const due = names.map((name) => shards.total(name, atMs));
+        if (!shards.transact(writes)) return;
+        for (const [i, name] of names.entries()) {
+          assert.ok(shards.total(name, atMs) <= (due[i] as bigint), `${name} holds more after ${how}`);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test("what was topped up is divided and joined again without a rest", () => {
+  fc.assert(
+    fc.property(anyBucket, fc.integer({ min: 1, max: 5 }), (state, doublings) => {
+      const quota = state.limits.find(({ quota }) => (quota?.topUpMilli ?? 0) > 0);
+      if (quota === undefined) return;
+      const shards = new Shards(state);
+      const boughtMilli = () => shards.items.reduce((sum, item) => sum + Number(item[`b_${quota.name}_tu`] ?? 0), 0);
+      // Within the period that it was bought in.
+      const stays = () => advanced(state, shards.epochMs + 1, calendar).limits.find(({ name }) => name === quota.name);
+      for (let i = 0; i < doublings && (stays()?.quota?.topUpMilli ?? 0) > 0; i++) {
+        assert.ok(shards.transact(writesOf(shards, "double", shards.epochMs + 1) ?? []));
+        assert.equal(boughtMilli(), quota.quota?.topUpMilli);
+      }
+      if (shards.items.length === 1 || (stays()?.quota?.topUpMilli ?? 0) === 0) return;
+      assert.ok(shards.transact(writesOf(shards, "join", shards.epochMs + 1) ?? []));
+      assert.equal(boughtMilli(), quota.quota?.topUpMilli);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("a bucket without shards has no state", () => {
+  assert.throws(() => mergedState([], calendar, undefined), /without shards/);
+});

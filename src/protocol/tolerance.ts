@@ -1,0 +1,70 @@
+import { divFloor } from "../bucket/integers.ts";
+import { refilledMilli } from "../bucket/level.ts";
+import { findLimit } from "../domain/bucket-state.ts";
+import type { Image } from "./codec.ts";
+import type { Guess, Intent, Move } from "./intent.ts";
+import type { BucketMemory } from "./memory.ts";
+
+/**
+ * What to expect of limits that the image shows over their brim, when others write too: by the time of the write somebody
+ * may have taken from them. A limit that is little used is full again by then. One that is used much hovers about its brim;
+ * when it is found over it, a little more is cut than needed: at most a second's refill, and only where that is two
+ * requests or more. From then on it stays below for a while, and being below is what is expected. Cutting too much is
+ * always safe.
+ */
+export function guessesFor(
+  memory: BucketMemory,
+  { state }: Image,
+  moves: readonly Move[],
+  readingMs: number,
+): ReadonlyMap<string, Guess> | undefined {
+  if (!memory.hasCompany(readingMs)) return undefined;
+  let guesses: Map<string, Guess> | undefined;
+  for (const { limit: name, milli } of moves) {
+    const held = findLimit(state, name);
+    if (held === undefined || milli <= 0 || (memory.loads.get(name) ?? 0) < BUSY) continue;
+    const { terms, tokensMilli, remainder } = held;
+    const brimMilli = terms.capacityMilli - refilledMilli(remainder, terms, readingMs - state.epochMs);
+    if (tokensMilli < brimMilli) continue;
+    guesses ??= new Map();
+    if (memory.lately.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
+    else guesses.set(name, { side: "over", spareMilli: spareOf(terms, milli) });
+  }
+  return guesses;
+}
+
+/** Remembers on which side of their brims the limits turned out to be; `taken`: the write was applied. */
+export function learnSides(
+  memory: BucketMemory,
+  { state }: Image,
+  { moves, guesses }: Pick<Intent, "moves" | "guesses">,
+  readingMs: number,
+  taken: boolean,
+): void {
+  if (!memory.hasCompany(readingMs)) return;
+  for (const { limit: name, milli } of moves) {
+    const held = findLimit(state, name);
+    if (held === undefined || milli <= 0) continue;
+    const { terms, tokensMilli, remainder } = held;
+    const brimMilli = terms.capacityMilli - refilledMilli(remainder, terms, readingMs - state.epochMs);
+    // After a take that was applied the tokens stand as much lower as it took, and what was spared on top of it.
+    const wasOver = tokensMilli + (taken ? milli : 0) >= brimMilli;
+    const isSpared = taken && (guesses?.get(name)?.spareMilli ?? 0) > 0;
+    memory.lately.set(name, wasOver && !isSpared ? "over" : "below");
+  }
+}
+
+/** From this load on a limit is seldom full when somebody comes. */
+const BUSY = 0.3;
+
+function spareOf(
+  {
+    capacityMilli,
+    refillAmountMilli,
+    refillPeriodMs,
+  }: { capacityMilli: number; refillAmountMilli: number; refillPeriodMs: number },
+  milli: number,
+): number {
+  const spare = Math.min(divFloor(capacityMilli, 16), divFloor(refillAmountMilli * 1000, refillPeriodMs));
+  return spare >= 2 * milli && capacityMilli - spare >= milli ? spare : 0;
+}

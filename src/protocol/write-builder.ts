@@ -1,0 +1,82 @@
+import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteMemo } from "../ports/item-store.ts";
+
+/** Puts one conditional write together, clause by clause. */
+export class WriteBuilder {
+  readonly #when: Clause[] = [];
+  readonly #set: Record<string, ItemValue> = {};
+  readonly #add: Record<string, number> = {};
+  readonly #remove: string[] = [];
+
+  where(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+    this.#when.push([{ name, is, value }]);
+    return this;
+  }
+
+  /** The comparison holds, or the attribute is not there. */
+  whereUnless(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+    this.#when.push([
+      { name, is: "absent" },
+      { name, is, value },
+    ]);
+    return this;
+  }
+
+  present(name: string): this {
+    this.#when.push([{ name, is: "present" }]);
+    return this;
+  }
+
+  absent(name: string): this {
+    this.#when.push([{ name, is: "absent" }]);
+    return this;
+  }
+
+  /** The attribute is as it was seen. */
+  asSeen(name: string, item: Item): this {
+    const value = item[name];
+    return value === undefined ? this.absent(name) : this.where(name, "=", value);
+  }
+
+  set(name: string, value: ItemValue): this {
+    this.#set[name] = value;
+    return this;
+  }
+
+  add(name: string, amount: number): this {
+    if (amount !== 0) this.#add[name] = (this.#add[name] ?? 0) + amount;
+    return this;
+  }
+
+  remove(name: string): this {
+    this.#remove.push(name);
+    return this;
+  }
+
+  /** Makes the attributes of an item what they shall be: sets what differs, removes what is no longer. */
+  turn(item: Item, names: Iterable<string>, wanted: Item): this {
+    for (const name of names) {
+      const value = wanted[name];
+      if (value === item[name]) continue;
+      if (value === undefined) this.remove(name);
+      else this.set(name, value);
+    }
+    return this;
+  }
+
+  update(key: ItemKey, item: Existence, memo: WriteMemo | undefined): ItemWrite {
+    return { key, kind: "update", item, when: this.#when, set: this.#set, add: this.#add, remove: this.#remove, memo };
+  }
+}
+
+const NOTHING = Object.freeze({});
+const NONE: readonly never[] = Object.freeze([]);
+
+/** Makes an item that must not be there yet. */
+export function putNew(key: ItemKey, item: Item, memo: WriteMemo | undefined): ItemWrite {
+  return { key, kind: "put", item: "missing", when: NONE, set: item, add: NOTHING, remove: NONE, memo };
+}
+
+/** Removes an item that is as the clauses say. */
+export function removal(key: ItemKey, when: readonly Clause[], memo: WriteMemo | undefined): ItemWrite {
+  return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, memo };
+}
