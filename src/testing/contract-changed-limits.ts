@@ -9,7 +9,7 @@ const sixty = [Limit.perMinute("rpm", 60)];
 const five = [Limit.perMinute("rpm", 5)];
 
 const older: SetOrigin = { asOfMs: T0, generation: 1 };
-const newer: SetOrigin = { asOfMs: T0, generation: 2 };
+const newer: SetOrigin = { asOfMs: T0 + 1, generation: 2 };
 
 /** How limits that changed reach a bucket that lives. */
 export function changedLimitsContract(suite: Suite): void {
@@ -69,7 +69,7 @@ export function changedLimitsContract(suite: Suite): void {
     const both = [...ten, Limit.perMinute("tpm", 100)];
     await place.take([claim("a", both, { rpm: 10, tpm: 100 }, { origin: older })], T0);
     await place.take([claim("a", [both[1]!], { tpm: 0 }, { origin: newer })], T0);
-    const again: SetOrigin = { asOfMs: T0, generation: 3 };
+    const again: SetOrigin = { asOfMs: T0 + 2, generation: 3 };
     assert.equal(await place.grants(claim("a", both, { rpm: 1 }, { origin: again }), T0), false);
     assert.equal(await place.grants(claim("a", both, { rpm: 1 }, { origin: again }), T0 + 6_000), true);
   });
@@ -118,7 +118,7 @@ export function changedLimitsContract(suite: Suite): void {
     ] as const;
     await place.take([claim("a", one, { rpm: 10 }, { origin: older })], T0);
     for (let i = 1; i <= 300; i++) {
-      const origin: SetOrigin = { asOfMs: T0, generation: 1 + i };
+      const origin: SetOrigin = { asOfMs: T0 + i, generation: 1 + i };
       await place.take([claim("a", i % 2 === 0 ? one : other, { rpm: 0 }, { origin })], T0 + i * 10);
     }
     // Both are ten a minute: three seconds of it.

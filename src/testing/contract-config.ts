@@ -40,10 +40,10 @@ export function configContract(suite: Suite): void {
       await place.set(A_ON_API, rpm(4));
       await place.set({ level: "entityDefault", entityId: "ab" }, rpm(5));
       await place.set({ level: "resource", resource: "api2" }, rpm(6));
-      assert.equal((await place.scope.config.resolve("ab", "api")).source, "entityDefault");
-      assert.equal((await place.scope.config.resolve("a", "api2")).source, "resource");
-      assert.equal((await place.scope.config.resolve("b", "api")).source, "none");
-      assert.equal((await place.scope.config.resolve("a", "ap")).source, "none");
+      assert.equal((await place.resolve("ab", "api")).source, "entityDefault");
+      assert.equal((await place.resolve("a", "api2")).source, "resource");
+      assert.equal((await place.resolve("b", "api")).source, "none");
+      assert.equal((await place.resolve("a", "ap")).source, "none");
     },
   );
 
@@ -70,15 +70,15 @@ export function configContract(suite: Suite): void {
     await place.scope.config.set(SYSTEM, { limits: rpm(1), onUnavailable: "allow" }, event);
     await place.set(SYSTEM, rpm(2));
     assert.deepEqual(await place.scope.config.get(SYSTEM), { limits: rpm(2), onUnavailable: "allow" });
-    assert.equal((await place.scope.config.resolve("a", "api")).onUnavailable, "allow");
+    assert.equal((await place.resolve("a", "api")).onUnavailable, "allow");
     await place.scope.config.set(SYSTEM, { limits: rpm(2), onUnavailable: "block" }, event);
-    assert.equal((await place.scope.config.resolve("a", "api")).onUnavailable, "block");
+    assert.equal((await place.resolve("a", "api")).onUnavailable, "block");
   });
 
   suite.test("what an outage means is told whichever level the limits came from", async (place) => {
     const event = place.event("limits_set", "$SYSTEM");
     await place.scope.config.set(SYSTEM, { limits: [], onUnavailable: "allow" }, event);
-    assert.deepEqual(await place.scope.config.resolve("a", "api"), {
+    assert.deepEqual(await place.resolve("a", "api"), {
       limits: [],
       source: "none",
       access: "enforce",
@@ -88,7 +88,7 @@ export function configContract(suite: Suite): void {
       onUnavailable: "allow",
     });
     await place.set(A_ON_API, rpm(4));
-    assert.equal((await place.scope.config.resolve("a", "api")).onUnavailable, "allow");
+    assert.equal((await place.resolve("a", "api")).onUnavailable, "allow");
   });
 
   suite.test("parent and cascade are read together with the limits", async (place) => {
@@ -139,7 +139,7 @@ export function configContract(suite: Suite): void {
     const gone = await place.register("gone");
     await gone.set(API, rpm(1));
     await place.store.namespaces.delete("gone", T0, place.event("namespace_deleted", "gone"), place.namespaceId);
-    await assert.rejects(async () => gone.scope.config.resolve("a", "api"), NotFoundError);
+    await assert.rejects(async () => gone.resolve("a", "api"), NotFoundError);
     await assert.rejects(async () => gone.set(API, rpm(2)), NotFoundError);
   });
 
@@ -175,7 +175,7 @@ export function configContract(suite: Suite): void {
     await place.take([claim("a", rpm(10), { rpm: 1 })], T0);
     await place.debit(claim("a", rpm(10), {}), { rpm: 1 }, T0);
     await place.credit(claim("a", rpm(10), {}), { rpm: 1 }, T0);
-    await place.scope.config.resolve("a", "api");
+    await place.resolve("a", "api");
     assert.equal(place.scope.config.generation(), before);
   });
 
@@ -201,12 +201,12 @@ export function configContract(suite: Suite): void {
 }
 
 async function kinOf(place: Place, entityId: string): Promise<unknown> {
-  const { parentId, cascade } = await place.scope.config.resolve(entityId, "api");
+  const { parentId, cascade } = await place.resolve(entityId, "api");
   return { parentId, cascade };
 }
 
 async function resolvesTo(place: Place, source: string, limits: readonly Limit[]): Promise<void> {
-  const resolved = await place.scope.config.resolve("a", "api");
+  const resolved = await place.resolve("a", "api");
   assert.deepEqual({ source: resolved.source, limits: resolved.limits }, { source, limits });
   const sync = place.scope.config.resolveSync?.("a", "api");
   if (sync !== undefined) assert.deepEqual(sync, resolved);

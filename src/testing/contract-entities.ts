@@ -67,7 +67,7 @@ export function entityContract(suite: Suite): void {
     await place.create({ id: "a", parentId: "root", cascade: true });
     await update(place, "a", { parentId: null });
     assert.equal((await place.scope.entities.get("a"))?.parentId, undefined);
-    assert.equal((await place.scope.config.resolve("a", "api")).parentId, undefined);
+    assert.equal((await place.resolve("a", "api")).parentId, undefined);
     await samePaged((page) => place.scope.entities.children("root", page), []);
   });
 
@@ -107,10 +107,10 @@ export function entityContract(suite: Suite): void {
     }
     await remove(place, "a");
     assert.equal(await place.scope.entities.get("a"), undefined);
-    assert.equal((await place.scope.config.resolve("a", "api")).source, "none");
+    assert.equal((await place.resolve("a", "api")).source, "none");
     assert.equal(await place.state("a"), undefined);
     assert.equal(await place.state("a", "b"), undefined);
-    assert.equal((await place.scope.config.resolve("ab", "api")).source, "entity");
+    assert.equal((await place.resolve("ab", "api")).source, "entity");
     assert.equal(await place.level("ab", "rpm", T0), 9_000);
     if (suite.gaps.has("usage")) return;
     const query = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;

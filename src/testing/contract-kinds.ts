@@ -12,8 +12,8 @@ const daily = [Kinds.quota("q", 10, { reset: { cron: "0 0 * * *" } })];
 const session = [Kinds.quota("s", 10, { resetAfterMs: SESSION_MS })];
 
 const older: SetOrigin = { asOfMs: T0, generation: 1 };
-const newer: SetOrigin = { asOfMs: T0, generation: 2 };
-const newest: SetOrigin = { asOfMs: T0, generation: 3 };
+const newer: SetOrigin = { asOfMs: T0 + 1, generation: 2 };
+const newest: SetOrigin = { asOfMs: T0 + 2, generation: 3 };
 
 /** Quotas by the calendar and by first use, and what becomes of a balance when its limit changes. */
 export function kindsContract(suite: Suite): void {
@@ -280,7 +280,9 @@ export function kindsContract(suite: Suite): void {
       await place.take([claim("a", rpm, { rpm: 1 }, { origin: newer })], T0 + 1);
       const againMs = T0 + 6 * HOUR_MS;
       assert.equal(await drained(place, both, "s", againMs, newest), 10);
-      assert.equal(await windowStart(place, "s"), againMs);
+      // A store may count the first use that comes with changed limits a moment later.
+      const openedMs = await windowStart(place, "s");
+      assert.ok(openedMs === againMs || openedMs === againMs + 1, `${openedMs}`);
     },
   );
 }

@@ -4,7 +4,7 @@ import type { Amount, Tokens } from "../domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
-import type { ConfigScope, PolicyChange } from "../domain/config.ts";
+import type { ConfigScope, LevelConfig, PolicyChange } from "../domain/config.ts";
 import { type Entity, type NewEntity, newEntity } from "../domain/entity.ts";
 import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
@@ -182,6 +182,12 @@ export class Place {
   /** What a stored limit holds, in millitokens. */
   async level(entityId: string, limit: string, nowMs: number, resource = "api"): Promise<number> {
     return levelOf(await this.state(entityId, resource), limit, nowMs);
+  }
+
+  /** What configuration says of one level; without the number of the reading, which says nothing of it. */
+  async resolve(entityId: string, resource: string): Promise<LevelConfig> {
+    const { reading: _, ...level } = await this.scope.config.resolve(entityId, resource);
+    return level;
   }
 
   set(scope: ConfigScope, limits: readonly Limit[]): Now<void> {

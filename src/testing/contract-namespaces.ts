@@ -13,7 +13,7 @@ export function namespaceContract(suite: Suite): void {
     await place.set({ level: "system" }, rpm);
     await place.take([claim("a", rpm, { rpm: 10 })], T0);
     assert.equal(await tenant.scope.entities.get("a"), undefined);
-    assert.equal((await tenant.scope.config.resolve("a", "api")).source, "none");
+    assert.equal((await tenant.resolve("a", "api")).source, "none");
     assert.equal(await tenant.grants(claim("a", rpm, { rpm: 10 }), T0), true);
     assert.deepEqual((await tenant.scope.audit.list({}, { limit: 10 })).items, []);
     assert.equal((await tenant.scope.buckets.listByResource("api", { limit: 10 })).items.length, 1);
@@ -53,7 +53,7 @@ export function namespaceContract(suite: Suite): void {
     assert.equal(namespace.deletedAtMs, undefined);
     await samePaged((page) => place.store.namespaces.listOrphans(page), []);
     assert.equal(await tenant.level("a", "rpm", T0), 6_000);
-    assert.equal((await tenant.scope.config.resolve("a", "api")).source, "system");
+    assert.equal((await tenant.resolve("a", "api")).source, "system");
   });
 
   suite.test("a name can be used again after its namespace was deleted, and starts empty", async (place) => {
@@ -95,7 +95,7 @@ export function namespaceContract(suite: Suite): void {
     assert.deepEqual(await recover(place, tenant.namespaceId), { kind: "missing" });
     assert.deepEqual(await purge(place, tenant.namespaceId), { kind: "missing" });
     assert.equal(await other.level("a", "rpm", T0), 9_000);
-    assert.equal((await other.scope.config.resolve("a", "api")).source, "system");
+    assert.equal((await other.resolve("a", "api")).source, "system");
   });
 
   suite.test(

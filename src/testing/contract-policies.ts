@@ -57,7 +57,7 @@ export function policiesContract(suite: Suite): void {
     assert.deepEqual((await policyOf(place, "a")).slice(2), [false, "entityDefault"]);
     await place.setPolicy(A_ON_API, { cascade: true });
     assert.deepEqual((await policyOf(place, "a")).slice(2), [true, "entity"]);
-    assert.equal((await place.scope.config.resolve("a", "api")).parentId, "root");
+    assert.equal((await place.resolve("a", "api")).parentId, "root");
     for (const scope of [A_ON_API, ANY_OF_A, API]) await place.setPolicy(scope, { cascade: null });
     assert.deepEqual((await policyOf(place, "a")).slice(2), [false, "none"]);
   });
@@ -109,7 +109,7 @@ export function policiesContract(suite: Suite): void {
       await place.set(SYSTEM, rpm);
       for (const scope of [A_ON_API, ANY_OF_A, API])
         await place.setPolicy(scope, { access: "enforce", cascade: false });
-      const { limits, source } = await place.scope.config.resolve("a", "api");
+      const { limits, source } = await place.resolve("a", "api");
       assert.deepEqual({ limits, source }, { limits: rpm, source: "system" });
       await samePaged((page) => place.scope.config.listForEntity("a", page), []);
       await samePaged((page) => place.scope.config.listEntities("api", page), []);
@@ -141,7 +141,7 @@ export function policiesContract(suite: Suite): void {
       }),
     ];
     await place.set(A_ON_API, limits);
-    assert.deepEqual((await place.scope.config.resolve("a", "api")).limits, limits);
+    assert.deepEqual((await place.resolve("a", "api")).limits, limits);
   });
 
   suite.test(
@@ -248,7 +248,7 @@ export function policiesContract(suite: Suite): void {
   suite.test("an operation brings changed limits with it, like a take", async (place) => {
     const twenty = [Kinds.quota("q", 20, { reset: { cron: "0 0 * * *" } })];
     await place.take([claim("a", twenty, { q: 1 })], T0);
-    const newer = { asOfMs: T0, generation: 2 };
+    const newer = { asOfMs: T0 + 1, generation: 2 };
     await place.topUp(claim("a", daily, {}, { origin: newer }), { q: 5 }, T0);
     assert.equal(await place.holds(claim("a", daily, {}, { origin: newer }), "q", T0), 15_000);
     assert.equal(await place.holds(claim("a", daily, {}, { origin: newer }), "q", MIDNIGHT), 10_000);
@@ -340,7 +340,7 @@ export function policiesContract(suite: Suite): void {
 }
 
 async function policyOf(place: Place, entityId: string, resource = "api"): Promise<readonly unknown[]> {
-  const resolved = await place.scope.config.resolve(entityId, resource);
+  const resolved = await place.resolve(entityId, resource);
   const sync = place.scope.config.resolveSync?.(entityId, resource);
   if (sync !== undefined) assert.deepEqual(sync, resolved);
   return [resolved.access, resolved.accessSource, resolved.cascade, resolved.cascadeSource];

@@ -12,7 +12,7 @@ const AT_ONE = "* 13 * * *";
 const MIDNIGHT = Date.UTC(2026, 2, 16);
 
 const older: SetOrigin = { asOfMs: T0, generation: 1 };
-const newer: SetOrigin = { asOfMs: T0, generation: 2 };
+const newer: SetOrigin = { asOfMs: T0 + 1, generation: 2 };
 
 function perMinute(rate: number, ...schedule: readonly ScheduleEntry[]): readonly Limit[] {
   return [Kinds.perMinute("x", rate, { schedule })];

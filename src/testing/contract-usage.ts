@@ -83,7 +83,7 @@ export function usageContract(suite: Suite): void {
   suite.test("usage of a limit that was changed or removed meanwhile is not lost", async (place) => {
     await place.take([claim("a", both, { rpm: 2, tpm: 3 })], T0);
     const rpm = [Limit.perMinute("rpm", 10)];
-    await place.take([claim("a", rpm, { rpm: 4 }, { origin: { asOfMs: T0, generation: 2 } })], T0 + 1);
+    await place.take([claim("a", rpm, { rpm: 4 }, { origin: { asOfMs: T0 + 1, generation: 2 } })], T0 + 1);
     const [snapshot] = await usage(place, "daily");
     assert.deepEqual(snapshot?.counters, { rpm: 6, tpm: 3 });
     assert.equal(snapshot.requests, 2);

@@ -1,8 +1,10 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
+import type { ModelPart } from "./model-terms.ts";
 
 /** In which period of each quota something was taken. */
 export type ModelPins = ReadonlyMap<string, ModelPeriod>;
@@ -15,18 +17,42 @@ export class ModelBucket {
   readonly #calendar: Calendar;
   readonly #limits = new Map<string, ModelLimit>();
   readonly #loose = new Set<string>();
+  /** Of a bucket that is split up: which part this is. */
+  readonly #part: ModelPart | undefined;
   #configured: ReadonlySet<string> = new Set();
   #set: LimitSet;
   #origin: SetOrigin;
   #epochMs: number;
 
   /** A bucket that nobody has taken from: full. */
-  constructor(set: LimitSet, origin: SetOrigin, atMs: number, calendar: Calendar) {
+  constructor(set: LimitSet, origin: SetOrigin, atMs: number, calendar: Calendar, part?: ModelPart) {
     this.#calendar = calendar;
+    this.#part = part;
     this.#set = set;
     this.#origin = origin;
     this.#epochMs = atMs;
     this.#adopt(set);
+  }
+
+  /** One that goes on from what a store has, where nobody can say by single writes how it came about. */
+  static seeded(state: BucketState, part: ModelPart | undefined, calendar: Calendar): ModelBucket {
+    const { epochMs, origin, signature } = state;
+    const configured = state.limits.filter((held) => held.configured).map(({ limit }) => limit);
+    const model = new ModelBucket({ limits: configured, signature }, origin, epochMs, calendar, part);
+    for (const { name, limit, tokensMilli, remainder, quota } of state.limits) {
+      const { topUpMilli: toppedUpMilli = 0, windowStartMs, resets: byHand = 0 } = quota ?? {};
+      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, byHand };
+      model.#limits.set(name, ModelLimit.seeded(seed, epochMs, calendar));
+    }
+    return model;
+  }
+
+  get epochMs(): number {
+    return this.#epochMs;
+  }
+
+  get names(): readonly string[] {
+    return [...this.#limits.keys()];
   }
 
   limit(name: string): ModelLimit | undefined {
@@ -47,9 +73,14 @@ export class ModelBucket {
     for (const limit of set.limits) {
       if (this.#limits.has(limit.name)) continue;
       this.#advance(atMs);
-      this.#limits.set(limit.name, new ModelLimit(limit, this.#epochMs, this.#calendar));
+      this.#limits.set(limit.name, this.#full(limit));
     }
     return false;
+  }
+
+  /** Time has acted up to an instant, and earlier readings count as that one. */
+  advance(toMs: number): void {
+    this.#advance(toMs);
   }
 
   /** Where time does something other than drip, the bucket is told from the first reading after it. */
@@ -96,7 +127,7 @@ export class ModelBucket {
    * What is wrong with the bucket that the store has, seen at a reading; empty when nothing is. It learns from it where the
    * store has moved the epoch to: that may be any reading of the write, and never back.
    */
-  problems(state: BucketState, readingMs: number): string[] {
+  problems(state: BucketState, readingMs: number, windowsMost = 1n): string[] {
     const problems: string[] = [];
     if (state.epochMs !== this.#epochMs) {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
@@ -106,7 +137,7 @@ export class ModelBucket {
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
-    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
+    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs, windowsMost));
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
       // A limit that nobody asks for any more may be forgotten once it is full: it would start full again.
@@ -154,11 +185,16 @@ export class ModelBucket {
     return [...this.#limits.values()].every((limit) => limit.isForgettable(readingMs));
   }
 
+  /** When time will do something other than drip. */
+  get nextBoundaryMs(): number {
+    return this.#nextBoundaryMs;
+  }
+
   get #nextBoundaryMs(): number {
     return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
-  #problemsOf(limit: LimitState, epochMs: number, readingMs: number): string[] {
+  #problemsOf(limit: LimitState, epochMs: number, readingMs: number, windowsMost: bigint): string[] {
     const { name } = limit;
     const model = this.#limits.get(name);
     if (model === undefined) return [`there is a limit ${name} that nobody brought`];
@@ -170,7 +206,9 @@ export class ModelBucket {
     if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
     const level = model.levelMilli(readingMs);
     const apart = storedMilli(limit, epochMs, readingMs) - level;
-    if (apart < -1n || apart > 1n) {
+    // Where a store tells several windows in one step, each of them may round.
+    const most = limit.limit.schedule === undefined ? 1n : windowsMost;
+    if (apart < -most || apart > most) {
       problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
     }
     return problems;
@@ -181,9 +219,13 @@ export class ModelBucket {
     for (const limit of set.limits) {
       const known = this.#limits.get(limit.name);
       if (known === undefined) {
-        this.#limits.set(limit.name, new ModelLimit(limit, this.#epochMs, this.#calendar));
+        this.#limits.set(limit.name, this.#full(limit));
       } else known.change(limit);
     }
+  }
+
+  #full(limit: Limit): ModelLimit {
+    return new ModelLimit(limit, this.#epochMs, this.#calendar, undefined, this.#part);
   }
 
   #advance(toMs: number): void {

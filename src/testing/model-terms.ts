@@ -25,6 +25,18 @@ export function inForceAt(limit: Limit, atMs: number, calendar: Calendar): InFor
   return base;
 }
 
+/** Which part of how many of a bucket that is split up. */
+export interface ModelPart {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** A part's share of a whole: the shares of all parts add up to it exactly. */
+export function shareOf(whole: bigint, { index, count }: ModelPart): bigint {
+  const [i, n] = [BigInt(index), BigInt(count)];
+  return (whole * (i + 1n)) / n - (whole * i) / n;
+}
+
 /** The next instant after `atMs` at which another window may begin. */
 export function windowChangeAfter({ schedule = [] }: Limit, atMs: number, calendar: Calendar): number {
   return Math.min(Infinity, ...schedule.map(({ cron, tz = "UTC" }) => calendar.nextChange(cron, tz, atMs)));

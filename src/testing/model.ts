@@ -1,6 +1,14 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
-import { capacityMost, type InForce, inForceAt, lesser, windowChangeAfter } from "./model-terms.ts";
+import {
+  capacityMost,
+  type InForce,
+  inForceAt,
+  lesser,
+  type ModelPart,
+  shareOf,
+  windowChangeAfter,
+} from "./model-terms.ts";
 
 export type WriteKind = "take" | "debit" | "credit";
 
@@ -31,6 +39,18 @@ export interface ModelPeriod {
   unbounded: boolean;
 }
 
+/** How one limit stands on a bucket, as a store has written it down; told from an instant. */
+export interface ModelSeed {
+  readonly limit: Limit;
+  readonly part: ModelPart | undefined;
+  readonly tokensMilli: number;
+  /** What has dripped in besides, in fractions of a millitoken: so many of the refill period. */
+  readonly remainder: number;
+  readonly toppedUpMilli: number;
+  readonly windowStartMs: number | undefined;
+  readonly byHand: number;
+}
+
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
 const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
 
@@ -47,6 +67,8 @@ export class ModelLimit {
   readonly #calendar: Calendar;
   /** One millitoken in units: a multiple of every refill period, so that a millisecond of refill is whole. */
   readonly #unitsPerMilli: bigint;
+  /** Of a bucket that is split up: which part this is. */
+  readonly #part: ModelPart | undefined;
   #limit: Limit;
   #marks: Mark[] = [];
   #inForce: InForce;
@@ -59,8 +81,15 @@ export class ModelLimit {
   #period: ModelPeriod;
 
   /** Nobody has taken from it: full. */
-  constructor(limit: Limit, atMs: number, calendar: Calendar, periodsMs: readonly number[] = PERIODS_MS) {
+  constructor(
+    limit: Limit,
+    atMs: number,
+    calendar: Calendar,
+    periodsMs: readonly number[] = PERIODS_MS,
+    part?: ModelPart,
+  ) {
     this.#calendar = calendar;
+    this.#part = part;
     this.#unitsPerMilli = periodsMs.map(BigInt).reduce((all, one) => (all * one) / divisor(all, one), 1n);
     this.#limit = limit;
     this.#epochMs = atMs;
@@ -68,6 +97,18 @@ export class ModelLimit {
     this.#inForce = this.#inForceAt(atMs);
     this.#period = this.#begun();
     this.#mark(atMs, this.#inForce.capacity, false);
+  }
+
+  /** One that goes on from how a store has it: there is nothing to measure a quota's period by before its next reset. */
+  static seeded(seed: ModelSeed, atMs: number, calendar: Calendar): ModelLimit {
+    const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, byHand } = seed;
+    const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
+    model.#toppedUp = BigInt(toppedUpMilli);
+    model.#period = { ...model.#begun(), windowStartMs, byHand, unbounded: true };
+    const fraction = (BigInt(remainder) * model.#unitsPerMilli) / BigInt(model.#inForce.periodMs);
+    const brim = BigInt(tokensMilli) * model.#unitsPerMilli + fraction;
+    model.#marks = [{ dripped: model.#dripped(atMs), brim, takenBefore: 0n, spends: true }];
+    return model;
   }
 
   get limit(): Limit {
@@ -117,7 +158,7 @@ export class ModelLimit {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
-    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -MOST) return;
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) return;
     if (kind !== "credit") this.#mark(readingMs, this.brimMilli, true);
     this.#taken += amount * this.#unitsPerMilli;
   }
@@ -188,6 +229,11 @@ export class ModelLimit {
     this.#open(milli, readingMs);
   }
 
+  /** It held no more than this at a reading: somebody cut off what was above. */
+  cut(toMilli: bigint, readingMs: number): void {
+    this.#mark(readingMs, toMilli, false);
+  }
+
   /** An operator begins anew. */
   resetByHand(): void {
     // Full for everybody, also for a clock that is behind the operator's.
@@ -225,8 +271,14 @@ export class ModelLimit {
       return !unbounded || this.levelMilli(readingMs) >= this.brimMilli - 1n;
     }
     const spent = this.#marks.some(({ spends }) => spends);
-    const least = (capacityMost(this.#limit) - 1n) * this.#unitsPerMilli;
+    const most = capacityMost(this.#limit);
+    const least = ((this.#part === undefined ? most : shareOf(most, this.#part)) - 1n) * this.#unitsPerMilli;
     return !spent || this.#left(readingMs, (mark) => mark.spends) >= least;
+  }
+
+  /** A part may owe as much less as there are parts: they may be joined. */
+  get #owedMost(): bigint {
+    return this.#part === undefined ? MOST : MOST / BigInt(this.#part.count);
   }
 
   get #resets(): boolean {
@@ -300,7 +352,12 @@ export class ModelLimit {
   }
 
   #inForceAt(atMs: number): InForce {
-    const inForce = inForceAt(this.#limit, atMs, this.#calendar);
+    const whole = inForceAt(this.#limit, atMs, this.#calendar);
+    const part = this.#part;
+    const inForce =
+      part === undefined
+        ? whole
+        : { ...whole, capacity: shareOf(whole.capacity, part), refill: shareOf(whole.refill, part) };
     if (this.#unitsPerMilli % BigInt(inForce.periodMs) === 0n) return inForce;
     throw new RangeError(
       `A refill period of ${inForce.periodMs} ms is not exact in this model; name it among the model's periods.`,

@@ -1,0 +1,299 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Now } from "../ports/bucket-store.ts";
+import type {
+  Item,
+  ItemAnswer,
+  ItemCall,
+  ItemKey,
+  ItemStore,
+  ItemWrite,
+  TransactionAnswer,
+  Undecided,
+} from "../ports/item-store.ts";
+import type { Stamp } from "../protocol/disciplined-clock.ts";
+import { checkTransaction, checkWrite } from "./conditional-write.ts";
+import type { SeededRandom } from "./random.ts";
+
+/** Kinds of calls: `read` reads items or lists buckets. */
+export type LineCall = "write" | "transact" | "read";
+
+/**
+ * What goes wrong with a call.
+ * - `refused`: nothing was written, and the caller is told so.
+ * - `lostBefore`: nothing was written, but the caller cannot know.
+ * - `lostAfter`: it reached the table, and the answer was lost.
+ * - `late`: the caller is told at once that nobody knows, and then it reaches the table.
+ *
+ * A read has no answer for any of them: it throws.
+ */
+export type LineFault = "refused" | "lostBefore" | "lostAfter" | "late";
+
+export interface LineOptions {
+  /** Waited for at each stage of a call: others may act meanwhile. Absent: calls are answered without a promise. */
+  readonly pause?: (call: LineCall, before: "applying" | "answering" | "landing late") => Promise<void>;
+  /** What chance decides on this line. Absent: another source that follows from the table's. */
+  readonly random?: SeededRandom;
+  /** How likely a fault is for each call, from 0 to 1. Absent: only what `failNext` orders. */
+  readonly rates?: Partial<Record<LineCall, number>>;
+  /**
+   * How likely a transaction is refused as being in the way of another, from 0 to 1; and a write, while a transaction on
+   * its item waits to be applied.
+   */
+  readonly conflicts?: number;
+  /** Told of every fault. */
+  readonly onFault?: (call: LineCall, fault: LineFault) => void;
+  /** The client's own clocks, read before a call is sent. Absent: the table's. */
+  readonly stamp?: () => Stamp;
+  /** Told the store's time by every call that it answered, before whoever called. */
+  readonly onDate?: (seen: DateSeen) => void;
+}
+
+/** What the `Date` of an answer said, in ms, and when the client sent the call, by its own clocks. */
+export interface DateSeen {
+  readonly dateMs: number;
+  readonly sent: Stamp;
+}
+
+/** What a line leads to: the items of one namespace. Everything is decided at once. */
+export interface LineEnd {
+  now(): number;
+  dateMs(): number;
+  write(write: ItemWrite, conflicts: () => boolean): ItemAnswer;
+  transact(
+    writes: readonly ItemWrite[],
+    options: { readonly token: string; readonly event: AuditEvent | undefined },
+    conflicts: () => boolean,
+  ): TransactionAnswer;
+  read(keys: readonly ItemKey[], consistent: boolean): readonly (Item | undefined)[];
+  listBuckets(resource: string, page: PageRequest): Page<BucketKey>;
+  /** A transaction on these items is under way until the function is called that this returns. */
+  begin(writes: readonly ItemWrite[]): () => void;
+}
+
+/**
+ * One client's line to a `ConditionalTable`. By seed, or when told with `failNext`, calls fail on their way there or back;
+ * `crash` stops the client between two calls. Bounding the time is left to whoever calls: `timeoutMs` is not looked at.
+ */
+export class ConditionalLine implements ItemStore {
+  readonly #end: LineEnd;
+  readonly #options: LineOptions;
+  readonly #random: SeededRandom;
+  readonly #conflicts: () => boolean;
+  readonly #ordered: Order[] = [];
+  /** Transactions that wait to be applied, as functions that end them. */
+  readonly #underWay = new Set<() => void>();
+  /** On the wire, where there is no pause to wait for: they land after the next call. */
+  readonly #late: (() => void)[] = [];
+  #crashed = false;
+
+  constructor(end: LineEnd, options: LineOptions, random: SeededRandom) {
+    this.#end = end;
+    this.#options = options;
+    this.#random = random;
+    const { conflicts = 0 } = options;
+    this.#conflicts = () => conflicts > 0 && random.chance(conflicts);
+  }
+
+  /** The next call of this kind fails in this way, after `passing` others of the kind came through. */
+  failNext(call: LineCall, fault: LineFault, passing = 0): void {
+    this.#ordered.push({ call, fault, passing });
+  }
+
+  /**
+   * The client is gone: none of its further calls reaches the table, none of its open ones is answered. What is late has
+   * left it already, and still lands.
+   */
+  crash(): void {
+    this.#crashed = true;
+    for (const end of this.#underWay) end();
+    this.#underWay.clear();
+  }
+
+  write(write: ItemWrite, _call: ItemCall): Now<ItemAnswer> {
+    checkWrite(write);
+    return this.#send<ItemAnswer>({
+      call: "write",
+      transaction: undefined,
+      apply: () => this.#end.write(write, this.#conflicts),
+      fail: (undecided) => undecided,
+    });
+  }
+
+  transact(
+    writes: readonly ItemWrite[],
+    options: { readonly token: string; readonly event: AuditEvent | undefined },
+    _call: ItemCall,
+  ): Now<TransactionAnswer> {
+    checkTransaction(writes, options);
+    return this.#send<TransactionAnswer>({
+      call: "transact",
+      transaction: writes,
+      apply: () => this.#end.transact(writes, options, this.#conflicts),
+      fail: (undecided) => undecided,
+    });
+  }
+
+  read(
+    keys: readonly ItemKey[],
+    { consistent }: { readonly consistent: boolean },
+    _call: ItemCall,
+  ): Now<readonly (Item | undefined)[]> {
+    return this.#look(() => this.#end.read(keys, consistent));
+  }
+
+  listBuckets(resource: string, page: PageRequest): Now<Page<BucketKey>> {
+    return this.#look(() => this.#end.listBuckets(resource, page));
+  }
+
+  #look<Reply>(apply: () => Reply): Now<Reply> {
+    return this.#send({
+      call: "read",
+      transaction: undefined,
+      apply,
+      fail: ({ cause }) => {
+        throw new RateLimiterUnavailable("The store did not answer (read).", { cause });
+      },
+    });
+  }
+
+  #send<Reply>(sent: Sent<Reply>): Now<Reply> {
+    const { pause } = this.#options;
+    if (pause !== undefined) return this.#crashed ? never() : this.#paused(sent, pause);
+    if (this.#late.length === 0) return this.#crashed ? never() : this.#atOnce(sent);
+    // Only what was on the wire before this call: it may be late itself.
+    const due = this.#late.splice(0);
+    try {
+      return this.#crashed ? never() : this.#atOnce(sent);
+    } finally {
+      for (const land of due) land();
+    }
+  }
+
+  #atOnce<Reply>(sent: Sent<Reply>): Reply {
+    const sentAt = this.#stamp();
+    const fault = this.#drawn(sent.call);
+    if (fault === "late") {
+      this.#late.push(() => sent.apply());
+      return sent.fail(unknown(sent.call, fault));
+    }
+    return this.#received(this.#outcome(sent, fault), sentAt);
+  }
+
+  async #paused<Reply>(sent: Sent<Reply>, pause: NonNullable<LineOptions["pause"]>): Promise<Reply> {
+    const sentAt = this.#stamp();
+    await this.#applying(sent, pause);
+    // Dead before it was sent.
+    if (this.#crashed) return never();
+    const fault = this.#drawn(sent.call);
+    if (fault === "late") {
+      // Nobody waits for it, so an error of ours in it ends the process: that is loud enough.
+      void pause(sent.call, "landing late").then(() => sent.apply());
+      return sent.fail(unknown(sent.call, fault));
+    }
+    const outcome = this.#outcome(sent, fault);
+    await pause(sent.call, "answering");
+    if (this.#crashed) return never();
+    return this.#received(outcome, sentAt);
+  }
+
+  async #applying<Reply>({ call, transaction }: Sent<Reply>, pause: NonNullable<LineOptions["pause"]>): Promise<void> {
+    if (transaction === undefined) return pause(call, "applying");
+    const end = this.#end.begin(transaction);
+    this.#underWay.add(end);
+    try {
+      await pause(call, "applying");
+    } finally {
+      // A crash has ended it before.
+      if (this.#underWay.delete(end)) end();
+    }
+  }
+
+  #outcome<Reply>(sent: Sent<Reply>, fault: Exclude<LineFault, "late"> | undefined): Outcome<Reply> {
+    switch (fault) {
+      case undefined: {
+        const dateMs = this.#end.dateMs();
+        const reply = sent.apply();
+        return { dateMs, tell: () => reply };
+      }
+      case "refused": {
+        const why = this.#random.pick(["throttled", "unreachable"] as const);
+        const refused: Undecided = { kind: "refused", why, cause: simulated(sent.call, fault) };
+        // What was not reached has no date to tell.
+        return { dateMs: why === "throttled" ? this.#end.dateMs() : undefined, tell: () => sent.fail(refused) };
+      }
+      case "lostAfter":
+        sent.apply();
+        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault)) };
+      case "lostBefore":
+        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault)) };
+    }
+  }
+
+  #received<Reply>({ dateMs, tell }: Outcome<Reply>, sent: Stamp): Reply {
+    if (dateMs !== undefined) this.#options.onDate?.({ dateMs, sent });
+    return tell();
+  }
+
+  #stamp(): Stamp {
+    const nowMs = this.#end.now();
+    return this.#options.stamp?.() ?? { localMs: nowMs, steadyMs: nowMs };
+  }
+
+  #drawn(call: LineCall): LineFault | undefined {
+    const fault = this.#orderedFor(call) ?? this.#chosen(call);
+    if (fault !== undefined) this.#options.onFault?.(call, fault);
+    return fault;
+  }
+
+  #orderedFor(call: LineCall): LineFault | undefined {
+    if (this.#ordered.length === 0) return undefined;
+    const index = this.#ordered.findIndex((order) => order.call === call);
+    const order = this.#ordered[index];
+    if (order === undefined || order.passing-- > 0) return undefined;
+    this.#ordered.splice(index, 1);
+    return order.fault;
+  }
+
+  #chosen(call: LineCall): LineFault | undefined {
+    const rate = this.#options.rates?.[call] ?? 0;
+    if (rate === 0 || !this.#random.chance(rate)) return undefined;
+    return this.#random.pick(["refused", "lostBefore", "lostAfter", "late"]);
+  }
+}
+
+interface Order {
+  readonly call: LineCall;
+  readonly fault: LineFault;
+  passing: number;
+}
+
+interface Sent<Reply> {
+  readonly call: LineCall;
+  /** The writes of a transaction, which stands in the way of others until it is applied. */
+  readonly transaction: readonly ItemWrite[] | undefined;
+  apply(): Reply;
+  fail(undecided: Undecided): Reply;
+}
+
+/** What came of a call, to be told later. */
+interface Outcome<Reply> {
+  /** The date of the store's answer; undefined where none came. */
+  readonly dateMs: number | undefined;
+  tell(): Reply;
+}
+
+function unknown(call: LineCall, fault: LineFault): Undecided {
+  return { kind: "unknown", cause: simulated(call, fault) };
+}
+
+function simulated(call: LineCall, fault: LineFault): Error {
+  return new Error(`simulated fault: ${call} ${fault}`);
+}
+
+/** The answer to a client that is gone. A new one each time: what waits for it can be forgotten with it. */
+function never(): Promise<never> {
+  return new Promise(() => {});
+}

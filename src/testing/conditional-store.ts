@@ -1,0 +1,143 @@
+import { requireActive } from "../adapters/memory/config.ts";
+import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
+import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import type { ItemStore } from "../ports/item-store.ts";
+import type { Store } from "../ports/store.ts";
+import type { Clock } from "../ports/system.ts";
+import { ProtocolBuckets } from "../protocol/buckets.ts";
+import { ConfigReadings } from "../protocol/config-readings.ts";
+import type { ProtocolOptions } from "../protocol/options.ts";
+import { ALL_RULES } from "../protocol/rules.ts";
+import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
+import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
+
+/** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
+export interface ConditionalWorld {
+  readonly table: ConditionalTable;
+  readonly data: MemoryData;
+  readonly calendar: Calendar;
+}
+
+export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
+  const data = newMemoryData();
+  const table = new ConditionalTable({
+    ...options,
+    onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),
+  });
+  return { table, data, calendar };
+}
+
+export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items" | "calendar" | "clock" | "random">> {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly line?: LineOptions;
+  /** What stands between the protocol and its line. Absent: nothing. */
+  readonly through?: (line: ConditionalLine) => ItemStore;
+}
+
+export interface ConditionalStore extends Store {
+  /** The way of this process to the items of a namespace. */
+  lineTo(namespaceId: string): ConditionalLine;
+  bucketsOf(namespaceId: string): ProtocolBuckets;
+}
+
+/**
+ * One process of a store that is made of conditional writes: the protocol on a simulated table. Everything but buckets is
+ * kept in memory, and shared.
+ */
+export function openConditional(
+  { table, data, calendar }: ConditionalWorld,
+  process: ConditionalProcess,
+): ConditionalStore {
+  const { clock, random, line = {}, through = (own) => own, ...given } = process;
+  const base = memoryOver(data, calendar);
+  const readings = given.readings ?? new ConfigReadings();
+  const lines = new Map<string, ConditionalLine>();
+  const buckets = new Map<string, ProtocolBuckets>();
+  const lineTo = (namespaceId: string): ConditionalLine => {
+    const known = lines.get(namespaceId) ?? table.lineTo(namespaceId, line);
+    lines.set(namespaceId, known);
+    return known;
+  };
+  const bucketsOf = (namespaceId: string): ProtocolBuckets => {
+    const known =
+      buckets.get(namespaceId) ??
+      new ProtocolBuckets({
+        coalesce: true,
+        exact: false,
+        shared: false,
+        denyMemoryMs: 0,
+        latestServerMs: () => Number.POSITIVE_INFINITY,
+        isTimeKnown: () => true,
+        rules: ALL_RULES,
+        ...given,
+        readings,
+        items: through(lineTo(namespaceId)),
+        calendar,
+        clock,
+        random,
+      });
+    buckets.set(namespaceId, known);
+    return known;
+  };
+  return {
+    name: "conditional",
+    lineTo,
+    bucketsOf,
+    namespaces: overriding(base.namespaces, {
+      purge: async (id, event, auditIn, onProgress) => {
+        const reply = await base.namespaces.purge(id, event, auditIn, onProgress);
+        if (reply.kind !== "purged") return reply;
+        const records = reply.records + table.removeWhere(id, () => true);
+        onProgress(records);
+        return { kind: "purged", records };
+      },
+    }),
+    scope: (namespaceId) => {
+      const { config, entities, usage, audit } = base.scope(namespaceId);
+      const own = bucketsOf(namespaceId);
+      return {
+        usage,
+        audit,
+        buckets: overriding(own, {
+          topUp: async (...args) => {
+            requireActive(data, namespaceId);
+            return own.topUp(...args);
+          },
+          reset: async (...args) => {
+            requireActive(data, namespaceId);
+            return own.reset(...args);
+          },
+        }),
+        config: overriding(config, {
+          generation: () => undefined,
+          resolve: async (entityId, resource) => {
+            const reading = readings.begin();
+            return { ...(await config.resolve(entityId, resource)), reading };
+          },
+        }),
+        entities: overriding(entities, {
+          delete: async (id, event) => {
+            const reply = await entities.delete(id, event);
+            if (reply.kind === "deleted") table.removeWhere(namespaceId, ({ bucket }) => bucket.entityId === id);
+            return reply;
+          },
+        }),
+      };
+    },
+    ping: () => base.ping(),
+    close: () => base.close(),
+  };
+}
+
+/** The port with some of its methods replaced; the others are called as they are. */
+function overriding<Port extends object>(port: Port, overrides: Partial<Port>): Port {
+  return new Proxy(port, {
+    get: (target, name) => {
+      if (Object.hasOwn(overrides, name)) return Reflect.get(overrides, name);
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
