@@ -1,11 +1,16 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { type Ground, playSeed } from "./simulation/play.ts";
 import { playSeeds } from "./simulation/pool.ts";
-import { type SeedReport, simulate } from "./simulation/simulation.ts";
-import { openFor, type StoreKind } from "./simulation/stores.ts";
+import type { SeedReport } from "./simulation/simulation.ts";
+import { STORE_KINDS } from "./simulation/stores.ts";
 
-// npm run simulate -- --seeds N --from S [--store memory|sqlite]     plays N seeds from S on
-// npm run simulate -- --seed K [--store memory|sqlite]               plays one seed and tells every step
+// npm run simulate -- --seeds N --from S [--store KIND]     plays N seeds from S on
+// npm run simulate -- --seed K [--store KIND]               plays one seed and tells every step
+// KIND is memory, sqlite, conditional (single-item conditional writes) or shared (the same, on a table that a client like the
+// original writes too).
+
+const GROUNDS = [...STORE_KINDS, "shared"] as const;
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -22,7 +27,7 @@ async function main(args: string[]): Promise<number> {
   const store = storeKind(values.store);
   if (values.seed !== undefined) {
     const seed = whole("seed", values.seed);
-    return conclude(1, tell(await simulate(seed, { open: () => openFor(store, seed), verbose: true })));
+    return conclude(1, tell(await playSeed(seed, store, true)));
   }
   const seeds = whole("seeds", values.seeds);
   let violations = 0;
@@ -46,9 +51,10 @@ function conclude(seeds: number, violations: number): number {
   return violations === 0 ? 0 : 1;
 }
 
-function storeKind(given: string): StoreKind {
-  if (given === "memory" || given === "sqlite") return given;
-  throw new RangeError(`--store is ${JSON.stringify(given)}; give memory or sqlite.`);
+function storeKind(given: string): Ground {
+  const kind = GROUNDS.find((one) => one === given);
+  if (kind !== undefined) return kind;
+  throw new RangeError(`--store is ${JSON.stringify(given)}; give one of ${GROUNDS.join(", ")}.`);
 }
 
 function whole(name: string, given: string): number {

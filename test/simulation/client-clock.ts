@@ -1,10 +1,10 @@
-import type { Clock } from "../../src/ports/system.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock, SkewedClock } from "../../src/testing/simulated-clock.ts";
+import type { MachineClock } from "./connection.ts";
 import type { Profile } from "./profile.ts";
 
 /** A machine's clock: off, drifting, jumping; it remembers when it showed what. */
-export class ClientClock implements Clock {
+export class ClientClock implements MachineClock {
   /** By how much it was put back altogether. */
   steppedBackMs = 0;
   readonly #true: SimulatedClock;

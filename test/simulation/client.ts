@@ -4,16 +4,16 @@ import type { World } from "../../src/engine/settings.ts";
 import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { Channel, Events } from "../../src/ports/events.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
+import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { ClientClock } from "./client-clock.ts";
+import { calendar } from "./calendar.ts";
+import type { Connection, Connector, MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
 import { currentOperation, type Operation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 import type { Profile } from "./profile.ts";
 import type { Scheduler } from "./scheduler.ts";
-import { calendar } from "./stores.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Surroundings {
@@ -31,56 +31,41 @@ export interface Surroundings {
 export class Client {
   readonly id: string;
   readonly limiter: Limiter;
-  readonly clock: ClientClock;
+  readonly clock: MachineClock;
   /** Its calls are answered at once, without waiting for their turn. */
   readonly direct: boolean;
   /** What it does in an outage; undefined: what is stored. */
   readonly onUnavailable: OnUnavailable | undefined;
   /** Whether it can be asked synchronously. */
   readonly sync: boolean;
+  /** Whether it cannot tell that configuration changed, and has to go by time. */
+  readonly hidden: boolean;
+  /** Of a store made of conditional writes. */
+  readonly protocol: ProtocolBuckets | undefined;
   readonly live = new Set<Operation>();
   alive = true;
   faults = 0;
-  readonly #line: FaultStore;
+  readonly #connection: Connection;
   /** The line as the engine sees it, deliberate bugs included. */
   readonly #seen: Store;
   readonly #around: Surroundings;
-  readonly #rates: Partial<Record<FaultedCall, number>>;
   readonly #configTtlMs: number;
-  /** Whether it cannot tell that configuration changed, and has to go by time. */
-  readonly hidden: boolean;
   /** The longest that reading configuration took: what was read may be older than the answer by that. */
   #resolveMs = 0;
 
-  constructor(id: string, shared: Store, around: Surroundings, spoil: (store: Store) => Store) {
-    const { random, profile, scheduler } = around;
+  constructor(id: string, connector: Connector, around: Surroundings, spoil: (store: Store) => Store) {
+    const { random } = around;
     this.id = id;
     this.#around = around;
-    this.direct = random.chance(0.2);
-    const split = !this.direct && random.chance(0.3);
-    this.hidden = split || random.chance(0.25);
+    const manner = connector.draw(random);
+    this.direct = manner.direct;
+    this.hidden = manner.hidden;
     this.onUnavailable = random.pick([undefined, "allow", "block"]);
     this.#configTtlMs = random.pick([0, 2_000, 60_000, 600_000]);
-    this.clock = new ClientClock(around.clock, profile, random);
-    const rate = this.direct ? 0 : profile.faultRate;
-    this.#rates = { take: rate, debit: rate, credit: rate, resolve: rate / 2, look: rate / 2, change: rate / 2 };
-    this.#line = new FaultStore(shared, {
-      random: random.fork(),
-      rates: this.#rates,
-      split,
-      generationHidden: this.hidden,
-      onFault: (call, fault) => {
-        this.faults++;
-        const operation = currentOperation();
-        if (operation !== undefined) operation.faults++;
-        around.journal.note(`${this.id} fault: ${call} ${fault}`);
-        around.journal.count(`faults ${fault}`);
-      },
-      ...(this.direct
-        ? {}
-        : { pause: (call, before) => scheduler.pause(currentOperation()?.name ?? this.id, `${before} ${call}`) }),
-    });
-    this.#seen = spoil(this.#line);
+    this.#connection = connector.connect(id, manner, around, (told) => this.#met(told));
+    this.clock = this.#connection.clock;
+    this.protocol = this.#connection.protocol;
+    this.#seen = spoil(this.#connection.store);
     const store = overriding(this.#seen, { scope: (namespaceId) => this.#watched(namespaceId) });
     const scope = store.scope("default");
     this.sync = scope.buckets.takeSync !== undefined;
@@ -110,14 +95,22 @@ export class Client {
   /** The process dies: nothing it has begun goes on. */
   crash(): void {
     this.alive = false;
-    this.#line.crash();
+    this.#connection.crash();
     for (const operation of this.live) this.#around.scheduler.drop(operation.name);
     this.live.clear();
   }
 
   /** From now on nothing goes wrong. */
   calm(): void {
-    for (const call of Object.keys(this.#rates)) this.#rates[call as FaultedCall] = 0;
+    this.#connection.calm();
+  }
+
+  #met(fault: string): void {
+    this.faults++;
+    const operation = currentOperation();
+    if (operation !== undefined) operation.faults++;
+    this.#around.journal.note(`${this.id} fault: ${fault}`);
+    this.#around.journal.count(`faults ${fault.slice(fault.indexOf(" ") + 1)}`);
   }
 
   #watched(namespaceId: string) {
@@ -173,8 +166,8 @@ export class Client {
     operation.claims = claims;
     operation.asked++;
     if (!this.hidden) return;
-    const sinceMs =
-      this.clock.trueMs(nowMs) - Math.ceil(this.#configTtlMs * 1.001) - this.clock.steppedBackMs - this.#resolveMs - 1;
+    const agesMs = Math.ceil(this.#configTtlMs * 1.001) + this.#resolveMs + this.#connection.configAgeMs;
+    const sinceMs = this.clock.trueMs(nowMs) - agesMs - this.clock.steppedBackMs - 1;
     if (this.#around.truth.explains(operation.request, claims, sinceMs)) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);

@@ -1,11 +1,11 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { BucketState, LimitState } from "../../src/domain/bucket-state.ts";
 import type { Answer, BucketStore, Claim, Operation, TakeContext } from "../../src/ports/bucket-store.ts";
-import { HOLDS_MORE, heldOf, inBuckets, inScope, type Mutant, stateOf } from "./mutants.ts";
+import { HOLDS_MORE, heldOf, inBuckets, inScope, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";
 
 /** Deliberate bugs that only limits of some kind, or policies, can have. */
-export const KIND_MUTANTS: Readonly<Record<string, Mutant>> = {
+export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
   "a quota that is reset twice at one boundary": {
     layer: "store",
     caughtAs: HOLDS_MORE,
@@ -189,7 +189,7 @@ function afterTaking(
     before: BucketState,
     answer: Extract<Answer, { kind: "taken" }>,
   ) => ReturnType<BucketStore["debit"]> | undefined,
-): Mutant["spoil"] {
+): StoreMutant["spoil"] {
   return inBuckets((buckets) => ({
     take: (claims, context) => {
       const before = claims.map((claim) => stateOf(buckets, claim));

@@ -2,22 +2,30 @@ import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import type { LimitSet, SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Answer, BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { atOnce, overriding } from "./port.ts";
 
-/** A deliberate bug: in the store itself, or in a client, between its engine and its line to the store. */
-export interface Mutant {
-  readonly layer: "store" | "client";
-  readonly spoil: (store: Store) => Store;
+/**
+ * A deliberate bug: in the store itself, or in a client, between its engine and its line to the store; or, where a store is
+ * made of conditional writes, between the protocol and its items.
+ */
+export type Mutant = (
+  | { readonly layer: "store" | "client"; readonly spoil: (store: Store) => Store }
+  | { readonly layer: "items"; readonly spoil: (items: ItemStore) => ItemStore }
+) & {
   /** What the simulation has to say about it. */
   readonly caughtAs: RegExp;
-}
+};
 
 export const HOLDS_MORE = /holds \d+ millitokens more than the model|granted above capacity and refill/;
 
 const OVER_RETURNED = /gave back \d+ of \w+ more than it took|believes to hold/;
 
-export const MUTANTS: Readonly<Record<string, Mutant>> = {
+/** A bug of a store, or of a client beside one. */
+export type StoreMutant = Extract<Mutant, { readonly layer: "store" | "client" }>;
+
+export const MUTANTS: Readonly<Record<string, StoreMutant>> = {
   "overflow that is spent after idle time": {
     layer: "store",
     caughtAs: HOLDS_MORE,

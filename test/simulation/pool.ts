@@ -1,11 +1,11 @@
 import { Worker } from "node:worker_threads";
+import type { Ground } from "./play.ts";
 import type { SeedReport } from "./simulation.ts";
-import type { StoreKind } from "./stores.ts";
 
 export interface SeedRange {
   readonly from: number;
   readonly seeds: number;
-  readonly store: StoreKind;
+  readonly store: Ground;
   /** How many are played at the same time. */
   readonly workers: number;
 }
@@ -20,7 +20,7 @@ export async function playSeeds(range: SeedRange, onReport: (report: SeedReport)
 }
 
 function playOn(
-  drawOrder: () => { readonly seed: number; readonly store: StoreKind } | undefined,
+  drawOrder: () => { readonly seed: number; readonly store: Ground } | undefined,
   onReport: (report: SeedReport) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {

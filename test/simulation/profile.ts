@@ -1,7 +1,7 @@
 import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { calendar } from "./stores.ts";
+import { calendar } from "./calendar.ts";
 
 /** What kind of world a seed is: drawn once, so that each world has a character of its own. */
 export interface Profile {
@@ -28,6 +28,8 @@ export interface Profile {
   /** How often access and cascading change. */
   readonly policyWeight: number;
   readonly resources: readonly string[];
+  /** The zone of all limits; undefined: each bucket has its own. */
+  readonly zone?: string | undefined;
 }
 
 export function drawProfile(random: SeededRandom): Profile {
@@ -68,7 +70,7 @@ const STARTS = [
   Date.UTC(2026, 2, 8, 6, 50),
 ];
 
-const ZONES = ["UTC", "Europe/Berlin", "Europe/Berlin", "America/New_York", "Asia/Kolkata"];
+export const ZONES = ["UTC", "Europe/Berlin", "Europe/Berlin", "America/New_York", "Asia/Kolkata"];
 const WINDOWS = ["*/15 * * * *", "0 * * * *", "0-29 * * * *", "* 9-17 * * *", "* 2 * * *", "30-59 1-2 * * *"];
 const RESETS = ["*/15 * * * *", "0 * * * *", "0 0 * * *", "30 2 * * *", "* 9-17 * * *"];
 const SESSIONS_MS = [60_000, 300_000, 1_800_000];
@@ -82,7 +84,8 @@ export function drawLimits(random: SeededRandom, profile: Profile): Limit[] {
   if (names.length === 0) names.push("rpm");
   if (random.chance(0.3)) names.reverse();
   // The limits of one bucket share a zone.
-  const tz = random.pick(ZONES);
+  const own = random.pick(ZONES);
+  const tz = profile.zone ?? own;
   return names.map((name) => drawLimit(name, tz, random, profile));
 }
 

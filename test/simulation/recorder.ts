@@ -18,6 +18,7 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import { type ConfigWatch, watchedConfig } from "./config-watch.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn, overdrawnIn } from "./model-questions.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
@@ -66,36 +67,13 @@ export class Recorder {
   }
 
   #scope(scope: ScopedStore): ScopedStore {
-    const { config, entities } = scope;
-    return {
-      ...scope,
-      buckets: this.#recorded(scope.buckets),
-      config: overriding(config, {
-        resolve: (entityId, resource) =>
-          this.#after(config.resolve(entityId, resource), (found) => this.#resolved(entityId, resource, found)),
-        set: (at, stored, event) => this.#after(config.set(at, stored, event), () => this.#truth.setLimits(at, stored)),
-        setPolicy: (at, change, event) =>
-          this.#after(config.setPolicy(at, change, event), () => this.#truth.setPolicy(at, change)),
-        delete: (at, event) =>
-          this.#after(config.delete(at, event), (deleted) => {
-            if (deleted) this.#truth.setLimits(at, { limits: [] });
-          }),
-      }),
-      entities: overriding(entities, {
-        create: (entity, event) =>
-          this.#after(entities.create(entity, event), ({ kind }) => {
-            if (kind === "created") this.#truth.setEntity(entity.id, entity);
-          }),
-        update: (id, change, event) =>
-          this.#after(entities.update(id, change, event), (reply) => {
-            if (reply.kind === "updated") this.#truth.setEntity(id, reply.entity);
-          }),
-        delete: (id, event) =>
-          this.#after(entities.delete(id, event), ({ kind }) => {
-            if (kind === "deleted") this.#deleted(id);
-          }),
-      }),
+    const watch: ConfigWatch = {
+      truth: this.#truth,
+      after: (reply, tell) => this.#after(reply, tell),
+      resolved: (entityId, resource, found) => this.#resolved(entityId, resource, found),
+      deleted: (entityId) => this.#deleted(entityId),
     };
+    return { ...scope, ...watchedConfig(scope, watch), buckets: this.#recorded(scope.buckets) };
   }
 
   #recorded(store: BucketStore): BucketStore {
@@ -302,7 +280,6 @@ export class Recorder {
   }
 
   #deleted(entityId: string): void {
-    this.#truth.setEntity(entityId, undefined);
     this.usage.forget(entityId);
     this.#purchases.forget(entityId);
     for (const { key } of this.#buckets.values()) {

@@ -1,19 +1,21 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
+import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
+import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
 import type { Mutant } from "./mutants.ts";
 import { Operation, runAs } from "./operation.ts";
-import { drawLimits, drawPassingMs, drawProfile } from "./profile.ts";
-import { Recorder } from "./recorder.ts";
+import { drawLimits, drawPassingMs, drawProfile, ZONES } from "./profile.ts";
+import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
-import { calendar, type Opened } from "./stores.ts";
+import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { Truth } from "./truth.ts";
 
@@ -34,6 +36,7 @@ export interface SimulationOptions {
 }
 
 const LIVE_MAX = 6;
+const ALONE_TURNS = 100;
 
 /** Together with clocks that are off, below the hour that stores keep buckets for that are full. */
 const READING_AGE_MAX_MS = 600_000;
@@ -52,27 +55,24 @@ class Simulation {
   readonly #seed: number;
   readonly #random: SeededRandom;
   readonly #around: Surroundings;
-  readonly #recorder: Recorder;
-  readonly #handles: readonly Store[];
-  readonly #spoilClient: Mutant["spoil"];
+  readonly #ground: Ground;
+  readonly #spoilClient: (store: Store) => Store;
   readonly #clients: Client[] = [];
   readonly #aborts = new Map<Operation, AbortController>();
-  /** How many go on at once. */
-  readonly #together: readonly number[];
   #names = 0;
+  /** How much time has passed since nobody was under way. */
+  #uncaughtMs = 0;
 
-  constructor(seed: number, { handles, joins }: Opened, options: SimulationOptions) {
+  constructor(seed: number, opened: Opened, { verbose, mutant }: SimulationOptions) {
     this.#seed = seed;
     this.#random = new SeededRandom(seed);
-    const journal = new Journal(options.verbose);
-    const profile = drawProfile(this.#random);
+    const journal = new Journal(verbose);
+    const drawn = drawProfile(this.#random);
+    const profile = opened.oneZone ? { ...drawn, zone: ZONES[seed % ZONES.length] } : drawn;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
-    this.#recorder = new Recorder(journal, truth, calendar);
-    const { layer, spoil } = options.mutant ?? SOUND;
-    this.#handles = handles.map((handle) => this.#recorder.recording(layer === "store" ? spoil(handle) : handle));
-    this.#together = joins ? [1, 1, 1, 2, 4] : [1];
-    this.#spoilClient = layer === "client" ? spoil : SOUND.spoil;
+    this.#ground = opened.ground({ seed, journal, truth, clock, profile, mutant });
+    this.#spoilClient = mutant?.layer === "client" ? mutant.spoil : SOUND;
     this.#around = {
       random: this.#random,
       profile,
@@ -80,7 +80,7 @@ class Simulation {
       scheduler: new Scheduler(this.#random),
       journal,
       truth,
-      disturbances: () => this.#recorder.disturbances + truth.changes,
+      disturbances: () => this.#ground.disturbances + truth.changes,
     };
   }
 
@@ -116,7 +116,7 @@ class Simulation {
     scheduler.calm = true;
     const random = this.#random;
     const around = { ...this.#around, random: random.fork(), profile: { ...profile, faultRate: 0 } };
-    const { limiter } = new Client("setup", this.#handles[0]!, around, SOUND.spoil);
+    const { limiter } = new Client("setup", this.#ground.setup, around, SOUND);
     for (const [id, parentId] of TREE) {
       await limiter.createEntity({ id, cascade: random.chance(0.8), ...(parentId === undefined ? {} : { parentId }) });
     }
@@ -134,13 +134,17 @@ class Simulation {
     const live = this.#clients.flatMap((client) => [...client.live]);
     const act = random.weighted<() => void | Promise<void>>([
       [live.length < LIVE_MAX ? 5 : 0, () => this.#start(random.pick(this.#clients), this.#drawStory())],
-      [scheduler.waiting > 0 ? 12 : 0, () => journal.note(`go on: ${scheduler.open(random.pick(this.#together))}`)],
+      [
+        scheduler.waiting > 0 ? 12 : 0,
+        () => journal.note(`go on: ${scheduler.open(random.pick(this.#ground.together))}`),
+      ],
       [3, () => this.#pass(drawPassingMs(random, profile))],
       [clock.nextWakeMs === undefined ? 0 : 2, () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()))],
       [profile.jumps ? 0.5 : 0, () => this.#jump(random.pick(this.#clients))],
       [this.#aborts.size > 0 ? 0.5 : 0, () => this.#abort(random.pick([...this.#aborts.keys()]))],
       [profile.crashes ? 0.12 : 0, () => this.#crash(random.pick(this.#clients))],
       [1.2, () => this.#alone(random.pick(this.#clients))],
+      ...this.#ground.happenings(random),
     ]);
     await act();
   }
@@ -157,6 +161,7 @@ class Simulation {
       [changeWeight, ["entities", stories.changeEntities]],
       [policyWeight, ["policies", stories.changePolicies]],
       [operatorWeight, ["operator", stories.operate]],
+      [this.#clients.some(({ protocol }) => protocol !== undefined) ? 2 : 0, ["resize", resizeShards]],
     ]);
   }
 
@@ -198,9 +203,11 @@ class Simulation {
     ]);
     await this.#catchUp();
     const operation = this.#start(client, story);
-    for (let turns = 0; client.live.has(operation) && turns < 100; turns++) {
+    for (let turns = 0; client.live.has(operation) && turns < ALONE_TURNS; turns++) {
       await this.#settled();
       if (scheduler.openOf(operation.name)) continue;
+      // What this client sends to one bucket leaves one after the other: somebody who woke meanwhile may stand before it.
+      if (client.protocol !== undefined && client.live.has(operation) && scheduler.openDated()) continue;
       if (client.live.has(operation)) await this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()));
     }
   }
@@ -209,6 +216,9 @@ class Simulation {
     const { clock, journal } = this.#around;
     journal.note(`${ms} ms pass`);
     const untilMs = clock.now() + ms;
+    // Also moments add up.
+    this.#uncaughtMs += ms;
+    if (this.#uncaughtMs > READING_AGE_MAX_MS) await this.#catchUp();
     while (ms > READING_AGE_MAX_MS && (clock.nextWakeMs ?? Infinity) < untilMs) {
       await this.#catchUp();
       await clock.advance(Math.max(0, (clock.nextWakeMs ?? untilMs) - clock.now()));
@@ -219,6 +229,7 @@ class Simulation {
 
   /** Nobody is under way with a reading that grows old: calls have a timeout, of which stores may rely on a bound. */
   async #catchUp(): Promise<void> {
+    this.#uncaughtMs = 0;
     for (let turns = 0; turns < 500 && this.#around.scheduler.openDated(); turns++) await this.#settled();
   }
 
@@ -244,13 +255,13 @@ class Simulation {
 
   #newClient(): void {
     const id = `c${++this.#names}`;
-    this.#clients.push(new Client(id, this.#random.pick(this.#handles), this.#around, this.#spoilClient));
+    this.#clients.push(new Client(id, this.#ground.connector(this.#random), this.#around, this.#spoilClient));
   }
 
   /** Everything runs that can run; then what clients believe is compared with what is true. */
   async #settled(): Promise<void> {
     do await new Promise((resolve) => setImmediate(resolve));
-    while (this.#recorder.underWay > 0);
+    while (this.#ground.underWay > 0);
     for (const client of this.#clients) {
       for (const operation of client.live) {
         const wrong = checkBelief(operation);
@@ -278,46 +289,86 @@ class Simulation {
 
   /** When everybody has had time to hear of it, what is configured is what every bucket goes by. */
   async #checkArrival(): Promise<void> {
-    const { clock, scheduler, profile, truth, journal } = this.#around;
+    const { scheduler, profile, truth, journal } = this.#around;
     scheduler.calm = true;
     for (const client of this.#clients) client.calm();
     // Longer than anything is remembered, by the clock that is most behind.
     await this.#pass(601_000 + 2 * profile.skewMs);
-    const { buckets } = this.#handles[0]!.scope("default");
     for (const entityId of stories.ENTITIES) {
       for (const resource of profile.resources) {
         const { limits } = truth.level(entityId, resource);
         if (limits.length === 0 || truth.isDisabled(entityId, resource)) continue;
-        for (const client of this.#clients) {
-          const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
-          await this.#arrived(client, request);
-          await clock.advance(1);
-        }
-        const [state] = await buckets.read([bucketKey(entityId, resource)]);
-        if (state === undefined) continue;
-        const stored = state.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
-        if (JSON.stringify(stored) === JSON.stringify(limits)) continue;
+        const stored = await this.#arrival(entityId, resource, limits);
+        if (stored === undefined) continue;
         journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
       }
     }
   }
 
-  async #arrived(client: Client, request: AcquireRequest): Promise<void> {
+  /**
+   * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
+   * split hears of them shard by shard, so it is asked some more.
+   */
+  async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
+    let stored: readonly Limit[] | undefined;
+    for (let passes = 0; passes < 4; passes++) {
+      // Where each level is asked by itself, one below a level that refuses need not be asked.
+      let isAsked = false;
+      for (const client of this.#clients) {
+        const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
+        const isGranted = await this.#arrived(client, request);
+        isAsked ||= isGranted || client.protocol === undefined;
+        // A table has a ceiling of writes a second.
+        await this.#around.clock.advance(client.protocol === undefined ? 1 : 1_000);
+      }
+      if (!isAsked) return undefined;
+      stored = await this.#configured(entityId, resource);
+      if (stored === undefined || JSON.stringify(stored) === JSON.stringify(limits)) return undefined;
+      if (this.#clients.every(({ protocol }) => protocol === undefined)) return stored;
+    }
+    return stored;
+  }
+
+  /** The limits that a bucket goes by. */
+  async #configured(entityId: string, resource: string): Promise<readonly Limit[] | undefined> {
+    const [state] = await this.#ground.whole.scope("default").buckets.read([bucketKey(entityId, resource)]);
+    return state?.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
+  }
+
+  async #arrived(client: Client, request: AcquireRequest): Promise<boolean> {
     try {
       const operation = new Operation(`${client.id}.arrival`, client.id);
       operation.request = request;
-      await runAs(operation, () => client.limiter.tryAcquire(request));
+      const asked = runAs(operation, () => client.limiter.tryAcquire(request));
+      return (await (client.protocol === undefined ? asked : this.#waited(asked))).ok;
     } catch (error) {
       if (!(error instanceof ValidationError || error instanceof ResourceDisabled)) throw error;
       this.#around.journal.violation(`${client.id} never hears of its limits: ${error.message}`);
+      return false;
     }
   }
 
+  /** Time passes for whoever has to wait a moment before he sends a write again. */
+  async #waited<Value>(work: Promise<Value>): Promise<Value> {
+    const { clock } = this.#around;
+    let isDone = false;
+    const done = work.finally(() => {
+      isDone = true;
+    });
+    done.catch(() => {});
+    for (await this.#settled(); !isDone; await this.#settled()) {
+      await clock.advance(Math.max(1, (clock.nextWakeMs ?? 0) - clock.now()));
+    }
+    return done;
+  }
+
   async #checkUsage(): Promise<void> {
-    const { usage } = this.#handles[0]!.scope("default");
+    const ledger = this.#ground.usage;
+    if (ledger === undefined) return;
+    const { usage } = this.#ground.whole.scope("default");
     const query = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
     const { items } = await usage.query(query, { limit: 10_000 });
-    for (const problem of this.#recorder.usage.problems(items)) this.#around.journal.violation(problem);
+    for (const problem of ledger.problems(items)) this.#around.journal.violation(problem);
   }
 
   get #sound(): boolean {
@@ -325,7 +376,7 @@ class Simulation {
   }
 }
 
-const SOUND: Pick<Mutant, "layer" | "spoil"> = { layer: "client", spoil: (store) => store };
+const SOUND = (store: Store): Store => store;
 
 const TREE: readonly (readonly [string, string | undefined])[] = [
   ["org", undefined],

@@ -3,25 +3,33 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
-import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import type { Store } from "../../src/ports/store.ts";
+import { calendar } from "./calendar.ts";
+import { conditionalGround } from "./conditional-ground.ts";
+import { type Ground, type GroundContext, groundOn } from "./ground.ts";
 
-/** One for all seeds: what it has worked out is remembered. */
-export const calendar = createCalendar();
+export const STORE_KINDS = ["memory", "sqlite", "conditional"] as const;
 
-export type StoreKind = "memory" | "sqlite";
+export type StoreKind = (typeof STORE_KINDS)[number];
 
 export interface Opened {
-  /** Ways to the same data: clients on different ones are as two processes. */
-  readonly handles: readonly Store[];
-  /** Whether calls made at once are one step: otherwise others, such as the store's own sweeping, come between them. */
-  readonly joins: boolean;
+  /** The store, in the world that a simulation has made. */
+  ground(context: GroundContext): Ground;
+  /** Whether all limits of the world go by one zone. */
+  readonly oneZone?: boolean;
   close(): void | Promise<void>;
 }
 
 /** A new, empty store for a seed. */
 export function openFor(kind: StoreKind, seed: number): Opened {
-  return kind === "memory" ? { handles: [openMemory(calendar)], joins: true, close: () => {} } : openFile(seed);
+  switch (kind) {
+    case "memory":
+      return { ground: (context) => groundOn([openMemory(calendar)], true, context), close: () => {} };
+    case "sqlite":
+      return openFile(seed);
+    case "conditional":
+      // An item has one zone for all its limits, also for those that are only remembered.
+      return { ground: conditionalGround, oneZone: true, close: () => {} };
+  }
 }
 
 function openFile(seed: number): Opened {
@@ -30,9 +38,10 @@ function openFile(seed: number): Opened {
   const coalesce = seed % 4 !== 0;
   const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5, calendar });
   const handles = seed % 2 === 0 ? [open()] : [open(), open()];
+  // Otherwise others, such as the store's own sweeping, come between calls that are made at once.
+  const joins = coalesce && handles.length === 1;
   return {
-    handles,
-    joins: coalesce && handles.length === 1,
+    ground: (context) => groundOn(handles, joins, context),
     close: async () => {
       for (const handle of handles) await handle.close();
       rmSync(folder, { recursive: true });

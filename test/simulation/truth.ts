@@ -1,5 +1,5 @@
 import type { Access, ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config.ts";
-import type { Entity } from "../../src/domain/entity.ts";
+import { type Entity, LEVELS_MAX } from "../../src/domain/entity.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
@@ -83,6 +83,12 @@ export class Truth {
     return resolved(this.#now, entityId, resource);
   }
 
+  /** The level as it was at an instant. */
+  levelAt(entityId: string, resource: string, atMs: number): Version {
+    const then = this.#history.findLast(({ fromMs }) => fromMs <= atMs) as Snapshot;
+    return resolved(then, entityId, resource);
+  }
+
   /** Whether any level that a request of an entity concerns is switched off now. */
   isDisabled(entityId: string, resource: string): boolean {
     return this.#anyDisabled(entityId, resource, Number.POSITIVE_INFINITY);
@@ -139,10 +145,16 @@ export class Truth {
   }
 
   #anyDisabled(entityId: string, resource: string, sinceMs: number): boolean {
-    const above = (id: string | undefined): boolean =>
+    // Of moves at different times a circle may be made up; nobody follows one for ever.
+    const above = (id: string | undefined, depth: number): boolean =>
       id !== undefined &&
-      this.#versions(id, resource, sinceMs).some(({ accessAbove, next }) => accessAbove === "disabled" || above(next));
-    return this.#versions(entityId, resource, sinceMs).some(({ access, next }) => access === "disabled" || above(next));
+      depth < LEVELS_MAX &&
+      this.#versions(id, resource, sinceMs).some(
+        ({ accessAbove, next }) => accessAbove === "disabled" || above(next, depth + 1),
+      );
+    return this.#versions(entityId, resource, sinceMs).some(
+      ({ access, next }) => access === "disabled" || above(next, 1),
+    );
   }
 
   #say(scope: ConfigScope, change: (before: Scoped) => Scoped): void {

@@ -1,0 +1,228 @@
+import type { Calendar } from "../../src/domain/calendar.ts";
+import type {
+  BucketStore,
+  CallContext,
+  Claim,
+  Held,
+  Operation as StoreOperation,
+  TakeReply,
+  WriteReply,
+} from "../../src/ports/bucket-store.ts";
+import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import type { MachineClock } from "./connection.ts";
+import type { Journal } from "./journal.ts";
+import { currentOperation, type Operation, shownKey } from "./operation.ts";
+import { heard, overriding } from "./port.ts";
+
+/** What the simulation knows of one process. */
+export interface Process {
+  readonly id: string;
+  readonly clock: MachineClock;
+  /** Never cuts more than needed. */
+  readonly exact: boolean;
+  /** Refuses from memory. */
+  readonly denies: boolean;
+  /** By how much its clock may be off. */
+  errorMaxMs(): number;
+  /** Whether it heard the store's time lately; always, where it does not listen. */
+  isTimeKnown(): boolean;
+}
+
+/** For whom, and with which reading, the store was asked; by the very object that it was handed. */
+export interface Asked {
+  readonly process: Process;
+  readonly operation: Operation | undefined;
+  readonly readingMs: number;
+  /** Of a reset. */
+  readonly limits: readonly string[] | undefined;
+  /** In which periods it was taken, on each shard. */
+  readonly pins: { readonly shard: number; readonly pins: ModelPins }[];
+  /** Shards and nonces by which its writes are known. */
+  readonly nonces: Set<string>;
+  /** Whether an operation of its key was applied for it. */
+  applied: boolean;
+}
+
+/** What the calls have to know of the buckets. */
+export interface Buckets {
+  /** The models of all shards of a bucket; none when there is none. */
+  shardsOf(bucketId: string): readonly ModelBucket[];
+  /** How often the bucket was removed. */
+  removals(bucketId: string): number;
+  readonly calendar: Calendar;
+}
+
+/** A take that has not been answered yet. */
+interface Open {
+  readonly process: Process;
+  readonly claims: readonly Claim[];
+  readonly readingMs: number;
+  /** At some moment since it began, not all of it fitted, or nobody can say. */
+  wasShort: boolean;
+}
+
+/** Notes whom every call of a bucket store serves, and what its callers are told. What is applied shows at the table. */
+export class ConditionalCalls {
+  readonly #journal: Journal;
+  readonly #buckets: Buckets;
+  readonly #asked = new WeakMap<object, Asked>();
+  readonly #pins = new WeakMap<object, Asked["pins"]>();
+  readonly #open = new Set<Open>();
+
+  constructor(journal: Journal, buckets: Buckets) {
+    this.#journal = journal;
+    this.#buckets = buckets;
+  }
+
+  of(object: object): Asked | undefined {
+    return this.#asked.get(object);
+  }
+
+  /** In which periods something was taken that is given back now. */
+  pinsOf({ ticket }: Held): Asked["pins"] {
+    return (ticket === undefined ? undefined : this.#pins.get(ticket)) ?? [];
+  }
+
+  /** A bucket stands differently from now on. */
+  moved(bucketId: string): void {
+    for (const open of this.#open) {
+      if (!open.wasShort && open.claims.some(({ bucket }) => bucket.id === bucketId)) {
+        open.wasShort = !this.#allFit(open.claims, open.readingMs);
+      }
+    }
+  }
+
+  watched(store: BucketStore, process: Process): BucketStore {
+    return overriding(store, {
+      take: (claims, context) => {
+        const asked = claims.map((claim) => this.#note(claim, process, context.nowMs, undefined));
+        const open = this.#opened(process, claims, context);
+        const reply = store.take(claims, context);
+        const over = () => this.#open.delete(open);
+        if (reply instanceof Promise) void reply.then(over, over);
+        return heard(reply, (told) => this.#took(open, asked, told));
+      },
+      debit: (held, amounts, context) => {
+        const asked = this.#note(held, process, context.nowMs, undefined);
+        return heard(store.debit(held, amounts, context), (reply) => {
+          if (reply.kind === "applied") this.#ticketed(held, asked, reply.ticket);
+        });
+      },
+      credit: (held, amounts, context) => {
+        const asked = this.#note(held, process, context.nowMs, undefined);
+        const { id } = held.bucket;
+        const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
+        return heard(store.credit(held, amounts, context), (reply) => this.#credited(held, asked, reply, before));
+      },
+      topUp: (operation, amounts) =>
+        this.#operated(operation, process, undefined, () => store.topUp(operation, amounts)),
+      reset: (operation, limits) => this.#operated(operation, process, limits, () => store.reset(operation, limits)),
+    });
+  }
+
+  #note(of: object, process: Process, readingMs: number, limits: readonly string[] | undefined): Asked {
+    const asked: Asked = {
+      process,
+      operation: currentOperation(),
+      readingMs,
+      limits,
+      pins: [],
+      nonces: new Set(),
+      applied: false,
+    };
+    this.#asked.set(of, asked);
+    return asked;
+  }
+
+  #opened(process: Process, claims: readonly Claim[], { nowMs }: CallContext): Open {
+    // Whoever waits for another of its process may be refused by what that one saw, before this one began.
+    const before = [...this.#open].some(
+      (other) =>
+        other.process === process &&
+        other.wasShort &&
+        other.claims.some(({ bucket }) => claims.some((claim) => claim.bucket.id === bucket.id)),
+    );
+    // Claims that leave together go by the latest of their readings, and by then another window may have begun.
+    const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
+    // And one that has not heard from the store for long reads its clock again.
+    const isUnsure = before || hasWindows || !process.isTimeKnown();
+    const open = { process, claims, readingMs: nowMs, wasShort: isUnsure || !this.#allFit(claims, nowMs) };
+    this.#open.add(open);
+    return open;
+  }
+
+  #took(open: Open, asked: readonly Asked[], reply: TakeReply): void {
+    if (reply === "stale") return;
+    const { claims, process } = open;
+    // A level that was not asked, because another refuses, is told from what is remembered of it: its wait may be wrong.
+    const unsure = reply.some(({ kind }) => kind === "spared");
+    for (const [i, answer] of reply.entries()) {
+      this.#journal.count(`claims ${answer.kind}`);
+      if (answer.kind === "taken") this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
+      if (answer.kind === "contended")
+        for (const { operation } of asked) if (operation !== undefined) operation.faults++;
+    }
+    const [operation] = asked.map((one) => one.operation);
+    if (unsure && operation !== undefined) operation.faults++;
+    // Nobody is short of anything where all were aborted.
+    const isRefused =
+      reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "spared");
+    if (!isRefused || open.wasShort || process.denies) return;
+    const shown = claims.map(({ bucket, take }) => `${shownKey(bucket.id)} ${JSON.stringify(take)}`);
+    this.#journal.violation(`refused although everything fits all the time: ${shown.join(", ")}`);
+  }
+
+  #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: object | undefined): void {
+    if (bypass || pins.every((one) => one.pins.size === 0)) return;
+    if (ticket === undefined || this.#pins.has(ticket)) {
+      this.#journal.violation(`${shownKey(bucket.id)}: a take has no ticket of its own`);
+    } else this.#pins.set(ticket, pins);
+  }
+
+  #credited(held: Held, { operation }: Asked, reply: WriteReply, before: number | undefined): void {
+    if (reply.kind !== "gone") return;
+    this.#journal.count("give-backs to what is gone");
+    operation?.gone.add(held.bucket.id);
+    if (before === this.#buckets.removals(held.bucket.id)) {
+      this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
+    }
+  }
+
+  async #operated(
+    of: StoreOperation,
+    process: Process,
+    limits: readonly string[] | undefined,
+    act: () => ReturnType<BucketStore["topUp"]>,
+  ): ReturnType<BucketStore["topUp"]> extends infer Reply ? Promise<Awaited<Reply>> : never {
+    const asked = this.#note(of, process, of.nowMs, limits);
+    const reply = await act();
+    this.#journal.count(reply.repeated ? "operations repeated" : `operations ${of.event.action}`);
+    if (reply.repeated === asked.applied) {
+      this.#journal.violation(`an operation was ${asked.applied ? "" : "not "}applied, but told otherwise`);
+    }
+    return reply;
+  }
+
+  #allFit(claims: readonly Claim[], readingMs: number): boolean {
+    return claims.every(({ bucket, set, origin, take, bypass }) => {
+      if (bypass) return true;
+      const shards = this.#buckets.shardsOf(bucket.id);
+      if (shards.length === 0) {
+        return new ModelBucket(set, origin, readingMs, this.#buckets.calendar).surelyFits(take, readingMs);
+      }
+      const isKnown = shards.every((model) => readingMs < model.nextBoundaryMs && goesBy(model, set.limits));
+      if (!isKnown) return false;
+      return take.every(({ limit, milli }) => {
+        const levels = shards.map((model) => model.limit(limit)?.levelMilli(readingMs) ?? 0n);
+        if (shards[0]?.limit(limit)?.limit.soft) return true;
+        // What one owes the others do not pay in thought; rounding is a millitoken each.
+        if (levels.some((level) => level < 0n)) return false;
+        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + 2 * shards.length);
+      });
+    });
+  }
+}
+
+function goesBy(model: ModelBucket, limits: readonly { readonly name: string }[]): boolean {
+  return limits.every((limit) => JSON.stringify(model.limit(limit.name)?.limit) === JSON.stringify(limit));
+}

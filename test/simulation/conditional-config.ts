@@ -1,0 +1,71 @@
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import type { ConfigScope, LevelConfig } from "../../src/domain/config.ts";
+import type { ConfigStore } from "../../src/ports/config-store.ts";
+import type { ItemStore } from "../../src/ports/item-store.ts";
+import { VU } from "../../src/protocol/attributes.ts";
+import type { ConditionalWorld } from "../../src/testing/conditional-store.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
+import type { Journal } from "./journal.ts";
+import { overriding } from "./port.ts";
+import type { Truth } from "./truth.ts";
+
+export interface SeenOptions {
+  readonly world: ConditionalWorld;
+  readonly truth: Truth;
+  readonly journal: Journal;
+  readonly random: SeededRandom;
+  readonly nowMs: () => number;
+  /** How old what is read may be, unless somebody insists. */
+  readonly staleMs: number;
+  readonly mustBeConsistent: (bucketId: string) => boolean;
+  /** By which way a change is told to the buckets of the entity; undefined: it is not told. */
+  readonly announceBy: ItemStore | undefined;
+}
+
+/** Configuration as one process sees it: perhaps as it was a while ago. Its own changes it announces, or not. */
+export function seenConfig(config: ConfigStore, options: SeenOptions): ConfigStore {
+  const { truth, journal, random, nowMs, staleMs, mustBeConsistent, announceBy } = options;
+  const announced = async <Reply>(scope: ConfigScope, reply: Reply | Promise<Reply>): Promise<Reply> => {
+    const told = await reply;
+    if (announceBy !== undefined) await announce(announceBy, scope, options);
+    return told;
+  };
+  return overriding(config, {
+    resolve: async (entityId, resource) => {
+      const isFresh = staleMs === 0 || mustBeConsistent(bucketKey(entityId, resource).id);
+      const found = await config.resolve(entityId, resource);
+      if (isFresh) return found;
+      const then = asOf(found, truth.levelAt(entityId, resource, nowMs() - random.integer(0, staleMs)));
+      if (JSON.stringify(then.limits) !== JSON.stringify(found.limits)) journal.count("old configuration read");
+      return then;
+    },
+    set: (scope, stored, event) => announced(scope, config.set(scope, stored, event)),
+    delete: (scope, event) => announced(scope, config.delete(scope, event)),
+  });
+}
+
+/** "Read it again" on every live shard of the entity's buckets. */
+async function announce(items: ItemStore, scope: ConfigScope, { world, journal }: SeenOptions): Promise<void> {
+  if (scope.level !== "entity" && scope.level !== "entityDefault") return;
+  for (const [key] of world.table.entries("default")) {
+    if (key.operation !== undefined || key.bucket.entityId !== scope.entityId) continue;
+    if (scope.level === "entity" && key.bucket.resource !== scope.resource) continue;
+    const write = { key, kind: "update", item: "exists", when: [], set: { [VU]: 0 }, add: {}, remove: [] } as const;
+    await items.write({ ...write, memo: undefined }, { timeoutMs: 1_000 });
+    journal.count("announcements");
+  }
+}
+
+function asOf(found: LevelConfig, then: ReturnType<Truth["levelAt"]>): LevelConfig {
+  const { parentId: _, ...rest } = found;
+  const { limits, access, accessAbove, next } = then;
+  return {
+    ...rest,
+    limits,
+    access,
+    // What a resource is for everybody is asked of the entity alone.
+    accessSource: access === accessAbove ? "entity" : "resource",
+    cascade: next !== undefined,
+    ...(next === undefined ? {} : { parentId: next }),
+  };
+}

@@ -1,0 +1,200 @@
+import type { ItemStore } from "../../src/ports/item-store.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import type { LineCall } from "../../src/testing/conditional-line.ts";
+import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
+import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { calendar } from "./calendar.ts";
+import type { Surroundings } from "./client.ts";
+import { ClientClock } from "./client-clock.ts";
+import { CorrectedClock } from "./conditional-clock.ts";
+import { seenConfig } from "./conditional-config.ts";
+import { watchedItems } from "./conditional-items.ts";
+import { ConditionalRecorder } from "./conditional-recorder.ts";
+import { watchedConfig } from "./config-watch.ts";
+import type { Connection, Connector, Manner } from "./connection.ts";
+import type { Ground, GroundContext } from "./ground.ts";
+import { currentOperation } from "./operation.ts";
+import { heard, overriding } from "./port.ts";
+
+/** How old configuration and items may be that somebody reads who does not insist. */
+const STALE_MS = 2_000;
+
+/** The protocol on a table that can do no more than conditional writes; each client is a process of its own. */
+export function conditionalGround(context: GroundContext): Ground {
+  // Its own chance: what is drawn here must not depend on what the clients draw.
+  const random = new SeededRandom(context.seed + 2 ** 40);
+  const { clock, journal, profile, mutant } = context;
+  const world = conditionalWorld(
+    {
+      now: () => clock.now(),
+      random: random.fork(),
+      writesPerSecond: random.pick([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 1_000, 60, 15]),
+      staleMs: random.pick([0, STALE_MS, STALE_MS]),
+    },
+    calendar,
+  );
+  const recorder = new ConditionalRecorder({ journal, clock, calendar, profile });
+  world.table.watchTogether((changes) => recorder.changed(changes));
+  // All clocks of a world listen to the store, or none does: who listens takes those that do not for broken.
+  const site: Site = { world, recorder, context, listens: random.chance(0.4) };
+  const whole = openConditional(world, { clock, random: () => random.next() });
+  const spoilItems = mutant?.layer === "items" ? mutant.spoil : (items: ItemStore) => items;
+  return {
+    whole,
+    together: [1, 1, 1, 2, 4],
+    underWay: 0,
+    get disturbances() {
+      return recorder.disturbances;
+    },
+    usage: undefined,
+    setup: connectorTo(site, (items) => items),
+    connector: () => connectorTo(site, spoilItems),
+    happenings: (drawn) => [
+      [
+        0.6,
+        () => {
+          const removed = world.table.sweep(drawn.pick([0.3, 1]));
+          if (removed > 0) journal.note(`${removed} items that had expired are removed`);
+        },
+      ],
+    ],
+  };
+}
+
+interface Site {
+  readonly world: ConditionalWorld;
+  readonly recorder: ConditionalRecorder;
+  readonly context: GroundContext;
+  readonly listens: boolean;
+}
+
+function connectorTo(site: Site, spoil: (items: ItemStore) => ItemStore): Connector {
+  return {
+    draw: (random) => ({ direct: random.chance(0.2), split: false, hidden: true }),
+    connect: (id, manner, around, onFault) => connected(site, spoil, { id, manner, around, onFault }),
+  };
+}
+
+interface Connecting {
+  readonly id: string;
+  readonly manner: Manner;
+  readonly around: Surroundings;
+  readonly onFault: (told: string) => void;
+}
+
+function connected(
+  { world, recorder, context, listens }: Site,
+  spoil: (items: ItemStore) => ItemStore,
+  { id, manner: { direct }, around, onFault }: Connecting,
+): Connection {
+  const { random, profile, scheduler, clock: trueClock } = around;
+  const { journal, truth } = context;
+  const corrected = listens ? new CorrectedClock(trueClock, random) : undefined;
+  const clock = corrected ?? new ClientClock(trueClock, profile, random);
+  // Whoever opens a store hears from it before anything else.
+  corrected?.observe({ dateMs: world.table.dateMs(), sent: corrected.stamp() });
+  const rate = direct ? 0 : profile.faultRate;
+  const rates: Partial<Record<LineCall, number>> = {
+    write: rate,
+    transact: rate,
+    read: rate / 2,
+  };
+  const configRates: Partial<Record<FaultedCall, number>> = { resolve: rate / 2, change: rate / 2, look: 0 };
+  const options = {
+    coalesce: random.chance(0.7),
+    exact: random.chance(0.5),
+    denyMemoryMs: random.pick([0, 0, 1_000]),
+  };
+  const announces = random.chance(0.5);
+  const isStale = random.chance(0.5);
+  const readings = new ConfigReadings();
+  const own = random.fork();
+  const label = (before: string, call: string) => `${before} ${call}`;
+  const store = openConditional(world, {
+    ...options,
+    clock,
+    random: () => own.next(),
+    readings,
+    ...(corrected === undefined
+      ? {}
+      : {
+          latestServerMs: () => corrected.latestServerMs(),
+          isTimeKnown: () => corrected.isTimeKnown,
+        }),
+    line: {
+      random: random.fork(),
+      rates,
+      conflicts: rate === 0 ? 0 : 0.1,
+      onFault: (call, fault) => journal.count(`faults of a ${call}, ${fault}`),
+      ...(corrected === undefined ? {} : { stamp: () => corrected.stamp(), onDate: (seen) => corrected.observe(seen) }),
+      ...(direct
+        ? {}
+        : {
+            // What is on the wire lands whatever becomes of its sender.
+            pause: (call, before) =>
+              scheduler.pause(
+                before === "landing late" ? "wire" : (currentOperation()?.name ?? id),
+                label(before, call),
+              ),
+          }),
+    },
+    through: (line) => watchedItems(spoil(line), { journal, onFault }),
+  });
+  const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
+  const isTimeKnown = () => corrected?.isTimeKnown ?? true;
+  const process = { id, clock, exact: options.exact, denies: options.denyMemoryMs > 0, errorMaxMs, isTimeKnown };
+  const configRandom = random.fork();
+  const recorded = overriding<Store>(store, {
+    scope: (namespaceId) => {
+      const scope = store.scope(namespaceId);
+      const watched = watchedConfig(scope, { truth, after: heard, resolved: () => {}, deleted: () => {} });
+      const seen = seenConfig(watched.config, {
+        world,
+        truth,
+        random: configRandom,
+        nowMs: () => trueClock.now(),
+        staleMs: isStale ? STALE_MS : 0,
+        mustBeConsistent: (bucketId) => readings.mustBeConsistent(bucketId),
+        announceBy: announces ? store.lineTo(namespaceId) : undefined,
+        journal,
+      });
+      return { ...scope, ...watched, config: seen, buckets: recorder.watched(scope.buckets, process) };
+    },
+  });
+  // Calls about buckets have their faults and their turns at the items, one by one.
+  const line = new FaultStore(recorded, {
+    random: random.fork(),
+    rates: configRates,
+    generationHidden: true,
+    onFault: (call, fault) => onFault(`${call} ${fault}`),
+    ...(direct
+      ? {}
+      : {
+          pause: (call, before) =>
+            call === "resolve" || call === "change"
+              ? scheduler.pause(currentOperation()?.name ?? id, label(before, call))
+              : Promise.resolve(),
+        }),
+  });
+  return {
+    store: line,
+    clock,
+    configAgeMs: STALE_MS + 1,
+    protocol: store.bucketsOf("default"),
+    crash: () => {
+      store.lineTo("default").crash();
+      line.crash();
+    },
+    calm: () => {
+      for (const call of Object.keys(rates)) rates[call as LineCall] = 0;
+      for (const call of Object.keys(configRates)) configRates[call as FaultedCall] = 0;
+    },
+  };
+}
+
+/** What a clock of 200 ppm is off after that time. */
+function driftMs(ms: number): number {
+  return Math.ceil(ms * 0.0002) + 1;
+}

@@ -1,0 +1,99 @@
+import type { Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { Item, ItemKey, WriteMemo } from "../../src/ports/item-store.ts";
+import { namesOf, RF, VU } from "../../src/protocol/attributes.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { Asked } from "./conditional-calls.ts";
+import { shownKey } from "./operation.ts";
+
+/** One of the parts of a write, and who asked for it. */
+export interface Part {
+  readonly of: Claim | Held;
+  readonly kind: "take" | "debit" | "credit";
+  readonly amounts: WriteMemo["parts"][number]["amounts"];
+  readonly asked: Asked | undefined;
+}
+
+/** An epoch that is further ahead of the store's time is damage. */
+export const REPAIRED_MS = 5_000;
+
+const COUNTER_MAX = 2 ** 52;
+
+const NONCE = /^n[0-9a-f]$/;
+
+/** Attributes that may change while the epoch stays. */
+const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|n[0-9a-f])$/;
+
+/** The epoch never goes back, and goes on whenever anything changes that is told from it. */
+export function epochProblems(before: Item | undefined, after: Item, memo: WriteMemo | undefined): string[] {
+  if (before === undefined) return [];
+  const [was, is] = [Number(before[RF]), Number(after[RF])];
+  if (is < was) return [`the epoch went back from ${was} to ${is}`];
+  if (is > was) {
+    const isOwn = memo === undefined || is === memo.readingMs;
+    return isOwn ? [] : [`the epoch went to ${is} with the reading ${memo?.readingMs}`];
+  }
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
+    before[name] === after[name] || COUNTED.test(name)
+      ? []
+      : [`${name} went from ${before[name]} to ${after[name]}, and the epoch stayed`],
+  );
+}
+
+/** The slot of the nonce by which the writer knows the write again. */
+export function slotWritten(before: Item | undefined, after: Item): string | undefined {
+  return Object.keys(after).find((name) => NONCE.test(name) && after[name] !== before?.[name]);
+}
+
+/** The reading of a write: a rebase tells the epoch, which is later where the clock is behind it. */
+export function readingOf(parts: readonly Part[], memo: WriteMemo, before: Item | undefined): number {
+  if (memo.form !== "rebase" || before === undefined || memo.readingMs > Number(before[RF]) + 1) return memo.readingMs;
+  return memo.changedMs ?? Math.min(memo.readingMs, ...parts.map(({ asked }) => asked?.readingMs ?? memo.readingMs));
+}
+
+export function isRepair(before: Item | undefined, after: Item, { form }: WriteMemo): boolean {
+  return form === "rebase" && before !== undefined && Number(after[RF]) < Number(before[RF]) - REPAIRED_MS;
+}
+
+/** Whose limits are brought: of those that leave together the ones read last. */
+export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
+  let newest: Claim | Held | undefined;
+  for (const { of, kind } of parts) {
+    if (kind !== "credit" && (newest === undefined || of.origin.asOfMs > newest.origin.asOfMs)) newest = of;
+  }
+  return newest;
+}
+
+/** `vu` says when time does something else than drip, unless somebody wrote there that configuration changed. */
+export function vuProblems(model: ModelBucket, before: Item | undefined, after: Item): string[] {
+  const vu = after[VU] ?? Number.POSITIVE_INFINITY;
+  if (vu === model.nextBoundaryMs || (vu === 0 && before?.[VU] === 0)) return [];
+  return [`vu is ${vu}, not ${model.nextBoundaryMs}`];
+}
+
+/** Counters tell what was used, net. */
+export function counterProblems(
+  model: ModelBucket,
+  parts: readonly Part[],
+  before: Item | undefined,
+  after: Item,
+): string[] {
+  return model.names.flatMap((name) => {
+    const { tc } = namesOf(name);
+    const is = Number(after[tc] ?? 0) - Number(before?.[tc] ?? 0);
+    let due = 0;
+    for (const { kind, amounts } of parts) {
+      for (const { limit, milli } of amounts) if (limit === name) due += kind === "credit" ? -milli : milli;
+    }
+    // Beyond, the numbers of this table are not exact.
+    return is === due || Math.abs(Number(after[tc])) > COUNTER_MAX
+      ? []
+      : [`the counter of ${name} went up by ${is}, not by ${due}`];
+  });
+}
+
+/** How far, in millitokens, several windows told in one step may be off. */
+export const WINDOWS_MOST = 4n;
+
+export function shownItem({ bucket, shard }: ItemKey): string {
+  return `${shownKey(bucket.id)}#${shard}`;
+}

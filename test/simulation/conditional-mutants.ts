@@ -1,0 +1,89 @@
+import type { Clause, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { RF, TTL } from "../../src/protocol/attributes.ts";
+import { HOLDS_MORE, type Mutant } from "./mutants.ts";
+import { overriding } from "./port.ts";
+
+const TOKENS = /^b_.*_tk$/;
+const NONCE = /^n[0-9a-f]$/;
+
+/** Deliberate bugs between the protocol and its items. */
+export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
+  "a write that is applied twice": {
+    layer: "items",
+    caughtAs: /with a nonce that was there already|gave back \d+ of \w+ more than it took/,
+    spoil: (items) =>
+      overriding(items, {
+        write: async (write, call) => {
+          const answer = await items.write(write, call);
+          if (answer.kind !== "applied" || write.item === "missing") return answer;
+          const again = await items.write({ ...write, when: without(write.when, NONCE) }, call);
+          return again.kind === "applied" ? again : answer;
+        },
+      }),
+  },
+  "a take that does not look at what is there": {
+    layer: "items",
+    caughtAs: /holds \d+ millitokens more than the model|holds -\d+ millitokens more|granted above/,
+    spoil: rewriting((write) =>
+      write.memo?.form === "take" ? { ...write, when: without(write.when, TOKENS) } : write,
+    ),
+  },
+  "a give-back that counts double": {
+    layer: "items",
+    caughtAs: HOLDS_MORE,
+    spoil: rewriting((write) => (write.memo?.form === "credit" ? { ...write, add: doubled(write.add) } : write)),
+  },
+  "an item that expires too early": {
+    layer: "items",
+    caughtAs: /vanished while it was not full/,
+    spoil: rewriting((write) => {
+      const { set, memo } = write;
+      if (!(TTL in set) || memo === undefined) return write;
+      return { ...write, set: { ...set, [TTL]: Math.ceil(memo.readingMs / 1000) + 1 } };
+    }),
+  },
+  "a lost write that is repeated without its nonce": {
+    layer: "items",
+    caughtAs: /with a nonce that was there already|granted \d+ of \w+ but charged \d+/,
+    spoil: rewriting((write) => ({ ...write, when: without(write.when, NONCE) })),
+  },
+  "a split that mints": {
+    layer: "items",
+    caughtAs: /were minted/,
+    spoil: rewriting((write) => {
+      const { memo, kind, set } = write;
+      if (memo?.form !== "share" || kind !== "put") return write;
+      const more = Object.entries(set).filter(([name]) => TOKENS.test(name) && name !== "b_wcu_tk");
+      return {
+        ...write,
+        set: { ...set, ...Object.fromEntries(more.map(([name, milli]) => [name, Number(milli) + 50])) },
+      };
+    }),
+  },
+  "an epoch that goes back": {
+    layer: "items",
+    caughtAs: /the epoch went (back )?from \d+ to \d+|the epoch went to \d+ with the reading/,
+    spoil: rewriting((write) => {
+      const { memo, set } = write;
+      if (memo?.form !== "rebase" || typeof set[RF] !== "number") return write;
+      return { ...write, set: { ...set, [RF]: set[RF] - 1_000 } };
+    }),
+  },
+};
+
+/** Every write, alone or in a transaction, becomes another one. */
+function rewriting(spoiled: (write: ItemWrite) => ItemWrite): (items: ItemStore) => ItemStore {
+  return (items) =>
+    overriding(items, {
+      write: (write, call) => items.write(spoiled(write), call),
+      transact: (writes, options, call) => items.transact(writes.map(spoiled), options, call),
+    });
+}
+
+function without(when: readonly Clause[], name: RegExp): readonly Clause[] {
+  return when.filter((clause) => !clause.some((test) => name.test(test.name)));
+}
+
+function doubled(add: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(add).map(([name, milli]) => [name, TOKENS.test(name) ? milli * 2 : milli]));
+}

@@ -1,0 +1,124 @@
+import type { Calendar } from "../../src/domain/calendar.ts";
+import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
+import type { Item, MemoPart } from "../../src/ports/item-store.ts";
+import { decode, type Image } from "../../src/protocol/codec.ts";
+import type { AppliedChange } from "../../src/testing/conditional-table.ts";
+import { itemId } from "../../src/testing/conditional-write.ts";
+import { ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+import type { ConditionalCalls } from "./conditional-calls.ts";
+import type { PromiseLedger } from "./conditional-promise.ts";
+import type { Shard } from "./conditional-shares.ts";
+import type { Journal } from "./journal.ts";
+import { shownKey } from "./operation.ts";
+
+interface Context {
+  readonly journal: Journal;
+  readonly calendar: Calendar;
+  readonly calls: ConditionalCalls;
+  readonly promise: PromiseLedger;
+}
+
+/** A key is remembered for three days, by clocks that may be off by an hour and calls that take a while. */
+const KEPT_MS = 3 * 24 * 3_600_000 - 2 * 3_600_000;
+
+/** One shard while an operation acts on it. */
+interface Touched {
+  readonly change: AppliedChange;
+  readonly model: ModelBucket;
+  readonly image: Image;
+}
+
+/** What operators bought and reset: exactly that, over all shards together, and once for each key. */
+export class Purchased {
+  readonly #context: Context;
+  readonly #keys = new Map<string, number>();
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  applied(changes: readonly AppliedChange[], shards: Map<string, Shard>): void {
+    const { calls, calendar, journal } = this.#context;
+    const [part] = (changes[0]?.memo?.parts ?? []) as MemoPart[];
+    if (part === undefined) {
+      journal.violation("an operation that nobody asked for");
+      return;
+    }
+    const operation = part.of as StoreOperation;
+    const asked = calls.of(operation);
+    const { bucket, nowMs, set, origin } = operation;
+    const name = shownKey(bucket.id);
+    if (asked === undefined) {
+      journal.violation(`${name}: an operation that nobody asked for`);
+      return;
+    }
+    if (asked.applied) journal.violation(`${name}: an operation was applied twice`);
+    asked.applied = true;
+    this.#once(operation);
+    const touched = changes.flatMap((change): Touched[] => {
+      const { key, before, after, memo } = change;
+      if (after === undefined || memo === undefined) return [];
+      const image = decode(key, after as Item, { calendar, shared: false, like: undefined, set: undefined });
+      const known = shards.get(itemId(key))?.model;
+      if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
+      const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
+      model.bring(set, origin, Math.max(nowMs, model.epochMs));
+      model.advance(memo.readingMs);
+      return [{ change, model, image }];
+    });
+    const count = touched[0]?.image.shardCount ?? 0;
+    if (touched.length !== count) journal.violation(`${name}: an operation on ${touched.length} of ${count} shards`);
+    if (part.kind === "reset") this.#reset(bucket.id, touched, asked.limits);
+    else for (const { limit, milli } of part.amounts) this.#bought(bucket.id, touched, limit, BigInt(milli));
+    for (const { change, model, image } of touched) {
+      const { key, memo } = change;
+      for (const problem of model.problems(image.state, memo?.readingMs ?? 0)) {
+        journal.violation(`${name}#${key.shard}, ${part.kind}: ${problem}`);
+      }
+      shards.set(itemId(key), { key, model, count, calendar });
+    }
+  }
+
+  forget(bucketId: string): void {
+    for (const id of this.#keys.keys()) if (id.startsWith(`${bucketId}\n`)) this.#keys.delete(id);
+  }
+
+  #once({ bucket, idempotencyKey, nowMs }: StoreOperation): void {
+    const id = `${bucket.id}\n${idempotencyKey}`;
+    const before = this.#keys.get(id);
+    this.#keys.set(id, nowMs);
+    if (before === undefined || nowMs >= before + KEPT_MS) return;
+    this.#context.journal.violation(`${shownKey(bucket.id)}: the key ${idempotencyKey} was good for a second time`);
+  }
+
+  #reset(bucketId: string, touched: readonly Touched[], limits: readonly string[] | undefined): void {
+    for (const { model, change } of touched) {
+      model.resetByHand(limits, change.memo?.readingMs ?? 0);
+      for (const name of limits ?? model.names) this.#context.promise.forget(bucketId, name);
+    }
+  }
+
+  #bought(bucketId: string, touched: readonly Touched[], name: string, milli: bigint): void {
+    const { journal, promise } = this.#context;
+    let [gained, room] = [0n, 0n];
+    for (const { model, image, change } of touched) {
+      const limit = model.limit(name);
+      const state = image.state.limits.find((one) => one.name === name);
+      const atMs = change.memo?.readingMs ?? 0;
+      if (limit === undefined || state === undefined) continue;
+      room += limit.brimMilli - limit.levelMilli(atMs);
+      const isQuota = limit.period !== undefined;
+      const own = isQuota
+        ? BigInt(state.quota?.topUpMilli ?? 0) - limit.toppedUpMilli
+        : storedMilli(state, image.state.epochMs, atMs) - limit.levelMilli(atMs);
+      gained += own;
+      if (own > 0n) model.topUp([{ limit: name, milli: Number(own) }], atMs);
+      promise.gained(bucketId, limit.limit, own > 0n ? own : 0n, limit.period);
+    }
+    const isQuota = touched[0]?.model.limit(name)?.period !== undefined;
+    const due = isQuota || milli < room ? milli : room;
+    const rounding = isQuota ? 0n : BigInt(touched.length);
+    if (gained >= due - rounding && gained <= due + rounding) return;
+    journal.violation(`${shownKey(bucketId)}: ${milli} of ${name} were bought, and ${gained} gained`);
+  }
+}

@@ -1,0 +1,176 @@
+import type { Limit } from "../../src/domain/limit.ts";
+import type { ModelPeriod } from "../../src/testing/model.ts";
+
+/** One write on one limit of one bucket, whichever of its shards it went to. */
+export interface LimitWrite {
+  readonly bucketId: string;
+  readonly limit: Limit;
+  /** Of a quota: the period of the shard that was written. */
+  readonly period: ModelPeriod | undefined;
+  readonly kind: "take" | "debit" | "credit";
+  readonly milli: number;
+  /** As it counts: a reading behind the epoch counts as the epoch. */
+  readonly readingMs: number;
+  readonly shards: number;
+  /** When it was applied, by the true clock, and how old its reading was then. */
+  readonly atMs: number;
+  readonly ageMs: number;
+  /** By how much clocks may be off. */
+  readonly errorMs: number;
+}
+
+/** A take or debit, from which on a run may be counted. */
+interface Spent {
+  /** What was net taken before it, in millitokens. */
+  readonly before: bigint;
+  readonly readingMs: number;
+  /** The earliest that its reading can have been made, in true time. */
+  readonly trueMs: number;
+}
+
+/** Writes of a limit that drips while it stays the same. */
+interface Run {
+  readonly terms: string;
+  readonly spent: Spent[];
+  taken: bigint;
+  /** The most shards it had. */
+  shards: number;
+}
+
+interface Period {
+  allowed: bigint;
+  granted: bigint;
+}
+
+/**
+ * The promise as it is worded, for whole buckets, whatever happens to their shards: over every run of writes, from one take
+ * to a later take.
+ */
+export class PromiseLedger {
+  readonly #runs = new Map<string, Run>();
+  readonly #periods = new Map<string, Period>();
+  /** Terms last seen, and until when periods are not measured because they changed. */
+  readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
+
+  /** What is wrong now that this was written; empty when nothing is. */
+  wrote(write: LimitWrite): string[] {
+    const { limit, kind, shards, period } = write;
+    // One shard's debt is not paid by the others: what is debited from one of several is promised for that one alone.
+    if (kind === "debit" && shards > 1) {
+      this.forget(write.bucketId, limit.name);
+      if (period !== undefined) this.#unmeasured(write, period.untilMs);
+      return [];
+    }
+    if (limit.soft || limit.schedule !== undefined || limit.resetAfterMs !== undefined) {
+      this.forget(write.bucketId, limit.name);
+      return [];
+    }
+    return limit.reset === undefined ? this.#dripped(write) : this.#metered(write);
+  }
+
+  /** By what a limit of a bucket goes from now on: where that changed, another run begins. */
+  goesBy(bucketId: string, limit: Limit, period: ModelPeriod | undefined): void {
+    const id = idOf(bucketId, limit.name);
+    const terms = JSON.stringify(limit);
+    if (this.#runs.get(id)?.terms !== terms) this.#runs.delete(id);
+    const quota = this.#quotas.get(id);
+    if (quota !== undefined && quota.terms !== terms && period !== undefined) {
+      this.#unmeasured({ bucketId, limit }, period.untilMs);
+    }
+  }
+
+  /** What was bought, or given back by an operator: it may be taken once more. */
+  gained(bucketId: string, limit: Limit, milli: bigint, period: ModelPeriod | undefined): void {
+    const run = this.#runs.get(idOf(bucketId, limit.name));
+    if (run !== undefined) run.taken -= milli * BigInt(limit.refillPeriodMs);
+    if (period !== undefined) this.#period(bucketId, limit, period).allowed += milli;
+  }
+
+  /** An operator began anew, or nobody can say how it went on. */
+  forget(bucketId: string, limit: string): void {
+    this.#runs.delete(idOf(bucketId, limit));
+  }
+
+  /** The bucket is gone, and with it what was promised. */
+  forgetAll(bucketId: string): void {
+    for (const all of [this.#runs, this.#periods, this.#quotas]) {
+      for (const id of all.keys()) if (id.startsWith(`${bucketId}\n`)) all.delete(id);
+    }
+  }
+
+  #dripped(write: LimitWrite): string[] {
+    const { bucketId, limit, kind, milli, readingMs, shards, atMs, ageMs, errorMs } = write;
+    const terms = JSON.stringify(limit);
+    const id = idOf(bucketId, limit.name);
+    let run = this.#runs.get(id);
+    if (run?.terms !== terms) {
+      run = { terms, spent: [], taken: 0n, shards };
+      this.#runs.set(id, run);
+    }
+    run.shards = Math.max(run.shards, shards);
+    if (kind === "credit") {
+      run.taken -= BigInt(milli);
+      return [];
+    }
+    run.spent.push({ before: run.taken, readingMs, trueMs: atMs - ageMs - errorMs });
+    run.taken += BigInt(milli);
+    return kind === "debit" ? [] : overIn(run, limit, atMs + errorMs);
+  }
+
+  #metered(write: LimitWrite): string[] {
+    const { bucketId, limit, period, kind, milli } = write;
+    if (period === undefined) return [];
+    const of = this.#period(bucketId, limit, period);
+    const id = idOf(bucketId, limit.name);
+    const before = this.#quotas.get(id);
+    // The period it is first seen in may have begun in the middle of another limit, with purchases of its own.
+    if (before?.terms !== JSON.stringify(limit)) this.#unmeasured(write, period.untilMs);
+    of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
+    const isMeasured = period.untilMs > (this.#quotas.get(id)?.unmeasuredMs ?? 0);
+    // One that began in the middle of something else brought along what was there, purchases too.
+    if (kind !== "take" || !isMeasured || period.unbounded || of.granted <= of.allowed) return [];
+    return [`${of.granted - of.allowed} of ${limit.name} were granted above what its period allows`];
+  }
+
+  #unmeasured({ bucketId, limit }: Pick<LimitWrite, "bucketId" | "limit">, untilMs: number): void {
+    const id = idOf(bucketId, limit.name);
+    const unmeasuredMs = Math.max(untilMs, this.#quotas.get(id)?.unmeasuredMs ?? untilMs);
+    this.#quotas.set(id, { terms: JSON.stringify(limit), unmeasuredMs });
+  }
+
+  #period(bucketId: string, limit: Limit, { untilMs, byHand }: ModelPeriod): Period {
+    const id = `${idOf(bucketId, limit.name)}\n${untilMs}\n${byHand}\n${JSON.stringify(limit)}`;
+    let period = this.#periods.get(id);
+    if (period === undefined) {
+      period = { allowed: BigInt(limit.capacity) * 1000n, granted: 0n };
+      this.#periods.set(id, period);
+    }
+    return period;
+  }
+}
+
+function idOf(bucketId: string, limit: string): string {
+  return `${bucketId}\n${limit}`;
+}
+
+/** Where a run is over the promise that ends now, however far back it is counted. */
+function overIn({ spent, taken, shards }: Run, limit: Limit, trueMs: number): string[] {
+  const { name, capacity, refillAmount, refillPeriodMs } = limit;
+  const [period, refill] = [BigInt(refillPeriodMs), BigInt(refillAmount) * 1000n];
+  const most = (BigInt(capacity) * 1000n + BigInt(shards)) * period;
+  const last = (spent.at(-1) as Spent).readingMs;
+  let [earliest, latest, earliestTrue] = [last, last, trueMs];
+  for (let i = spent.length - 1; i >= 0; i--) {
+    const one = spent[i] as Spent;
+    // The shards of a bucket do not know of each other's readings: of them it holds for the interval that all lie in.
+    earliest = shards === 1 ? one.readingMs : Math.min(earliest, one.readingMs);
+    if (shards > 1) latest = Math.max(latest, one.readingMs);
+    earliestTrue = Math.min(earliestTrue, one.trueMs);
+    const net = (taken - one.before) * period;
+    const over = net - most - BigInt(latest - earliest) * refill;
+    if (over > 0n) return [`${over / period} millitokens of ${name} were granted above the promise`];
+    const overTrue = net - most - BigInt(trueMs - earliestTrue) * refill;
+    if (overTrue > 0n) return [`${overTrue / period} of ${name} were granted above the promise in true time`];
+  }
+  return [];
+}

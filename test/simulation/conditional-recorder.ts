@@ -1,0 +1,399 @@
+import type { Calendar } from "../../src/domain/calendar.ts";
+import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
+import type { Item, ItemKey, WriteMemo } from "../../src/ports/item-store.ts";
+import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
+import { decode, type Image } from "../../src/protocol/codec.ts";
+import type { AppliedChange } from "../../src/testing/conditional-table.ts";
+import { itemId } from "../../src/testing/conditional-write.ts";
+import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
+import {
+  counterProblems,
+  epochProblems,
+  isRepair,
+  newestOf,
+  type Part,
+  REPAIRED_MS,
+  readingOf,
+  shownItem,
+  slotWritten,
+  vuProblems,
+  WINDOWS_MOST,
+} from "./conditional-item-rules.ts";
+import { Purchased } from "./conditional-operations.ts";
+import { PromiseLedger } from "./conditional-promise.ts";
+import { type Shard, sharesMoved } from "./conditional-shares.ts";
+import type { Journal } from "./journal.ts";
+import { kindIn } from "./model-questions.ts";
+import { type Operation, shownKey } from "./operation.ts";
+import type { Profile } from "./profile.ts";
+
+export interface RecorderContext {
+  readonly journal: Journal;
+  readonly clock: SimulatedClock;
+  readonly calendar: Calendar;
+  readonly profile: Profile;
+}
+
+/** With clocks that are off: the oldest reading with which something may still be written. */
+const READING_AGE_MAX_MS = 660_000;
+
+/**
+ * Watches a table and knows every change of every item in the order in which it was made. Each shard has a model of its
+ * own, which is told of the same writes and compared with the item after each.
+ */
+export class ConditionalRecorder {
+  /** Grows with everything that can lower a level or move a limit. */
+  disturbances = 0;
+  readonly #context: RecorderContext;
+  readonly #shards = new Map<string, Shard>();
+  readonly #removals = new Map<string, number>();
+  readonly #promise = new PromiseLedger();
+  readonly #calls: ConditionalCalls;
+  readonly #purchased: Purchased;
+  #errorMaxMs = 0;
+
+  constructor(context: RecorderContext) {
+    this.#context = context;
+    const { journal, calendar } = context;
+    this.#calls = new ConditionalCalls(journal, {
+      calendar,
+      shardsOf: (bucketId) => this.#shardsOf(bucketId).map(({ model }) => model),
+      removals: (bucketId) => this.#removals.get(bucketId) ?? 0,
+    });
+    this.#purchased = new Purchased({ ...context, calls: this.#calls, promise: this.#promise });
+  }
+
+  /** The buckets of one process, with every call of them noted. */
+  watched(store: BucketStore, process: Process): BucketStore {
+    return this.#calls.watched(store, process);
+  }
+
+  /** Changes that were made together. */
+  changed(changes: readonly AppliedChange[]): void {
+    try {
+      this.#told(changes);
+    } catch (error) {
+      this.#context.journal.violation(`the recorder failed: ${error instanceof Error ? error.stack : error}`);
+    }
+    for (const id of new Set(changes.map(({ key }) => key.bucket.id))) this.#calls.moved(id);
+  }
+
+  #told(changes: readonly AppliedChange[]): void {
+    const [first] = changes;
+    const items = changes.filter(({ key }) => key.operation === undefined);
+    for (const change of items) {
+      if (change.by === "ttl") this.#expired(change);
+      if (change.by === "removed") this.#removed(change);
+    }
+    if (first?.by === "ttl" || first?.by === "removed") return;
+    if (items.some(({ memo }) => memo?.form === "share")) this.#shared(items);
+    else if (items.some(({ memo }) => memo?.form === "operation")) {
+      this.disturbances++;
+      this.#epochs(items);
+      this.#purchased.applied(items, this.#shards);
+    } else {
+      const isGathered = items.length > new Set(items.map(({ key }) => key.bucket.id)).size;
+      if (isGathered) this.#context.journal.count("gathers");
+      for (const change of items) this.#wrote(change);
+    }
+  }
+
+  #wrote({ key, before, after, memo, atMs, transaction }: AppliedChange): void {
+    const { journal, calendar } = this.#context;
+    if (after === undefined) {
+      this.#tell(key, ["it was deleted by a write that is no merging of shards"]);
+      return;
+    }
+    if (memo === undefined) {
+      this.#announced(key, before, after);
+      return;
+    }
+    journal.count(`forms ${memo.form}${transaction === undefined ? "" : " together"}`);
+    const parts = memo.parts.map((part) => ({ ...part, asked: this.#calls.of(part.of) })) as Part[];
+    // Shards are told of newer limits before they are joined: that is nobody's, and takes nothing.
+    const odd = parts.filter(({ asked, amounts }) => asked === undefined && amounts.length > 0);
+    if (odd.length > 0) this.#tell(key, ["a write that nobody asked for"]);
+    const spends = parts.some(({ kind }) => kind !== "credit");
+    if (spends) this.#disturbed(parts);
+    const readingMs = readingOf(parts, memo, before);
+    if (isRepair(before, after, memo)) {
+      this.#repaired(key, before, after, { parts, atMs });
+      return;
+    }
+    const model = this.#modelFor(key, before, parts, readingMs);
+    if (model === undefined) return;
+    this.#tell(key, epochProblems(before, after, memo));
+    const newest = newestOf(parts);
+    if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
+    if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
+    for (const name of model.names) this.#goesBy(key, model, name);
+    this.#signed(key, parts, before, after);
+    this.#cut(key, model, memo, parts);
+    for (const part of parts) this.#moved(key, model, part, { memo, before, after, atMs });
+    const image = this.#decoded(key, after);
+    this.#tell(key, model.problems(image.state, memo.readingMs, WINDOWS_MOST));
+    this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
+    for (const { kind, of, amounts } of parts) {
+      if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, memo.readingMs));
+    }
+    this.#shards.set(itemId(key), { key, model, count: image.shardCount, calendar });
+  }
+
+  #modelFor(
+    key: ItemKey,
+    before: Item | undefined,
+    parts: readonly Part[],
+    readingMs: number,
+  ): ModelBucket | undefined {
+    const known = this.#shards.get(itemId(key));
+    if (before !== undefined) {
+      if (known === undefined) this.#tell(key, ["it exists, and was never made"]);
+      return known?.model;
+    }
+    if (known !== undefined) this.#tell(key, ["it was made, and exists already"]);
+    if (key.shard > 0) this.#tell(key, ["a shard was made by itself"]);
+    const newest = newestOf(parts);
+    if (newest === undefined) this.#tell(key, ["it was made by a give-back"]);
+    return newest && new ModelBucket(newest.set, newest.origin, readingMs, this.#context.calendar);
+  }
+
+  #moved(
+    key: ItemKey,
+    model: ModelBucket,
+    { of, kind, amounts, asked }: Part,
+    at: { memo: WriteMemo; before: Item | undefined; after: Item; atMs: number },
+  ): void {
+    const { journal } = this.#context;
+    const { memo, after } = at;
+    journal.detail(
+      () =>
+        `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${memo.readingMs}: ${JSON.stringify(amounts)}`,
+    );
+    asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    if (kind === "credit") {
+      journal.count("give-backs");
+      const over = asked?.operation?.overReturned();
+      if (over !== undefined) journal.violation(over);
+    }
+    if (of.bypass) {
+      journal.count("claims bypassed");
+      return;
+    }
+    const pins = kind === "credit" ? undefined : model.spend(kind, amounts, memo.readingMs);
+    if (pins !== undefined) asked?.pins.push({ shard: key.shard, pins });
+    if (kind === "debit") journal.count("debits");
+    for (const amount of amounts) {
+      const limit = model.limit(amount.limit);
+      if (limit === undefined) continue;
+      journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
+      if (kind === "credit" && !this.#givenBack(key, model, of as Held, amount, at)) {
+        journal.count("give-backs that came too late");
+        continue;
+      }
+      const { process, readingMs } = asked ?? {};
+      const trueMs = process?.clock.trueMs(readingMs ?? 0) ?? Number.NEGATIVE_INFINITY;
+      this.#errorMaxMs = Math.max(this.#errorMaxMs, process?.errorMaxMs() ?? 0);
+      this.#tell(
+        key,
+        this.#promise.wrote({
+          bucketId: key.bucket.id,
+          limit: limit.limit,
+          period: limit.period,
+          kind,
+          milli: amount.milli,
+          readingMs: Math.max(memo.readingMs, model.epochMs),
+          shards: Number(after[SHARD_COUNT] ?? 1),
+          atMs: at.atMs,
+          // A clock that heard from the store in between was read again.
+          ageMs: Number.isFinite(trueMs) ? at.atMs - trueMs : READING_AGE_MAX_MS,
+          errorMs: this.#errorMaxMs + 1_000,
+        }),
+      );
+    }
+    this.#timely(key, asked, memo);
+  }
+
+  #goesBy({ bucket }: ItemKey, model: ModelBucket, name: string): void {
+    const limit = model.limit(name);
+    if (limit !== undefined) this.#promise.goesBy(bucket.id, limit.limit, limit.period);
+  }
+
+  /** Readings are as right as the clock they were made with. */
+  #timely(key: ItemKey, asked: Asked | undefined, { readingMs, form }: WriteMemo): void {
+    if (asked === undefined || form === "rebase" || asked.readingMs !== readingMs) return;
+    const { process } = asked;
+    const offMs = Math.abs(process.clock.trueMs(readingMs) - readingMs);
+    if (offMs <= process.errorMaxMs()) return;
+    this.#tell(key, [`the reading ${readingMs} of ${process.id} is off by ${offMs} ms of ${process.errorMaxMs()}`]);
+  }
+
+  /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */
+  #givenBack(
+    key: ItemKey,
+    model: ModelBucket,
+    held: Held,
+    amount: Part["amounts"][number],
+    { memo, before, after }: { memo: WriteMemo; before: Item | undefined; after: Item },
+  ): boolean {
+    model.cross(memo.readingMs);
+    const all = this.#calls.pinsOf(held);
+    const count = Number(after[SHARD_COUNT] ?? 1);
+    const own = all.filter(({ shard }) => shard % count === key.shard);
+    const pins = (own.length > 0 ? own : all).map((one) => one.pins);
+    if (pins.length === 0) pins.push(NO_PINS);
+    const answers = pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? false);
+    const { tk } = namesOf(amount.limit);
+    // Gathered from shards of different periods: either may be meant.
+    const isOf = answers.every((one) => one === answers[0]) ? answers[0] : after[tk] !== before?.[tk];
+    if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, memo.readingMs);
+    return isOf === true;
+  }
+
+  // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
+  // write may land twice: then it was paid for twice, and nobody can know.
+  #signed(key: ItemKey, parts: readonly Part[], before: Item | undefined, after: Item): void {
+    if (parts.some(({ kind }) => kind === "credit")) return;
+    const slot = slotWritten(before, after);
+    if (slot === undefined) {
+      this.#tell(key, ["it was written with a nonce that was there already"]);
+      return;
+    }
+    for (const { asked } of parts) {
+      const signature = `${key.shard} ${after[slot]}`;
+      const isAgain = asked?.nonces.has(signature);
+      asked?.nonces.add(signature);
+      if (!isAgain) continue;
+      this.#context.journal.count("paid twice");
+      asked?.operation?.uncertain.add(key.bucket.id);
+    }
+  }
+
+  // A little more may be cut off than needed: at most a second's refill, and a sixteenth of what there is.
+  #cut(key: ItemKey, model: ModelBucket, { spare, readingMs }: WriteMemo, parts: readonly Part[]): void {
+    for (const { limit: name, milli } of spare) {
+      const limit = model.limit(name);
+      if (limit === undefined || milli === 0) continue;
+      this.#context.journal.count("tolerant cuts");
+      const toMilli = limit.brimMilli - BigInt(milli);
+      const level = limit.levelMilli(readingMs);
+      if (level < toMilli - 1n) this.#tell(key, [`${name} was cut to ${toMilli}, and held only ${level}`]);
+      const { refill, periodMs } = limit.terms;
+      const isSmall = BigInt(milli) * 16n <= limit.brimMilli && BigInt(milli) * BigInt(periodMs) <= refill * 1000n;
+      if (!isSmall) this.#tell(key, [`${milli} of ${name} were cut off for tolerance, which is too much`]);
+      if (parts.some(({ asked }) => asked?.process.exact))
+        this.#tell(key, [`${name} was cut by a process that is exact`]);
+      limit.cut(toMilli, readingMs);
+    }
+  }
+
+  #epochs(changes: readonly AppliedChange[]): void {
+    for (const { key, before, after, memo } of changes)
+      if (after !== undefined) this.#tell(key, epochProblems(before, after, memo));
+  }
+
+  #announced(key: ItemKey, before: Item | undefined, after: Item): void {
+    this.disturbances++;
+    if (before === undefined) {
+      this.#tell(key, ["it was made by an announcement"]);
+      return;
+    }
+    this.#tell(key, epochProblems({ ...before, [VU]: 0 }, after, undefined));
+  }
+
+  #shared(changes: readonly AppliedChange[]): void {
+    const { journal, calendar } = this.#context;
+    this.disturbances++;
+    this.#epochs(changes);
+    const images = changes.map(({ key, after }) => (after === undefined ? undefined : this.#decoded(key, after)));
+    const bucketId = (changes[0] as AppliedChange).key.bucket.id;
+    const shards = this.#shardsOf(bucketId);
+    const count = images.find((image) => image !== undefined)?.shardCount ?? 0;
+    journal.count(`shards become ${count}`);
+    for (const problem of sharesMoved(
+      shards,
+      images.filter((image) => image !== undefined),
+    )) {
+      journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
+    }
+    for (const [i, { key }] of changes.entries()) {
+      const image = images[i];
+      if (image === undefined) {
+        this.#shards.delete(itemId(key));
+        continue;
+      }
+      const part = count === 1 ? undefined : { index: key.shard, count };
+      const model = ModelBucket.seeded(image.state, part, calendar);
+      this.#shards.set(itemId(key), { key, model, count, calendar });
+    }
+    if (this.#shardsOf(bucketId).length !== count) {
+      journal.violation(`${shownKey(bucketId)} has ${this.#shardsOf(bucketId).length} shards of ${count}`);
+    }
+  }
+
+  /** An epoch far ahead of the store's time is somebody's damage, and is set back; how much was credited nobody can say. */
+  #repaired(
+    key: ItemKey,
+    before: Item | undefined,
+    after: Item,
+    { parts, atMs }: { readonly parts: readonly Part[]; readonly atMs: number },
+  ): void {
+    const { journal, calendar } = this.#context;
+    journal.count("epochs set back");
+    // It was ahead when that was decided; the write may have been long under way.
+    const aheadMs = Number(before?.[RF]) - Math.min(atMs, Number(after[RF]) + 1_000);
+    if (aheadMs <= REPAIRED_MS) this.#tell(key, [`an epoch that was ${aheadMs} ms ahead was set back`]);
+    for (const { asked, amounts, kind } of parts) {
+      asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    }
+    const { state, shardCount: count } = this.#decoded(key, after);
+    const part = count === 1 ? undefined : { index: key.shard, count };
+    const model = ModelBucket.seeded(state, part, calendar);
+    for (const name of model.names) this.#promise.forget(key.bucket.id, name);
+    this.#shards.set(itemId(key), { key, model, count, calendar });
+  }
+
+  #expired({ key, atMs }: AppliedChange): void {
+    const { profile, journal } = this.#context;
+    journal.count("items that expired");
+    const model = this.#shards.get(itemId(key))?.model;
+    const oldestMs = atMs - profile.skewMs - this.#errorMaxMs - READING_AGE_MAX_MS;
+    if (model !== undefined && !model.isForgettable(oldestMs)) this.#tell(key, ["it vanished while it was not full"]);
+    this.#vanished(key);
+  }
+
+  #removed({ key }: AppliedChange): void {
+    this.disturbances++;
+    this.#promise.forgetAll(key.bucket.id);
+    this.#purchased.forget(key.bucket.id);
+    this.#vanished(key);
+  }
+
+  #vanished(key: ItemKey): void {
+    this.#shards.delete(itemId(key));
+    this.#removals.set(key.bucket.id, (this.#removals.get(key.bucket.id) ?? 0) + 1);
+  }
+
+  // Whoever did it himself is not disturbed by it; all others are, also those who left in the same write.
+  #disturbed(parts: readonly Part[]): void {
+    const operations = new Set(parts.map(({ asked }) => asked?.operation));
+    this.disturbances += operations.size;
+    for (const operation of operations as Set<Operation | undefined>)
+      if (operation !== undefined) operation.disturbances++;
+  }
+
+  #shardsOf(bucketId: string): Shard[] {
+    return [...this.#shards.values()].filter(({ key }) => key.bucket.id === bucketId);
+  }
+
+  #decoded(key: ItemKey, item: Item): Image {
+    return decode(key, item, { calendar: this.#context.calendar, shared: false, like: undefined, set: undefined });
+  }
+
+  #tell(key: ItemKey, problems: readonly string[]): void {
+    for (const problem of problems) this.#context.journal.violation(`${shownItem(key)}: ${problem}`);
+  }
+}
+
+const NO_PINS: ModelPins = new Map();

@@ -1,0 +1,66 @@
+import type { Calendar } from "../../src/domain/calendar.ts";
+import type { ItemKey } from "../../src/ports/item-store.ts";
+import type { Image } from "../../src/protocol/codec.ts";
+import { type ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+import { inForceAt } from "../../src/testing/model-terms.ts";
+
+/** What is known of one shard of a bucket. */
+export interface Shard {
+  readonly key: ItemKey;
+  readonly model: ModelBucket;
+  /** Of how many it is one. */
+  readonly count: number;
+  readonly calendar: Calendar;
+}
+
+/**
+ * What is wrong with shards that were split or joined: nothing may be minted, and nothing lost. The models stand as they
+ * did before, the images are what there is now.
+ */
+export function sharesMoved(before: readonly Shard[], after: readonly Image[]): string[] {
+  const [first] = after;
+  if (first === undefined) return ["no shard is left"];
+  const atMs = first.state.epochMs;
+  const problems: string[] = [];
+  if (after.some(({ state }) => state.epochMs !== atMs)) problems.push("they are told from different instants");
+  for (const { model } of before) model.advance(atMs);
+  const names = new Set(after.flatMap(({ state }) => state.limits.map(({ name }) => name)));
+  for (const { model } of before) for (const name of model.names) names.add(name);
+  for (const name of names) problems.push(...limitMoved(name, before, after, atMs));
+  return problems;
+}
+
+function limitMoved(name: string, before: readonly Shard[], after: readonly Image[], atMs: number): string[] {
+  const models = before.map(({ model }) => model.limit(name));
+  const states = after.map(({ state }) => state.limits.find((one) => one.name === name));
+  // A limit that a shard has never heard of is full there.
+  if (models.includes(undefined)) return [];
+  if (states.includes(undefined)) return [`${name} is missing on a shard`];
+  const problems: string[] = [];
+  const levelBefore = sum(models, (model) => model?.levelMilli(atMs) ?? 0n);
+  const levelAfter = sum(states, (state) => (state === undefined ? 0n : storedMilli(state, atMs, atMs)));
+  const terms = new Set([...models, ...states].map((one) => JSON.stringify(one?.limit)));
+  // The model's levels and the items' differ by a millitoken each at most.
+  const rounding = BigInt(before.length);
+  if (levelAfter > levelBefore + rounding) problems.push(`${levelAfter - levelBefore} of ${name} were minted`);
+  if (terms.size > 1) return problems;
+  if (levelAfter < levelBefore - rounding) problems.push(`${levelBefore - levelAfter} of ${name} were lost`);
+  const toppedUp = sum(models, (model) => model?.toppedUpMilli ?? 0n);
+  const toppedAfter = sum(states, (state) => BigInt(state?.quota?.topUpMilli ?? 0));
+  if (toppedUp !== toppedAfter) problems.push(`${toppedUp} of ${name} were bought, and now ${toppedAfter}`);
+  const limit = models[0]?.limit;
+  if (limit === undefined) return problems;
+  const whole = inForceAt(limit, atMs, (before[0] as Shard).calendar);
+  const capacity = sum(states, (state) => BigInt(state?.terms.capacityMilli ?? 0));
+  const refill = sum(states, (state) => BigInt(state?.terms.refillAmountMilli ?? 0));
+  // What was bought may have no room among the numbers that are exact.
+  const isBounded = whole.capacity + toppedAfter > 9_000_000_000_000_000n - BigInt(after.length);
+  if (capacity !== whole.capacity + toppedAfter && !isBounded)
+    problems.push(`the capacities of ${name} add up to ${capacity}`);
+  if (refill !== whole.refill) problems.push(`the refills of ${name} add up to ${refill}`);
+  return problems;
+}
+
+function sum<One>(all: readonly One[], of: (one: One) => bigint): bigint {
+  return all.reduce((total, one) => total + of(one), 0n);
+}

@@ -1,0 +1,62 @@
+import type { Store } from "../../src/ports/store.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
+import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { calendar } from "./calendar.ts";
+import { type Connector, faultyLine } from "./connection.ts";
+import type { Journal } from "./journal.ts";
+import type { Mutant } from "./mutants.ts";
+import type { Profile } from "./profile.ts";
+import { Recorder } from "./recorder.ts";
+import type { Truth } from "./truth.ts";
+import type { UsageLedger } from "./usage-ledger.ts";
+
+/** What a kind of store is told of the world it stands in. */
+export interface GroundContext {
+  readonly seed: number;
+  readonly journal: Journal;
+  readonly truth: Truth;
+  readonly clock: SimulatedClock;
+  readonly profile: Profile;
+  readonly mutant: Mutant | undefined;
+}
+
+/** What a simulation stands on: a kind of store, and what is known of the writes that it really applied. */
+export interface Ground {
+  /** The store as it really is. */
+  readonly whole: Store;
+  /** How many may go on at once. */
+  readonly together: readonly number[];
+  /** Calls that the store has not answered yet. */
+  readonly underWay: number;
+  /** Grows with everything that can lower a level or move a limit. */
+  readonly disturbances: number;
+  /** What usage must be; undefined where the store leaves that to others. */
+  readonly usage: UsageLedger | undefined;
+  /** For whoever sets the world up. */
+  readonly setup: Connector;
+  connector(random: SeededRandom): Connector;
+  /** What else happens there, as often as its weight says. */
+  happenings(random: SeededRandom): readonly (readonly [number, () => void])[];
+}
+
+/** A store that applies a call as a whole, reached by one or several handles. */
+export function groundOn(handles: readonly Store[], joins: boolean, { journal, truth, mutant }: GroundContext): Ground {
+  const recorder = new Recorder(journal, truth, calendar);
+  const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
+  const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
+  const [whole] = recorded as [Store];
+  return {
+    whole,
+    together: joins ? [1, 1, 1, 2, 4] : [1],
+    get underWay() {
+      return recorder.underWay;
+    },
+    get disturbances() {
+      return recorder.disturbances;
+    },
+    usage: recorder.usage,
+    setup: faultyLine(whole),
+    connector: (random) => faultyLine(random.pick(recorded)),
+    happenings: () => [],
+  };
+}
