@@ -1,11 +1,13 @@
 import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
+import { benchProtocol } from "./protocol.ts";
 import { benchSqlite } from "./sqlite.ts";
 
 const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
   memory: benchMemory,
   sqlite: benchSqlite,
   kinds: benchKinds,
+  protocol: benchProtocol,
 };
 
 const args = process.argv.slice(2);
