@@ -168,7 +168,9 @@ export class ConditionalCalls {
     const isRefused =
       reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "spared");
     if (!isRefused || open.wasShort || process.denies) return;
-    const shown = claims.map(({ bucket, take }) => `${shownKey(bucket.id)} ${JSON.stringify(take)}`);
+    const shown = claims.map(
+      ({ bucket, take }, i) => `${shownKey(bucket.id)} ${reply[i]?.kind} ${JSON.stringify(take)}`,
+    );
     this.#journal.violation(`refused although everything fits all the time: ${shown.join(", ")}`);
   }
 
