@@ -124,7 +124,8 @@ export class Crediting {
       const due = shares[i] ?? [];
       if (due.length === 0) continue;
       const spreadPart = { ...part, shard: key.shard, shardCount: count };
-      replies.push(await this.#toShard(held, spreadPart, due, context));
+      // Each by itself: what one shard has got already must not be given again because another could not be reached.
+      replies.push(await this.#toShard(held, spreadPart, due, context).catch(notRead));
     }
     return joined(replies);
   }
