@@ -330,11 +330,9 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** First contact: one read for all buckets that nothing is known of. So nobody writes who has not heard from the store. */
-  async #met(claims: readonly Claim[], context: TakeContext): Promise<TakeContext> {
+  async #met(strangers: readonly Claim[], context: TakeContext): Promise<TakeContext> {
     const { nowMs, timeoutMs } = context;
     const wasKnown = this.#options.isTimeKnown();
-    const strangers = wasKnown ? claims.filter(({ bucket }) => this.#memories.of(bucket).shards.length === 0) : claims;
-    if (strangers.length === 0) return context;
     const keys = strangers.map(({ bucket }) => ({ bucket, shard: 0 }));
     const asked = this.#memories.learnt;
     const found = await this.#context.items.read(keys, { consistent: false }, { timeoutMs });

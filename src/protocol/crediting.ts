@@ -1,3 +1,4 @@
+import { share } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
@@ -115,7 +116,7 @@ export class Crediting {
     if (whole === undefined || whole.images.length !== count || count === 1) return undefined;
     const shares = whole.images.map(({ key }) =>
       amounts.flatMap(({ limit, milli }) => {
-        const own = shareOf(milli, key.shard, count);
+        const own = share(milli, key.shard, count);
         return own === 0 ? [] : [{ limit, milli: own }];
       }),
     );
@@ -200,8 +201,4 @@ function usageOnly(key: ItemKey, { amounts, readingMs, parts }: GiveBack) {
   for (const { limit, milli } of amounts) builder.present(namesOf(limit).tk).add(namesOf(limit).tc, -milli);
   builder.add(namesOf(WCU).tc, 1000);
   return builder.update(key, "exists", { form: "credit", readingMs, parts, spare: [] });
-}
-
-function shareOf(milli: number, shard: number, count: number): number {
-  return Math.floor((milli * (shard + 1)) / count) - Math.floor((milli * shard) / count);
 }

@@ -6,11 +6,11 @@ import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 
-/** What one operation really moved on one limit of one bucket, in millitokens. */
+/** What one operation really moved on one limit of one bucket, in millitokens; sums of the largest amounts are exact too. */
 interface Moved {
   readonly bucket: BucketKey;
-  in: number;
-  back: number;
+  in: bigint;
+  back: bigint;
 }
 
 /** What was asked of a bucket, and the limits that the bucket had. */
@@ -63,8 +63,8 @@ export class Operation {
       this.#moved.set(bucket.id, limits);
     }
     for (const { limit, milli } of amounts) {
-      const moved = limits.get(limit) ?? { bucket, in: 0, back: 0 };
-      moved[kind] += milli;
+      const moved = limits.get(limit) ?? { bucket, in: 0n, back: 0n };
+      moved[kind] += BigInt(milli);
       limits.set(limit, moved);
     }
   }
@@ -72,7 +72,7 @@ export class Operation {
   /** Taken and debited, less what was given back. */
   net(bucketId: string, limit: string): number {
     const moved = this.#moved.get(bucketId)?.get(limit);
-    return moved === undefined ? 0 : moved.in - moved.back;
+    return moved === undefined ? 0 : Number(moved.in - moved.back);
   }
 
   /** Every limit of every bucket that it touched, with what is net taken there. */
@@ -82,15 +82,14 @@ export class Operation {
         bucketId,
         resource: moved.bucket.resource,
         limit,
-        net: moved.in - moved.back,
+        net: Number(moved.in - moved.back),
       })),
     );
   }
 
   /** What is wrong with its give-backs: nobody may give back what was not taken. */
   overReturned(): string | undefined {
-    // Whole tokens are given back; sums of the largest amounts are not exact to the millitoken here.
-    const over = this.nets().find(({ net }) => net <= -1000);
+    const over = this.nets().find(({ net }) => net < 0);
     return over === undefined
       ? undefined
       : `${this.name} gave back ${-over.net} of ${over.limit} more than it took on ${shownKey(over.bucketId)}`;
