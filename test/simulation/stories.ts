@@ -117,24 +117,17 @@ export const askAgain: Story = async (scene) => {
   around.journal.count(`${second.ok ? "" : "not "}granted when told, ${first.primary.kind}`);
   if (second.ok) return second.lease.rollback();
   const alike = operation.claims.every(({ set }, i) => set.signature === claims[i]?.set.signature);
-  // A clock that was corrected while it asked is not there yet.
+  // On conditional writes, a clock that was corrected while it asked is not there yet.
   // Shards round each by itself, and what is remembered of some of them may be older than of others.
   // And a clock that has not heard from the store for so long is put right when it asks again.
   // And the wait for windows on a split bucket is told of the whole, which fills faster than shards of which one is full.
   const isMoment =
     client.protocol !== undefined &&
-    (second.retryAfterMs <= 100 ||
+    (client.clock.now() < dueMs ||
+      second.retryAfterMs <= 100 ||
       first.retryAfterMs > TIME_FRESH_MS ||
       (windows && second.retryAfterMs < first.retryAfterMs));
-  if (
-    client.clock.now() < dueMs ||
-    isMoment ||
-    !inTime ||
-    !alike ||
-    operation.faults > 0 ||
-    disturbed(scene) !== before
-  )
-    return;
+  if (isMoment || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
   around.journal.violation(
     `${operation.name} was refused again ${first.retryAfterMs} ms later, as told, though nobody took: ` +
       JSON.stringify(second.primary),
