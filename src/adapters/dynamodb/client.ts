@@ -1,0 +1,49 @@
+/** Operations of DynamoDB that this package uses. */
+export type DynamoOperation =
+  | "GetItem"
+  | "PutItem"
+  | "UpdateItem"
+  | "DeleteItem"
+  | "BatchGetItem"
+  | "BatchWriteItem"
+  | "TransactWriteItems"
+  | "Query"
+  | "Scan"
+  | "CreateTable"
+  | "DescribeTable"
+  | "DeleteTable"
+  | "UpdateTimeToLive"
+  | "DescribeTimeToLive";
+
+export interface DynamoCall {
+  /** An answer that comes later counts as lost. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * What became of one request, as a value. No client repeats a request by itself: only who wrote it knows whether it may be.
+ * - `answered`: the service did what was asked.
+ * - `failed`: the service says that it did not, and why; `code` is its exception, without the namespace.
+ * - `unsent`: it certainly did not reach the service (no connection, no credentials in time).
+ * - `lost`: nobody knows; `later` tells, should an answer come after all.
+ */
+export type DynamoAnswer =
+  | { readonly kind: "answered"; readonly body: Record<string, unknown> }
+  | {
+      readonly kind: "failed";
+      readonly status: number;
+      readonly code: string;
+      readonly message: string;
+      readonly body: Record<string, unknown>;
+    }
+  | { readonly kind: "unsent"; readonly cause: unknown }
+  | { readonly kind: "lost"; readonly cause: unknown; readonly later?: Promise<DynamoAnswer> };
+
+/** The one way to DynamoDB. A request is JSON text, so that hot ones can be put together from templates. */
+export interface DynamoClient {
+  send(operation: DynamoOperation, body: string, call: DynamoCall): Promise<DynamoAnswer>;
+  close(): Promise<void>;
+}
+
+/** Told by a client of every answer: what the `Date` header said, and the stamp taken before the request was sent. */
+export type DateListener = (seen: { readonly dateMs: number; readonly sent: unknown }) => void;
