@@ -23,7 +23,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   protocol: { folders: ["bucket", "domain", "ports"], packages: [] },
   "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol"], packages: [] },
   "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*"] },
-  "adapters/dynamodb": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["@aws-sdk/*", "node:*"] },
+  "adapters/dynamodb": {
+    folders: ["bucket", "domain", "ports", "protocol"],
+    packages: ["@aws-sdk/*", "undici", "node:*"],
+  },
   "adapters/system": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*", "croner"] },
   aggregator: {
     folders: [

@@ -1,0 +1,161 @@
+import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { AuditStore } from "../../ports/audit-store.ts";
+import type { Clock } from "../../ports/system.ts";
+import type { AuditIds } from "./audit-id.ts";
+import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
+import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
+import { placeOf, type Records } from "./records.ts";
+import { instantOf } from "./records-instants.ts";
+import { putRecord, type RecordWrite, texts } from "./records-write.ts";
+import {
+  ACTION,
+  AUDIT_RETENTION_DAYS,
+  auditIndexKeys,
+  auditKey,
+  auditPk,
+  configKey,
+  DETAILS,
+  ENTITY_ID,
+  EVENT_ID,
+  GSI4PK,
+  GSI4SK,
+  NAMESPACE_INDEX,
+  PK,
+  PRINCIPAL,
+  RESOURCE,
+  SK,
+  type TableKey,
+  TIMESTAMP,
+  TTL,
+} from "./schema.ts";
+
+/** The audit log of one namespace: its events are written in the transactions of the changes they tell of. */
+export class DynamoAudit implements AuditStore {
+  readonly #records: Records;
+  readonly #namespaceId: string;
+  readonly #ids: AuditIds;
+  readonly #clock: Clock;
+  #keptS: number | undefined;
+
+  constructor(
+    namespaceId: string,
+    parts: { readonly records: Records; readonly ids: AuditIds; readonly clock: Clock },
+  ) {
+    this.#records = parts.records;
+    this.#namespaceId = namespaceId;
+    this.#ids = parts.ids;
+    this.#clock = parts.clock;
+  }
+
+  /** How long events are kept, in seconds, as far as that was read. */
+  get keptS(): number {
+    return this.#keptS ?? RETENTION_DAYS * DAY_S;
+  }
+
+  /** To be told of the configuration of the system whenever it is read: it says how long events are kept. */
+  learn(system: Attributes | undefined): void {
+    const days = Number(system?.[AUDIT_RETENTION_DAYS]?.N ?? RETENTION_DAYS);
+    this.#keptS = Math.ceil((Number.isFinite(days) && days > 0 ? days : RETENTION_DAYS) * DAY_S);
+  }
+
+  /** The write that belongs into the transaction of a change. */
+  async entry(event: AuditEvent): Promise<RecordWrite> {
+    if (this.#keptS === undefined) {
+      this.learn(await this.#records.get(configKey(this.#namespaceId, { level: "system" })));
+    }
+    const auditId = this.#ids.of(event);
+    const item = eventItem(this.#namespaceId, event, auditId, Math.ceil(this.#clock.now() / 1000) + this.keptS);
+    return putRecord(auditKey(this.#namespaceId, event.entityId, auditId), item, undefined);
+  }
+
+  list({ entityId }: { readonly entityId?: string }, page: PageRequest): Promise<Page<AuditEvent>> {
+    return entityId === undefined ? this.#listAll(page) : this.#listOf(entityId, page);
+  }
+
+  async #listOf(entityId: string, { limit, cursor }: PageRequest): Promise<Page<AuditEvent>> {
+    const [before] = placeAfter(cursor, 1) ?? [];
+    const events = this.#records.query({
+      partition: [PK, auditPk(this.#namespaceId, entityId)],
+      range: { name: SK, from: PREFIX, to: before ?? `${PREFIX}~` },
+      backwards: true,
+      consistent: true,
+      pageSize: limit + 2,
+    });
+    const older = where(events, (item) => placeOf(item).sk !== before);
+    const { items: found, ...rest } = await pageOf(older, limit, (item) => cursorOf(placeOf(item).sk));
+    return { ...rest, items: found.map(eventOf) };
+  }
+
+  // The index holds the log entity by entity. Only keys are read there, and only the events of the page are looked up.
+  async #listAll({ limit, cursor }: PageRequest): Promise<Page<AuditEvent>> {
+    const [sk, pk] = placeAfter(cursor, 2) ?? [];
+    const before = sk === undefined || pk === undefined ? undefined : { sk, pk };
+    const newest = await this.#newest(limit + 1, before);
+    const found = await this.#records.getAll(newest, { consistent: true });
+    const present = found.flatMap((item) => (item === undefined ? [] : [item]));
+    const { items, ...rest } = await pageOf(present, limit, (item) => {
+      const place = placeOf(item);
+      return cursorOf(place.sk, place.pk);
+    });
+    return { ...rest, items: items.map(eventOf) };
+  }
+
+  async #newest(count: number, before: TableKey | undefined): Promise<readonly TableKey[]> {
+    const prefix = auditPk(this.#namespaceId, "");
+    const keys = this.#records.query({
+      index: NAMESPACE_INDEX,
+      partition: [GSI4PK, this.#namespaceId],
+      range: { name: GSI4SK, prefix },
+      keysOnly: true,
+    });
+    let newest: TableKey[] = [];
+    for await (const chunk of inChunks(keys, CHUNK)) {
+      const older = chunk.map(placeOf).filter((key) => before === undefined || newestFirst(before, key) < 0);
+      newest = [...newest, ...older].sort(newestFirst).slice(0, count);
+    }
+    return newest;
+  }
+}
+
+const PREFIX = "#AUDIT#";
+/** Ours: as whoever made the change named it. */
+const OWN_EVENT_ID = "own_event_id";
+const RETENTION_DAYS = 90;
+const DAY_S = 86_400;
+const CHUNK = 1_000;
+
+/** An event in the original's words, but for its key. `untilS`: when it may go. */
+function eventItem(namespaceId: string, event: AuditEvent, auditId: string, untilS: number): Attributes {
+  const { eventId, atMs, action, entityId, resource, principal } = event;
+  return {
+    // The original goes on with its list by what it reads here, and takes it for the sort key's.
+    ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: auditId, [OWN_EVENT_ID]: eventId, [ACTION]: action }),
+    ...texts(auditIndexKeys(namespaceId, entityId)),
+    [TIMESTAMP]: { S: new Date(atMs).toISOString() },
+    [PRINCIPAL]: principal === undefined ? { NULL: true } : { S: principal },
+    [RESOURCE]: resource === undefined ? { NULL: true } : { S: resource },
+    [DETAILS]: encodeJson(event.details) ?? { M: {} },
+    [TTL]: { N: String(untilS) },
+  };
+}
+
+function eventOf(item: Attributes): AuditEvent {
+  const resource = item[RESOURCE]?.S;
+  const principal = item[PRINCIPAL]?.S;
+  const details = item[DETAILS];
+  return {
+    eventId: item[OWN_EVENT_ID]?.S ?? item[EVENT_ID]?.S ?? placeOf(item).sk.slice(PREFIX.length),
+    atMs: instantOf(item[TIMESTAMP]?.S),
+    action: (item[ACTION]?.S ?? "") as AuditAction,
+    entityId: item[ENTITY_ID]?.S ?? "",
+    ...(resource === undefined ? {} : { resource }),
+    ...(principal === undefined ? {} : { principal }),
+    details: (details === undefined ? {} : decodeJson(details)) as AuditEvent["details"],
+  };
+}
+
+function newestFirst(a: TableKey, b: TableKey): number {
+  if (a.sk !== b.sk) return a.sk < b.sk ? 1 : -1;
+  return a.pk < b.pk ? 1 : a.pk > b.pk ? -1 : 0;
+}

@@ -1,0 +1,132 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { VersionError } from "../../domain/errors.ts";
+import { shown } from "../../domain/names.ts";
+import type { Item, ItemValue } from "../../ports/item-store.ts";
+import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";
+
+/** A value as DynamoDB writes it: one member that names the type. Numbers are decimal strings. */
+export interface AttributeValue {
+  readonly N?: string;
+  readonly S?: string;
+  readonly BOOL?: boolean;
+  readonly NULL?: boolean;
+  readonly M?: Attributes;
+  readonly L?: readonly AttributeValue[];
+  readonly SS?: readonly string[];
+}
+
+export type Attributes = Readonly<Record<string, AttributeValue>>;
+
+/** The JSON text of one value. Throws where it is none that every reader of the table reads exactly. */
+export function encodeValue(value: ItemValue, name: string): string {
+  if (typeof value === "number") {
+    if (Number.isSafeInteger(value)) return `{"N":"${value}"}`;
+    throw new RangeError(`"${name}" is ${value}; the table holds whole numbers from -(2^53 - 1) to 2^53 - 1.`);
+  }
+  if (typeof value === "string") return `{"S":${JSON.stringify(value)}}`;
+  return value ? TRUE : FALSE;
+}
+
+/** The JSON text of the members of an item, without braces: `"a":{"N":"1"},"b":{"S":"x"}`. */
+export function encodeMembers(item: Item): string {
+  let text = "";
+  for (const name in item) {
+    if (text !== "") text += ",";
+    text += `${JSON.stringify(name)}:${encodeValue(item[name] as ItemValue, name)}`;
+  }
+  return text;
+}
+
+/** The same of an operation's record, whose amounts are a map of whole tokens. */
+export function encodeOperation(record: Item): string {
+  const { [AMOUNTS]: amounts, ...rest } = record;
+  if (amounts === undefined) return encodeMembers(rest);
+  const gained = amountsIn(amounts);
+  // Rounded down: the map is for other readers, who know whole tokens only.
+  const tokens = gained.map(({ limit, milli }) => [limit, { N: String(Math.floor(milli / 1000)) }] as const);
+  const map = Object.fromEntries(tokens);
+  const others = encodeMembers(textOf(map) === amounts ? rest : { ...rest, [AMOUNTS_MILLI]: amounts });
+  return `${others}${others === "" ? "" : ","}"${AMOUNTS}":{"M":${JSON.stringify(map)}}`;
+}
+
+/** An item of a bucket: its own attributes, without its place in the table. Attributes of types that we never write are left out. */
+export function decodeItem(attributes: Attributes): Item {
+  const item: Record<string, ItemValue> = {};
+  for (const name in attributes) {
+    if (PLACE_ATTRIBUTES.has(name)) continue;
+    const value = attributes[name] as AttributeValue;
+    if (value.N !== undefined) item[name] = decodeNumber(value.N, name);
+    else if (value.S !== undefined) item[name] = value.S;
+    else if (value.BOOL !== undefined) item[name] = value.BOOL;
+  }
+  return item;
+}
+
+/** The record of an operation: its amounts are JSON again. */
+export function decodeOperation(attributes: Attributes): Item {
+  const { [AMOUNTS_MILLI]: exact, ...record } = decodeItem(attributes);
+  if (exact !== undefined) return { ...record, [AMOUNTS]: exact };
+  const map = attributes[AMOUNTS]?.M;
+  return map === undefined ? record : { ...record, [AMOUNTS]: textOf(map) };
+}
+
+/** Any JSON, such as the details of an event. */
+export function encodeJson(value: unknown): AttributeValue | undefined {
+  switch (typeof value) {
+    case "string":
+      return { S: value };
+    case "number":
+      return Number.isFinite(value) ? { N: String(value) } : { NULL: true };
+    case "boolean":
+      return { BOOL: value };
+    case "object": {
+      if (value === null) return { NULL: true };
+      if (Array.isArray(value)) return { L: value.map((each) => encodeJson(each) ?? { NULL: true }) };
+      const members = Object.entries(value).flatMap(([name, each]) => {
+        const encoded = encodeJson(each);
+        return encoded === undefined ? [] : [[name, encoded] as const];
+      });
+      return { M: Object.fromEntries(members) };
+    }
+    default:
+      return undefined;
+  }
+}
+
+export function decodeJson({ N, S, BOOL, M, L, SS }: AttributeValue): unknown {
+  if (S !== undefined) return S;
+  if (N !== undefined) return Number(N);
+  if (BOOL !== undefined) return BOOL;
+  if (L !== undefined) return L.map(decodeJson);
+  if (SS !== undefined) return SS;
+  if (M !== undefined) return Object.fromEntries(Object.entries(M).map(([name, value]) => [name, decodeJson(value)]));
+  return null;
+}
+
+const TRUE = '{"BOOL":true}';
+const FALSE = '{"BOOL":false}';
+
+/** A whole number, exactly. Nobody goes by a counter of what was ever taken: it may outgrow what is exact here. */
+export function decodeNumber(text: string, name: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) || (name.endsWith("_tc") && Number.isInteger(value))) return value;
+  throw new VersionError(
+    "item_unreadable",
+    `"${name}" of an item in the table is ${text}, not a whole number up to 2^53 - 1: ` +
+      "another program wrote it. Correct or delete the item.",
+  );
+}
+
+function amountsIn(text: ItemValue): readonly Amount[] {
+  const amounts: unknown = typeof text === "string" ? JSON.parse(text) : undefined;
+  if (Array.isArray(amounts)) return amounts;
+  throw new TypeError(`The amounts of an operation are ${shown(text)}; give a JSON list of limits and millitokens.`);
+}
+
+/** Amounts as the map tells them: whole tokens, by the name of the limit. */
+function textOf(map: Attributes): string {
+  const amounts = Object.keys(map)
+    .sort()
+    .map((limit): Amount => ({ limit, milli: 1000 * decodeNumber(map[limit]?.N ?? "0", limit) }));
+  return JSON.stringify(amounts);
+}

@@ -1,0 +1,113 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import { auditIdOf, type ConfigScope, type StoredConfig } from "../../domain/config.ts";
+import type { Attributes } from "./codec.ts";
+import type { ConfigParts } from "./config.ts";
+import { encodeConfig, FLAGS, hasLimits, wordsIn } from "./config-codec.ts";
+import { countConfigs, isCounted, listResource } from "./config-registry.ts";
+import { DELETING } from "./entities-record.ts";
+import { activeCheck } from "./namespaces-record.ts";
+import { mustEnd } from "./records.ts";
+import {
+  all,
+  type Condition,
+  checkRecord,
+  deleteRecord,
+  isStill,
+  missing,
+  putRecord,
+  type RecordWrite,
+} from "./records-write.ts";
+import { CONFIG_VERSION, configKey, configResource, entityKey, namespaceIdKey } from "./schema.ts";
+
+/** What a scope shall say instead; `nothing`: it is as it should be. */
+export type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
+
+/**
+ * Changes of configuration: the item, both registries and the audit event in one transaction, that goes by the item as it was
+ * read. By what it says, not by a number of ours: the original replaces the whole item, and so would a number start anew.
+ */
+export class ConfigChanges {
+  readonly #namespaceId: string;
+  readonly #parts: ConfigParts;
+
+  constructor(namespaceId: string, parts: ConfigParts) {
+    this.#namespaceId = namespaceId;
+    this.#parts = parts;
+  }
+
+  /** False where there was nothing to change. */
+  async make(
+    scope: ConfigScope,
+    event: AuditEvent,
+    change: (before: Attributes | undefined) => ConfigChange,
+  ): Promise<boolean> {
+    const { records, audit, reach } = this.#parts;
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      const before = await this.#readToChange(scope);
+      const changed = change(before);
+      if (changed === "nothing") return false;
+      reach().expire();
+      const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope });
+      const reply = await records.transact([
+        ...this.#replaced(scope, before, after),
+        ...this.#registered(scope, before, after),
+        ...this.#ownerChecked(scope),
+        activeCheck(this.#namespaceId),
+        await audit.entry(event),
+      ]);
+      reach().expire();
+      if (reply.kind === "applied") return true;
+    }
+  }
+
+  /** The item as it stands, in a namespace that is active, and nothing of a deleted entity. */
+  async #readToChange(scope: ConfigScope): Promise<Attributes | undefined> {
+    const { records, watch, removal } = this.#parts;
+    const keys = [configKey(this.#namespaceId, scope), namespaceIdKey(this.#namespaceId)];
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      const owner = "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
+      const [item, namespace, meta] = await records.getAll([...keys, ...owner], { consistent: true });
+      watch.requireActive(this.#namespaceId, namespace);
+      if (!("entityId" in scope) || meta?.[DELETING] === undefined) return item;
+      await removal.finish(scope.entityId);
+    }
+  }
+
+  #replaced(scope: ConfigScope, before: Attributes | undefined, after: Attributes | undefined): readonly RecordWrite[] {
+    const key = configKey(this.#namespaceId, scope);
+    if (after !== undefined) return [putRecord(key, after, before === undefined ? missing : saysStill(before))];
+    return before === undefined ? [] : [deleteRecord(key, saysStill(before))];
+  }
+
+  #registered(
+    scope: ConfigScope,
+    before: Attributes | undefined,
+    after: Attributes | undefined,
+  ): readonly RecordWrite[] {
+    const resource = configResource(scope);
+    if (resource === undefined) return [];
+    if ("entityId" in scope) {
+      // What only has a policy counts, too.
+      const change = Number(after !== undefined) - Number(isCounted(before));
+      return countConfigs(this.#namespaceId, { [resource]: change });
+    }
+    const isListed = hasLimits(after);
+    // The original's provisioner lists nothing and counts no versions.
+    const wasListed = hasLimits(before) && before?.[CONFIG_VERSION] !== undefined;
+    return isListed === wasListed ? [] : [listResource(this.#namespaceId, resource, isListed)];
+  }
+
+  // An entity that is deleted meanwhile takes its configuration with it.
+  #ownerChecked(scope: ConfigScope): readonly RecordWrite[] {
+    if (!("entityId" in scope)) return [];
+    return [checkRecord(entityKey(this.#namespaceId, scope.entityId), isStill(DELETING, undefined))];
+  }
+}
+
+function saysStill(item: Attributes): Condition {
+  const words = wordsIn(item);
+  const names = new Set([...Object.keys(words), ...FLAGS]);
+  return all(...[...names].map((name) => isStill(name, words[name])));
+}

@@ -1,0 +1,190 @@
+import type { Access, ConfigScope, OnUnavailable, StoredConfig } from "../../domain/config.ts";
+import { VersionError } from "../../domain/errors.ts";
+import type { Limit } from "../../domain/limit.ts";
+import { TZ_DEFAULT } from "../../domain/schedule.ts";
+import {
+  type Decoded,
+  decodeReset,
+  decodeSchedule,
+  encodeReset,
+  encodeSchedule,
+} from "../../domain/schedule-grammar.ts";
+import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
+import { texts } from "./records-write.ts";
+import {
+  CASCADE,
+  CONFIG_VERSION,
+  configIndexKeys,
+  configNamesOf,
+  configResource,
+  DISABLED,
+  ENTITY_ID,
+  ON_UNAVAILABLE,
+  RESOURCE,
+  SCHED_TZ,
+} from "./schema.ts";
+
+/** Ours: the names of the limits in the order in which they were set. The original drops it, and then they go by name. */
+const LIMIT_ORDER = "limit_order";
+
+/** What an item of configuration says; undefined where it says nothing. Throws a `VersionError` for one that is unreadable. */
+export function decodeConfig(item: Attributes | undefined): StoredConfig | undefined {
+  if (item === undefined) return undefined;
+  const limits = limitsIn(item);
+  const access = accessIn(item[DISABLED]);
+  const cascade = item[CASCADE]?.BOOL;
+  const onUnavailable = item[ON_UNAVAILABLE]?.S as OnUnavailable | undefined;
+  const saysNothing =
+    limits.length === 0 && access === undefined && cascade === undefined && onUnavailable === undefined;
+  if (saysNothing) return undefined;
+  return {
+    limits,
+    ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    ...(access === undefined ? {} : { access }),
+    ...(cascade === undefined ? {} : { cascade }),
+  };
+}
+
+/** The same but for its limits, which need not be readable: they are to be replaced. */
+export function decodePolicy(item: Attributes | undefined): StoredConfig | undefined {
+  return item === undefined ? undefined : decodeConfig(Object.fromEntries(Object.entries(item).filter(isNoLimit)));
+}
+
+export function hasLimits(item: Attributes | undefined): boolean {
+  return item !== undefined && Object.keys(item).some((name) => /^[lw]_.+_cp$/.test(name));
+}
+
+/**
+ * The item for a configuration in place of `before`, without its key, one version later. What another program keeps there is
+ * kept. Undefined when nothing is left to say.
+ */
+export function encodeConfig(
+  config: StoredConfig | undefined,
+  before: Attributes | undefined,
+  place: { readonly namespaceId: string; readonly scope: ConfigScope },
+): Attributes | undefined {
+  const others = foreignIn(before);
+  if (config === undefined && Object.keys(others).length === 0) return undefined;
+  const { namespaceId, scope } = place;
+  const resource = configResource(scope);
+  const { limits, access, cascade, onUnavailable } = config ?? { limits: [] };
+  const version = Number(before?.[CONFIG_VERSION]?.N ?? 0) + 1;
+  return {
+    ...others,
+    ...texts(configIndexKeys(namespaceId, scope)),
+    ...("entityId" in scope ? { [ENTITY_ID]: { S: scope.entityId } } : {}),
+    ...(resource === undefined ? {} : { [RESOURCE]: { S: resource } }),
+    [CONFIG_VERSION]: { N: String(version) },
+    ...encodedLimits(limits),
+    ...(access === undefined ? {} : { [DISABLED]: encodedAccess(access) }),
+    ...(cascade === undefined ? {} : { [CASCADE]: { BOOL: cascade } }),
+    ...(onUnavailable === undefined ? {} : { [ON_UNAVAILABLE]: { S: onUnavailable } }),
+  };
+}
+
+/** Attributes that say what is configured: whoever replaces them goes by how they were read. */
+export function wordsIn(item: Attributes): Attributes {
+  return Object.fromEntries(Object.entries(item).filter(([name]) => isWord(name)));
+}
+
+/** The flags of an item of configuration: what is not there must still not be there. */
+export const FLAGS = [DISABLED, CASCADE, ON_UNAVAILABLE, SCHED_TZ, CONFIG_VERSION] as const;
+
+const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft)$/;
+const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
+
+function isNoLimit([name]: readonly [string, AttributeValue]): boolean {
+  return !LIMIT_WORD.test(name);
+}
+
+function isWord(name: string): boolean {
+  return LIMIT_WORD.test(name) || name === LIMIT_ORDER || (FLAGS as readonly string[]).includes(name);
+}
+
+function foreignIn(item: Attributes | undefined): Attributes {
+  const foreign = Object.entries(item ?? {}).filter(
+    ([name]) => !isWord(name) && !KEYS.test(name) && name !== ENTITY_ID && name !== RESOURCE,
+  );
+  return Object.fromEntries(foreign);
+}
+
+function encodedLimits(limits: readonly Limit[]): Attributes {
+  if (limits.length === 0) return {};
+  const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
+  for (const limit of limits) {
+    const { name, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+    const names = configNamesOf(name, resetAfterMs === undefined ? "plain" : "session");
+    attributes[names.cp] = { N: String(capacity) };
+    attributes[names.ra] = { N: String(refillAmount) };
+    attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
+    if (resetAfterMs !== undefined) attributes[names.rsa] = { N: String(resetAfterMs / 1000) };
+    if (soft) attributes[names.soft] = { BOOL: true };
+    if (schedule !== undefined) {
+      const { compact, tz } = encodeSchedule(schedule);
+      attributes[names.sched] = { S: compact };
+      attributes[SCHED_TZ] = { S: tz };
+    }
+    if (reset !== undefined) {
+      attributes[names.rsched] = { S: encodeReset(reset.cron) };
+      attributes[SCHED_TZ] = { S: reset.tz ?? TZ_DEFAULT };
+    }
+  }
+  return attributes;
+}
+
+function limitsIn(item: Attributes): readonly Limit[] {
+  const found = new Map<string, Limit>();
+  for (const attribute in item) {
+    const [, prefix, name] = /^([lw])_(.+)_cp$/.exec(attribute) ?? [];
+    if (prefix === undefined || name === undefined) continue;
+    if (found.has(name)) throw unreadable(item, `limit "${name}" is there as a rate and as a session quota`);
+    found.set(name, limitIn(item, name, prefix === "l" ? "plain" : "session"));
+  }
+  const listed = item[LIMIT_ORDER]?.S?.split(",") ?? [];
+  const rank = (name: string) => (listed.includes(name) ? listed.indexOf(name) : listed.length);
+  return [...found.values()].sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
+}
+
+function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Limit {
+  const names = configNamesOf(name, kind);
+  const whole = (attribute: string): number => {
+    const text = item[attribute]?.N;
+    if (text === undefined) throw unreadable(item, `"${attribute}" is missing`);
+    return decodeNumber(text, attribute);
+  };
+  const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
+  const sched = item[names.sched]?.S;
+  const rsched = kind === "plain" ? item[names.rsched]?.S : undefined;
+  return Object.freeze({
+    name,
+    capacity: whole(names.cp),
+    refillAmount: whole(names.ra),
+    refillPeriodMs: whole(names.rp) * 1000,
+    ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
+    ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
+    ...(rsched === undefined ? {} : { reset: { cron: readable(item, decodeReset(rsched)), tz } }),
+    ...(kind === "session" ? { resetAfterMs: whole(names.rsa) * 1000 } : {}),
+  });
+}
+
+function accessIn(disabled: AttributeValue | undefined): Access | undefined {
+  if (disabled?.BOOL !== undefined) return disabled.BOOL ? "disabled" : "enforce";
+  return disabled?.S === "bypass" ? "bypass" : undefined;
+}
+
+function encodedAccess(access: Access): AttributeValue {
+  return access === "bypass" ? { S: "bypass" } : { BOOL: access === "disabled" };
+}
+
+function readable<Value>(item: Attributes, decoded: Decoded<Value>): Value {
+  if (decoded.kind === "decoded") return decoded.value;
+  throw unreadable(item, decoded.problem);
+}
+
+function unreadable(item: Attributes, problem: string): VersionError {
+  const { PK: pk, SK: sk } = item;
+  return new VersionError(
+    "config_unreadable",
+    `The configuration at ${pk?.S ?? "?"} ${sk?.S ?? "?"} cannot be read: ${problem}. Set the limits there anew.`,
+  );
+}

@@ -1,0 +1,108 @@
+import type { Entity } from "../../domain/entity.ts";
+import { type Attributes, decodeJson } from "./codec.ts";
+import { instantOf, instantText } from "./records-instants.ts";
+import { all, type Condition, isStill, texts } from "./records-write.ts";
+import {
+  CASCADE,
+  CREATED_AT,
+  ENTITY_ID,
+  entityIndexKeys,
+  entityPk,
+  GSI1PK,
+  GSI1SK,
+  INCARNATION,
+  METADATA,
+  NAME,
+  PARENT_GENERATION,
+  PARENT_ID,
+  type TableKey,
+  UPDATED_AT,
+} from "./schema.ts";
+
+/** Ours: grows by 1 with every change. */
+export const VERSION = "version";
+/** Ours: how often a child was attached; whoever must know that there are none goes by it. */
+export const KIN = "kin";
+/** Ours: it was deleted, and what belongs to it is being removed. To everybody it is gone. */
+export const DELETING = "deleting";
+
+/** An entity that is made now. `incarnation`: 16 hex digits, never twice. */
+export function entityItem(namespaceId: string, entity: Entity, incarnation: string): Attributes {
+  const { id, parentId, createdAtMs } = entity;
+  return {
+    ...texts({ [ENTITY_ID]: id, [CREATED_AT]: instantText(createdAtMs), [INCARNATION]: incarnation }),
+    ...texts(entityIndexKeys(namespaceId, id, parentId)),
+    [PARENT_GENERATION]: { N: String(Math.max(0, createdAtMs)) },
+    ...changeable(entity),
+  };
+}
+
+/** What a change replaces, but for the place among the children of a parent. */
+export function changeable({ name, parentId, cascade, metadata, version, updatedAtMs }: Entity): Attributes {
+  const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
+  return {
+    [NAME]: { S: name },
+    [PARENT_ID]: parentId === undefined ? { NULL: true } : { S: parentId },
+    [CASCADE]: { BOOL: cascade },
+    [METADATA]: { M: Object.fromEntries(entries) },
+    [VERSION]: { N: String(version) },
+    [UPDATED_AT]: { S: instantText(updatedAtMs) },
+  };
+}
+
+/** The entity that an item tells of; undefined where there is none, or none any more. */
+export function entityOf(item: Attributes | undefined): Entity | undefined {
+  if (item === undefined || item[DELETING] !== undefined) return undefined;
+  const id = item[ENTITY_ID]?.S ?? "";
+  const parentId = parentIn(item);
+  const createdAtMs = instantOf(item[CREATED_AT]?.S);
+  const updatedAt = item[UPDATED_AT]?.S;
+  const metadata = Object.entries(item[METADATA]?.M ?? {}).map(([key, value]) => {
+    const { S } = value;
+    return [key, S ?? JSON.stringify(decodeJson(value))] as const;
+  });
+  return {
+    id,
+    name: item[NAME]?.S ?? id,
+    ...(parentId === undefined ? {} : { parentId }),
+    cascade: item[CASCADE]?.BOOL ?? false,
+    metadata: Object.fromEntries(metadata),
+    // The original counts no changes.
+    version: Number(item[VERSION]?.N ?? 1),
+    createdAtMs,
+    updatedAtMs: updatedAt === undefined ? createdAtMs : instantOf(updatedAt),
+  };
+}
+
+export function parentIn(item: Attributes): string | undefined {
+  return item[PARENT_ID]?.S;
+}
+
+/** It is as it was read: by what both programs count, for the original does not know our version. */
+export function isUnchanged(item: Attributes): Condition {
+  const pinned = [VERSION, PARENT_GENERATION, INCARNATION, PARENT_ID, DELETING];
+  return all(...pinned.map((name) => isStill(name, item[name])));
+}
+
+/** Its parent is the one that was read, and it is not deleted. */
+export function standsBelow(item: Attributes): Condition {
+  return all(isStill(PARENT_ID, item[PARENT_ID]), isStill(DELETING, undefined), (e) => {
+    return `attribute_exists(${e.name(ENTITY_ID)})`;
+  });
+}
+
+export const CHILD_KEYS = [GSI1PK, GSI1SK] as const;
+
+/**
+ * Ours: a record of each child beside its parent, because the index of children follows a moment later, and an entity that has
+ * children must not be deleted. A record may be left over where the original moved or deleted the child.
+ */
+export function childLinkKey(namespaceId: string, parentId: string, childId: string): TableKey {
+  return { pk: entityPk(namespaceId, parentId), sk: `${CHILD_LINK}${childId}` };
+}
+
+export function childLinkItem(namespaceId: string, parentId: string): Attributes {
+  return texts(entityIndexKeys(namespaceId, parentId, undefined));
+}
+
+export const CHILD_LINK = "#CHILD#";

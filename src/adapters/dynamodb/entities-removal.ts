@@ -1,0 +1,142 @@
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { AttributeValue } from "./codec.ts";
+import { countConfigs, isCounted } from "./config-registry.ts";
+import { DELETING } from "./entities-record.ts";
+import { collected } from "./paging.ts";
+import { chunksOf, mustEnd, placeOf, type Records } from "./records.ts";
+import { checkRecord, deleteRecord, exists, isStill, type RecordWrite } from "./records-write.ts";
+import {
+  entityKey,
+  entityPk,
+  GSI4PK,
+  GSI4SK,
+  META_SK,
+  NAMESPACE_INDEX,
+  PK,
+  RESOURCE,
+  SK,
+  type TableKey,
+} from "./schema.ts";
+import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
+
+/**
+ * Removes what belongs to an entity that is marked as deleted, in steps. Every step goes by the mark, so that one who comes late
+ * does not remove what a new entity of that id has. The mark goes last: whoever finds it goes on where another was cut off.
+ */
+export class EntityRemoval {
+  readonly #records: Records;
+  readonly #namespaceId: string;
+  readonly #live: LiveBuckets;
+  readonly #forget: (bucket: BucketKey) => void;
+
+  constructor(
+    namespaceId: string,
+    parts: {
+      readonly records: Records;
+      readonly live: LiveBuckets;
+      /** Told of buckets that are gone. */
+      readonly forget: (bucket: BucketKey) => void;
+    },
+  ) {
+    this.#records = parts.records;
+    this.#namespaceId = namespaceId;
+    this.#live = parts.live;
+    this.#forget = parts.forget;
+  }
+
+  /** To its end, if there is one under way. */
+  async finish(entityId: string): Promise<void> {
+    const key = entityKey(this.#namespaceId, entityId);
+    const mark = (await this.#records.get(key))?.[DELETING];
+    if (mark === undefined) return;
+    const marked = checkRecord(key, isStill(DELETING, mark));
+    const done =
+      (await this.#configs(entityId, marked)) &&
+      (await this.#buckets(entityId, marked)) &&
+      (await this.#operations(entityId, marked)) &&
+      (await this.#partition(entityId, marked));
+    if (done) await this.#unmark(key, mark);
+  }
+
+  // With the number of configurations that the registry counts.
+  async #configs(entityId: string, marked: RecordWrite): Promise<boolean> {
+    for (let attempt = 0, isLeft = true; isLeft; attempt++) {
+      mustEnd(attempt, `The configuration of ${entityId}`);
+      isLeft = false;
+      const items = await collected(
+        this.#records.query({
+          partition: [PK, entityPk(this.#namespaceId, entityId)],
+          range: { name: SK, prefix: "#CONFIG#" },
+          consistent: true,
+        }),
+      );
+      for (const chunk of chunksOf(items, CONFIGS_AT_ONCE)) {
+        const counts = chunk.flatMap((item) => {
+          const resource = item[RESOURCE]?.S;
+          return resource === undefined || !isCounted(item) ? [] : [[resource, -1] as const];
+        });
+        const reply = await this.#records.transact([
+          marked,
+          ...chunk.map((item) => deleteRecord(placeOf(item), exists)),
+          ...countConfigs(this.#namespaceId, Object.fromEntries(counts)),
+        ]);
+        if (reply.kind === "applied") continue;
+        if (reply.failed.has(0)) return false;
+        // Somebody else removes them, too.
+        isLeft = true;
+      }
+    }
+    return true;
+  }
+
+  async #buckets(entityId: string, marked: RecordWrite): Promise<boolean> {
+    // The second time finds what the index did not know yet.
+    for (let pass = 0; pass < PASSES; pass++) {
+      const items = await this.#live.itemsOf(entityId);
+      if (!(await this.#remove(items, marked))) return false;
+      for (const bucket of bucketsIn(items)) this.#forget(bucket);
+    }
+    return true;
+  }
+
+  async #operations(entityId: string, marked: RecordWrite): Promise<boolean> {
+    const found = this.#records.query({
+      index: NAMESPACE_INDEX,
+      partition: [GSI4PK, this.#namespaceId],
+      range: { name: GSI4SK, prefix: `OP#${entityId}#` },
+      keysOnly: true,
+    });
+    return this.#remove((await collected(found)).map(placeOf), marked);
+  }
+
+  /** Usage, and whatever else is there. */
+  async #partition(entityId: string, marked: RecordWrite): Promise<boolean> {
+    const found = this.#records.query({
+      partition: [PK, entityPk(this.#namespaceId, entityId)],
+      keysOnly: true,
+      consistent: true,
+    });
+    const keys = (await collected(found)).map(placeOf);
+    return this.#remove(
+      keys.filter(({ sk }) => sk !== META_SK),
+      marked,
+    );
+  }
+
+  async #remove(keys: readonly TableKey[], marked: RecordWrite): Promise<boolean> {
+    for (const chunk of chunksOf(keys, ITEMS_AT_ONCE)) {
+      const reply = await this.#records.transact([marked, ...chunk.map((key) => deleteRecord(key, undefined))]);
+      if (reply.kind === "failed") return false;
+    }
+    return true;
+  }
+
+  async #unmark(key: TableKey, mark: AttributeValue): Promise<void> {
+    // Failed: another was faster, and that is as good.
+    await this.#records.transact([deleteRecord(key, isStill(DELETING, mark))]);
+  }
+}
+
+const PASSES = 2;
+const CONFIGS_AT_ONCE = 40;
+const ITEMS_AT_ONCE = 50;

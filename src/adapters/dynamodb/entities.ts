@@ -1,0 +1,253 @@
+import { createHash } from "node:crypto";
+import type { AuditEvent } from "../../domain/audit.ts";
+import { type Entity, type EntityPatch, patched } from "../../domain/entity.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
+import type { Random } from "../../ports/system.ts";
+import type { DynamoAudit } from "./audit.ts";
+import type { Attributes } from "./codec.ts";
+import type { ConfigReach } from "./config-reach.ts";
+import { DynamoKin } from "./entities-kin.ts";
+import {
+  CHILD_KEYS,
+  changeable,
+  childLinkItem,
+  childLinkKey,
+  DELETING,
+  entityItem,
+  entityOf,
+  isUnchanged,
+  KIN,
+  parentIn,
+} from "./entities-record.ts";
+import type { EntityRemoval } from "./entities-removal.ts";
+import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
+import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
+import { mustEnd, placeOf, type Records } from "./records.ts";
+import {
+  all,
+  deleteRecord,
+  isStill,
+  missing,
+  putRecord,
+  type RecordWrite,
+  texts,
+  updateRecord,
+} from "./records-write.ts";
+import {
+  CHILDREN_INDEX,
+  childKeys,
+  entityKey,
+  entityPk,
+  GSI1PK,
+  GSI1SK,
+  GSI4PK,
+  GSI4SK,
+  META_SK,
+  NAMESPACE_INDEX,
+  namespaceIdKey,
+  PARENT_GENERATION,
+} from "./schema.ts";
+import type { VersionGate } from "./version-gate.ts";
+
+export interface EntityParts {
+  readonly records: Records;
+  readonly watch: NamespaceWatch;
+  readonly audit: DynamoAudit;
+  readonly removal: EntityRemoval;
+  readonly reach: ConfigReach;
+  readonly gate: VersionGate;
+  readonly ids: Random;
+}
+
+/** Entities of one namespace. Each change goes by what it read, and is tried again when somebody was faster. */
+export class DynamoEntities implements EntityStore {
+  readonly #namespaceId: string;
+  readonly #parts: EntityParts;
+  readonly #records: Records;
+  readonly #kin: DynamoKin;
+
+  constructor(namespaceId: string, parts: EntityParts) {
+    this.#namespaceId = namespaceId;
+    this.#parts = parts;
+    this.#records = parts.records;
+    this.#kin = new DynamoKin(parts.records, namespaceId);
+  }
+
+  async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
+    const { id, parentId } = entity;
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `Entity ${id}`);
+      if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
+      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, true);
+      if (place.kind === "refused") return place.problem;
+      const reply = await this.#records.transact([
+        putRecord(
+          entityKey(this.#namespaceId, id),
+          entityItem(this.#namespaceId, entity, this.#incarnation()),
+          missing,
+        ),
+        ...place.writes,
+        ...this.#linked(id, parentId),
+        activeCheck(this.#namespaceId),
+        await this.#parts.audit.entry(event),
+      ]);
+      if (reply.kind === "failed") continue;
+      this.#parts.reach.expire();
+      return { kind: "created" };
+    }
+  }
+
+  async get(id: string): Promise<Entity | undefined> {
+    return entityOf(await this.#records.get(entityKey(this.#namespaceId, id)));
+  }
+
+  async update(
+    id: string,
+    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
+    event: AuditEvent,
+  ): Promise<UpdateReply> {
+    const { patch, version, nowMs } = change;
+    if (patch.parentId !== undefined) await this.#parts.gate.demand("parentMove");
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `Entity ${id}`);
+      const item = await this.#readToChange(id);
+      const entity = entityOf(item);
+      if (item === undefined || entity === undefined) return { kind: "missing" };
+      if (version !== undefined && version !== entity.version) return { kind: "conflict", version: entity.version };
+      const updated = patched(entity, patch, nowMs);
+      const isMoved = updated.parentId !== entity.parentId;
+      const parentId = typeof patch.parentId === "string" ? patch.parentId : undefined;
+      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, false);
+      if (place.kind === "refused") return place.problem;
+      const reply = await this.#records.transact([
+        this.#changed(item, updated, isMoved),
+        ...(isMoved ? [...place.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)] : []),
+        activeCheck(this.#namespaceId),
+        await this.#parts.audit.entry(event),
+      ]);
+      if (reply.kind === "failed") continue;
+      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.reach.ownerChanged(id);
+      return { kind: "updated", entity: updated };
+    }
+  }
+
+  async delete(id: string, event: AuditEvent): Promise<DeleteReply> {
+    const { removal, audit } = this.#parts;
+    const key = entityKey(this.#namespaceId, id);
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `Entity ${id}`);
+      const [item, namespace] = await this.#records.getAll([key, namespaceIdKey(this.#namespaceId)], CONSISTENT);
+      this.#parts.watch.requireActive(this.#namespaceId, namespace);
+      if (item === undefined) return { kind: "missing" };
+      if (item[DELETING] === undefined) {
+        const childId = await this.#kin.firstChild(id);
+        if (childId !== undefined) return { kind: "children", childId };
+        // This is when it is deleted, for everybody. The rest is clearing up, and whoever meets the mark can do it.
+        const reply = await this.#records.transact([
+          updateRecord(
+            key,
+            { set: { [DELETING]: { S: event.eventId } }, remove: CHILD_KEYS },
+            all(isUnchanged(item), isStill(KIN, item[KIN])),
+          ),
+          ...this.#unlinked(id, parentIn(item)),
+          activeCheck(this.#namespaceId),
+          await audit.entry(event),
+        ]);
+        if (reply.kind === "failed") continue;
+        this.#parts.reach.expire();
+      }
+      await removal.finish(id);
+      return { kind: "deleted" };
+    }
+  }
+
+  async children(id: string, { limit, cursor }: PageRequest): Promise<Page<Entity>> {
+    const [after] = placeAfter(cursor, 1) ?? [];
+    const first = childKeys(this.#namespaceId, id, after === undefined ? "" : `${after}!`);
+    const items = this.#records.query({
+      index: CHILDREN_INDEX,
+      partition: [GSI1PK, first[GSI1PK] ?? ""],
+      range: { name: GSI1SK, from: first[GSI1SK] ?? "", to: "CHILD$" },
+      pageSize: limit + 1,
+    });
+    return pageOf(entitiesIn(items), limit, (entity) => cursorOf(entity.id));
+  }
+
+  async list({ limit, cursor }: PageRequest): Promise<Page<Entity>> {
+    const [after] = placeAfter(cursor, 1) ?? [];
+    return pageOf(this.#all(after, limit + 1), limit, (entity) => cursorOf(entity.id));
+  }
+
+  async *#all(after: string | undefined, count: number): AsyncGenerator<Entity> {
+    const first = entityPk(this.#namespaceId, "");
+    const items = this.#records.query({
+      index: NAMESPACE_INDEX,
+      partition: [GSI4PK, this.#namespaceId],
+      // `!` stands before all that ids are made of, `$` after the `#` before them.
+      range: {
+        name: GSI4SK,
+        from: after === undefined ? first : `${entityPk(this.#namespaceId, after)}!`,
+        to: `${first.slice(0, -1)}$`,
+      },
+      keysOnly: true,
+    });
+    // Configuration and usage of an entity stand under the same key.
+    const metas = where(items, (item) => placeOf(item).sk === META_SK);
+    for await (const chunk of inChunks(metas, count)) {
+      const found = await this.#records.getAll(chunk.map(placeOf), CONSISTENT);
+      for (const item of found) {
+        const entity = entityOf(item);
+        if (entity !== undefined) yield entity;
+      }
+    }
+  }
+
+  /** The entity as it stands, in a namespace that is active, and nothing of a deleted one of that id. */
+  async #readToChange(id: string): Promise<Attributes | undefined> {
+    for (let attempt = 0; ; attempt++) {
+      mustEnd(attempt, `Entity ${id}`);
+      const keys = [entityKey(this.#namespaceId, id), namespaceIdKey(this.#namespaceId)];
+      const [item, namespace] = await this.#records.getAll(keys, CONSISTENT);
+      this.#parts.watch.requireActive(this.#namespaceId, namespace);
+      if (item?.[DELETING] === undefined) return item;
+      await this.#parts.removal.finish(id);
+    }
+  }
+
+  #changed(before: Attributes, updated: Entity, isMoved: boolean): RecordWrite {
+    const { id, parentId } = updated;
+    const generation = Number(before[PARENT_GENERATION]?.N ?? 0) + 1;
+    const set: Attributes = {
+      ...changeable(updated),
+      ...(isMoved ? { [PARENT_GENERATION]: { N: String(generation) } } : {}),
+      ...(isMoved && parentId !== undefined ? texts(childKeys(this.#namespaceId, parentId, id)) : {}),
+    };
+    const remove = isMoved && parentId === undefined ? CHILD_KEYS : [];
+    return updateRecord(entityKey(this.#namespaceId, id), { set, remove }, isUnchanged(before));
+  }
+
+  #linked(id: string, parentId: string | undefined): readonly RecordWrite[] {
+    if (parentId === undefined) return [];
+    const key = childLinkKey(this.#namespaceId, parentId, id);
+    return [putRecord(key, childLinkItem(this.#namespaceId, parentId), undefined)];
+  }
+
+  #unlinked(id: string, parentId: string | undefined): readonly RecordWrite[] {
+    return parentId === undefined ? [] : [deleteRecord(childLinkKey(this.#namespaceId, parentId, id), undefined)];
+  }
+
+  #incarnation(): string {
+    return createHash("sha256").update(this.#parts.ids.id()).digest("hex").slice(0, 16);
+  }
+}
+
+const CONSISTENT = { consistent: true } as const;
+const ROOT = { kind: "free", writes: [] } as const;
+
+async function* entitiesIn(items: AsyncIterable<Attributes>): AsyncGenerator<Entity> {
+  for await (const item of items) {
+    const entity = entityOf(item);
+    if (entity !== undefined) yield entity;
+  }
+}

@@ -1,0 +1,198 @@
+import { LimiterError, NotFoundError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import type { Item, ItemAnswer, TransactionAnswer, Undecided } from "../../ports/item-store.ts";
+import type { DynamoAnswer } from "./client.ts";
+import type { Attributes } from "./codec.ts";
+
+/** The store refuses what it was asked, and asking again will not help. Never a reason to let anyone in. */
+export class StoreRefused extends LimiterError {
+  /** The service's own name for it, such as `AccessDeniedException`. */
+  readonly serviceCode: string;
+
+  constructor(code: string, message: string, refused: Refused) {
+    super(code, message, { cause: errorOf(refused) });
+    this.serviceCode = refused.code;
+  }
+}
+
+/** How the items of an answer are read. */
+export interface ItemReader {
+  readonly tableName: string;
+  decode(attributes: Attributes): Item;
+  /** What an applied write left, where the answer does not show it. */
+  readonly after: Item;
+}
+
+/** The port's answer to a write of one item. Throws what asking again cannot help. */
+export function itemAnswerOf(answer: DynamoAnswer, reader: ItemReader): ItemAnswer {
+  switch (answer.kind) {
+    case "answered": {
+      const attributes = answer.body.Attributes as Attributes | undefined;
+      return { kind: "applied", item: attributes === undefined ? reader.after : reader.decode(attributes) };
+    }
+    case "failed": {
+      const seen = conditionSeen(answer);
+      if (seen === undefined) return undecidedOf(answer, reader.tableName);
+      return { kind: "failed", item: seen.item === undefined ? undefined : reader.decode(seen.item) };
+    }
+    case "unsent":
+      return { kind: "refused", why: "unreachable", cause: answer.cause };
+    case "lost":
+      return { kind: "unknown", cause: answer.cause, ...laterOf(answer, (late) => itemAnswerOf(late, reader)) };
+  }
+}
+
+/** The port's answer to a transaction. */
+export function transactionAnswerOf(answer: DynamoAnswer, tableName: string): TransactionAnswer {
+  switch (answer.kind) {
+    case "answered":
+      return { kind: "applied" };
+    case "failed":
+      return conditionSeen(answer) === undefined ? undecidedOf(answer, tableName) : { kind: "failed" };
+    case "unsent":
+      return { kind: "refused", why: "unreachable", cause: answer.cause };
+    // A transaction shows no items, so what comes late says no more than whether it was done.
+    case "lost":
+      return {
+        kind: "unknown",
+        cause: answer.cause,
+        ...laterOf(answer, (late) => {
+          const told = transactionAnswerOf(late, tableName);
+          return told.kind === "applied" || told.kind === "failed" ? { kind: told.kind, item: NOTHING } : told;
+        }),
+      };
+  }
+}
+
+/** What a read that failed may be asked again for; anything else is thrown. */
+export function readFaultOf(answer: Exclude<DynamoAnswer, { kind: "answered" }>, tableName: string): unknown {
+  return answer.kind === "failed" ? undecidedOf(answer, tableName).cause : answer.cause;
+}
+
+/** After all the time there was. */
+export function unavailable(what: string, cause: unknown): RateLimiterUnavailable {
+  return new RateLimiterUnavailable(`The table did not answer in time (${what}).`, { cause });
+}
+
+type Refused = Extract<DynamoAnswer, { kind: "failed" }>;
+
+interface CancellationReason {
+  readonly Code?: string;
+  readonly Message?: string;
+  readonly Item?: Attributes;
+}
+
+const NOTHING: Item = Object.freeze({});
+
+const THROTTLED: ReadonlySet<string> = new Set([
+  "ProvisionedThroughputExceededException",
+  "ThrottlingException",
+  "Throttling",
+  "RequestLimitExceeded",
+  "TooManyRequestsException",
+  // As reasons of a transaction.
+  "ProvisionedThroughputExceeded",
+  "ThrottlingError",
+]);
+
+const CONFLICTS: ReadonlySet<string> = new Set([
+  "TransactionConflictException",
+  "ReplicatedWriteConflictException",
+  "TransactionConflict",
+]);
+
+const ACCESS: ReadonlySet<string> = new Set([
+  "AccessDeniedException",
+  "AccessDenied",
+  "UnrecognizedClientException",
+  "InvalidClientTokenId",
+  "InvalidSignatureException",
+  "IncompleteSignatureException",
+  "MissingAuthenticationTokenException",
+  "MissingAuthenticationToken",
+  "ExpiredTokenException",
+  "ExpiredToken",
+  "SignatureDoesNotMatch",
+  "OptInRequired",
+]);
+
+/** The item before, where a condition did not hold; undefined where that is not what happened. */
+function conditionSeen({ code, body }: Refused): { readonly item: Attributes | undefined } | undefined {
+  if (code === "ConditionalCheckFailedException") return { item: body.Item as Attributes | undefined };
+  if (code !== "TransactionCanceledException") return undefined;
+  // Whatever else was in the way: as things stood, it was not to be.
+  const reason = reasonsOf(body).find(({ Code }) => Code === "ConditionalCheckFailed");
+  return reason === undefined ? undefined : { item: reason.Item };
+}
+
+function undecidedOf(refused: Refused, tableName: string): Undecided {
+  const cause = errorOf(refused);
+  const { status, code } = refused;
+  const codes = code === "TransactionCanceledException" ? reasonCodes(refused) : [code];
+  // Reasons that asking again cannot help come first: one of them is enough.
+  const hopeless = codes.find((each) => !isPassing(each, status));
+  if (hopeless !== undefined) throw thrownFor(hopeless, refused, tableName);
+  if (codes.some((each) => CONFLICTS.has(each))) return { kind: "refused", why: "conflict", cause };
+  if (codes.some((each) => THROTTLED.has(each)) || status === 429) return { kind: "refused", why: "throttled", cause };
+  // A server that failed may have done it. And while a transaction of this token is in progress, it may yet be done.
+  return { kind: "unknown", cause };
+}
+
+function isPassing(code: string, status: number): boolean {
+  return CONFLICTS.has(code) || THROTTLED.has(code) || code === IN_PROGRESS || status >= 500 || status === 429;
+}
+
+const IN_PROGRESS = "TransactionInProgressException";
+
+function thrownFor(code: string, refused: Refused, tableName: string): LimiterError {
+  const said = `${refused.code}: ${refused.message}`;
+  if (code === "ResourceNotFoundException" || code === "ResourceNotFound") {
+    return new NotFoundError(
+      "table_not_found",
+      `There is no table "${tableName}" at this endpoint and in this region; ` +
+        "make one with `createTable()`, or correct the name, the region or the endpoint.",
+      { cause: errorOf(refused) },
+    );
+  }
+  if (ACCESS.has(code)) {
+    const remedy = "Check the credentials and what their policy allows on the table and its indexes.";
+    return new StoreRefused("access_denied", `DynamoDB refuses access to "${tableName}" (${said}). ${remedy}`, refused);
+  }
+  if (code === "IdempotentParameterMismatchException" || code === "IdempotentParameterMismatch") {
+    const remedy = "Repeat a transaction as it was, or give the new one a token of its own.";
+    return new StoreRefused("token_reused", `The token stood for another transaction (${said}). ${remedy}`, refused);
+  }
+  const reasons = reasonsOf(refused.body).flatMap(({ Message }) => (Message === undefined ? [] : [Message]));
+  const why = [said, ...reasons].join("; ");
+  const isOurs = code === "ValidationException" || code === "ValidationError" || code === "SerializationException";
+  return isOurs
+    ? new StoreRefused(
+        "request_invalid",
+        `DynamoDB cannot do this on "${tableName}" as the item stands: ${why}`,
+        refused,
+      )
+    : new StoreRefused("store_refused", `DynamoDB refuses this on "${tableName}": ${why}`, refused);
+}
+
+function reasonsOf(body: Record<string, unknown>): readonly CancellationReason[] {
+  const reasons = body.CancellationReasons;
+  return Array.isArray(reasons) ? (reasons as CancellationReason[]) : [];
+}
+
+/** Why a transaction was cancelled; without reasons, that it was. */
+function reasonCodes({ body, code }: Refused): readonly string[] {
+  const codes = reasonsOf(body).flatMap(({ Code }) => (Code === undefined || Code === "None" ? [] : [Code]));
+  return codes.length === 0 ? [code] : codes;
+}
+
+function errorOf({ code, message, status }: Refused): Error {
+  return Object.assign(new Error(`${code}: ${message}`), { code, status });
+}
+
+/** Never rejects: who waits for what comes late has been answered already. */
+function laterOf(
+  { later }: Extract<DynamoAnswer, { kind: "lost" }>,
+  read: (late: DynamoAnswer) => ItemAnswer,
+): { readonly later?: Promise<ItemAnswer> } {
+  if (later === undefined) return {};
+  return { later: later.then(read).catch((cause: unknown) => ({ kind: "unknown", cause })) };
+}

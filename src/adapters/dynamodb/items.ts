@@ -1,0 +1,183 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type {
+  Item,
+  ItemAnswer,
+  ItemCall,
+  ItemKey,
+  ItemStore,
+  ItemValue,
+  ItemWrite,
+  TransactionAnswer,
+} from "../../ports/item-store.ts";
+import type { Clock } from "../../ports/system.ts";
+import type { DynamoClient } from "./client.ts";
+import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
+import { type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf, unavailable } from "./errors.ts";
+import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
+import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
+
+export interface DynamoItemsOptions {
+  readonly client: DynamoClient;
+  readonly tableName: string;
+  readonly namespaceId: string;
+  /** For waiting between attempts to read. */
+  readonly clock: Clock;
+  /** A number in [0, 1), for jitter. */
+  readonly random: () => number;
+  /** How long a list of buckets may take, in ms: nobody waits for a grant there. */
+  readonly listTimeoutMs: number;
+  /** Where an event stands among the others: sorts by time, and is the same for the same event. */
+  readonly auditIdOf: (event: AuditEvent) => string;
+  /** How long events are kept, in seconds. */
+  readonly auditKeptS: number;
+  /** Told what each answer says it cost, where this is given. */
+  readonly onConsumed?: (consumed: unknown) => void;
+}
+
+/** The items of one namespace in a DynamoDB table. */
+export class DynamoItems implements ItemStore {
+  readonly #options: DynamoItemsOptions;
+  readonly #requests: ItemRequests;
+
+  constructor(options: DynamoItemsOptions) {
+    const { tableName, namespaceId, onConsumed } = options;
+    this.#options = options;
+    this.#requests = new ItemRequests({ tableName, namespaceId, consumedCapacity: onConsumed !== undefined });
+  }
+
+  async write(write: ItemWrite, { timeoutMs }: ItemCall): Promise<ItemAnswer> {
+    const answer = await this.#send(this.#requests.write(write), timeoutMs);
+    return itemAnswerOf(answer, this.#readerOf(write));
+  }
+
+  async transact(
+    writes: readonly ItemWrite[],
+    { token, event }: { readonly token: string; readonly event: AuditEvent | undefined },
+    { timeoutMs }: ItemCall,
+  ): Promise<TransactionAnswer> {
+    const { auditIdOf, auditKeptS, tableName } = this.#options;
+    const audit = event === undefined ? undefined : { event, auditId: auditIdOf(event), keptS: auditKeptS };
+    const answer = await this.#send(this.#requests.transaction(writes, token, audit), timeoutMs);
+    return transactionAnswerOf(answer, tableName);
+  }
+
+  async read(
+    keys: readonly ItemKey[],
+    { consistent }: { readonly consistent: boolean },
+    { timeoutMs }: ItemCall,
+  ): Promise<readonly (Item | undefined)[]> {
+    const untilMs = this.#options.clock.now() + timeoutMs;
+    const places = keys.map((key) => this.#requests.keyOf(key));
+    // A call must not name a key twice.
+    const wanted = [...new Map(places.map((place) => [placeId(place.pk, place.sk), place])).values()];
+    const found = new Map<string, Attributes>();
+    const chunks = Array.from({ length: Math.ceil(wanted.length / KEYS_MAX) }, (_, i) =>
+      wanted.slice(i * KEYS_MAX, (i + 1) * KEYS_MAX),
+    );
+    await Promise.all(chunks.map((chunk) => this.#readChunk(chunk, { consistent, untilMs }, found)));
+    return places.map(({ pk, sk }, i) => {
+      const attributes = found.get(placeId(pk, sk));
+      return attributes === undefined ? undefined : decoderOf(keys[i] as ItemKey)(attributes);
+    });
+  }
+
+  async listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
+    const untilMs = this.#options.clock.now() + this.#options.listTimeoutMs;
+    const entityIds: string[] = [];
+    let from: unknown;
+    do {
+      // One more than asked for tells whether there is another page.
+      const count = limit + 1 - entityIds.length;
+      const request = this.#requests.bucketsOf(resource, { after: cursor, from, count });
+      const body = await this.#ask(request, untilMs);
+      for (const { [GSI2SK]: sk } of body.Items as readonly Attributes[]) {
+        const parsed = parseResourceBucketSk(sk?.S ?? "");
+        if (parsed?.shard === 0) entityIds.push(parsed.entityId);
+      }
+      from = body.LastEvaluatedKey;
+    } while (from !== undefined && entityIds.length <= limit);
+    const items = entityIds.slice(0, limit).map((entityId) => bucketKey(entityId, resource));
+    const last = items.at(-1);
+    return entityIds.length > limit && last !== undefined ? { items, cursor: last.entityId } : { items };
+  }
+
+  /** Reads until every key was answered for: what was left over is not missing. */
+  async #readChunk(
+    keys: readonly TableKey[],
+    { consistent, untilMs }: { readonly consistent: boolean; readonly untilMs: number },
+    found: Map<string, Attributes>,
+  ): Promise<void> {
+    const { tableName } = this.#options;
+    let wanted = keys;
+    // Attempts since the last that brought anything.
+    let inVain = 0;
+    for (;;) {
+      const body = await this.#ask(this.#requests.batchGet(wanted, consistent), untilMs);
+      for (const item of tableIn<readonly Attributes[]>(body.Responses, tableName) ?? []) {
+        found.set(placeId(item[PK]?.S ?? "", item[SK]?.S ?? ""), item);
+      }
+      const left = tableIn<{ Keys?: readonly Attributes[] }>(body.UnprocessedKeys, tableName)?.Keys ?? [];
+      if (left.length === 0) return;
+      inVain = left.length < wanted.length ? 0 : inVain + 1;
+      wanted = left.map((key) => ({ pk: key[PK]?.S ?? "", sk: key[SK]?.S ?? "" }));
+      await this.#waitToRetry(inVain, untilMs, new Error(`${left.length} of ${keys.length} items were left over`));
+    }
+  }
+
+  /** Asks again until there is an answer or no time is left: for what only reads. */
+  async #ask(request: DynamoRequest, untilMs: number): Promise<Record<string, unknown>> {
+    const { clock, tableName } = this.#options;
+    for (let attempt = 0; ; attempt++) {
+      const answer = await this.#send(request, Math.max(1, untilMs - clock.now()));
+      if (answer.kind === "answered") return answer.body;
+      await this.#waitToRetry(attempt, untilMs, readFaultOf(answer, tableName));
+    }
+  }
+
+  async #waitToRetry(attempt: number, untilMs: number, cause: unknown): Promise<void> {
+    const { clock, random } = this.#options;
+    const waitMs = Math.ceil((0.5 + random() / 2) * BACKOFF_MS * 2 ** Math.min(attempt, BACKOFF_DOUBLINGS_MAX));
+    if (clock.now() + waitMs >= untilMs) throw unavailable("read", cause);
+    await clock.sleep(waitMs, undefined);
+  }
+
+  async #send({ operation, body }: DynamoRequest, timeoutMs: number) {
+    const { client, onConsumed } = this.#options;
+    const answer = await client.send(operation, body, { timeoutMs });
+    if (onConsumed !== undefined && answer.kind === "answered") onConsumed(answer.body.ConsumedCapacity);
+    return answer;
+  }
+
+  #readerOf({ key, kind, set }: ItemWrite): ItemReader {
+    const { tableName } = this.#options;
+    return { tableName, decode: decoderOf(key), after: kind === "put" ? stored(set) : NOTHING };
+  }
+}
+
+const NOTHING: Item = Object.freeze({});
+const BACKOFF_MS = 10;
+const BACKOFF_DOUBLINGS_MAX = 6;
+
+function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
+  return operation === undefined ? decodeItem : decodeOperation;
+}
+
+/** An item as it will be read: a store knows no negative zero. */
+function stored(item: Item): Item {
+  const copy: Record<string, ItemValue> = {};
+  for (const name in item) {
+    const value = item[name] as ItemValue;
+    copy[name] = typeof value === "number" ? value + 0 : value;
+  }
+  return copy;
+}
+
+function placeId(pk: string, sk: string): string {
+  return `${pk}\n${sk}`;
+}
+
+function tableIn<Value>(tables: unknown, tableName: string): Value | undefined {
+  return (tables as Readonly<Record<string, Value>> | undefined)?.[tableName];
+}

@@ -1,0 +1,78 @@
+import { NotFoundError } from "../../domain/errors.ts";
+import type { Namespace, NamespaceStatus } from "../../domain/namespace.ts";
+import type { Clock } from "../../ports/system.ts";
+import type { Attributes } from "./codec.ts";
+import { instantOf, instantText } from "./records-instants.ts";
+import { checkRecord, isStill, type RecordWrite, texts } from "./records-write.ts";
+import {
+  CREATED_AT,
+  DELETED_AT,
+  NAMESPACE_ID,
+  NAMESPACE_NAME,
+  namespaceIdKey,
+  REGISTRY,
+  STATUS,
+  systemIndexKeys,
+} from "./schema.ts";
+
+/** What both records of a namespace say: the one found by its name, and the one found by its id. */
+export function namespaceItem({ id, name, status, createdAtMs, deletedAtMs }: Namespace): Attributes {
+  return {
+    ...texts({ [NAMESPACE_ID]: id, [NAMESPACE_NAME]: name, [STATUS]: status, [CREATED_AT]: instantText(createdAtMs) }),
+    ...(deletedAtMs === undefined ? {} : { [DELETED_AT]: { S: instantText(deletedAtMs) } }),
+    ...texts(systemIndexKeys(REGISTRY)),
+  };
+}
+
+export function namespaceOf(item: Attributes): Namespace {
+  const deletedAt = item[DELETED_AT]?.S;
+  return {
+    id: item[NAMESPACE_ID]?.S ?? "",
+    name: item[NAMESPACE_NAME]?.S ?? "",
+    status: (item[STATUS]?.S ?? "active") as NamespaceStatus,
+    createdAtMs: instantOf(item[CREATED_AT]?.S),
+    ...(deletedAt === undefined ? {} : { deletedAtMs: instantOf(deletedAt) }),
+  };
+}
+
+/**
+ * Whether namespaces are active, as far as this process has seen lately. One item says it for all of a namespace, so it is not
+ * read with every reading of configuration; whoever changes something goes by the item itself.
+ */
+export class NamespaceWatch {
+  readonly #clock: Clock;
+  readonly #seenAtMs = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  wasActive(namespaceId: string): boolean {
+    const ageMs = this.#clock.now() - (this.#seenAtMs.get(namespaceId) ?? Number.NEGATIVE_INFINITY);
+    return ageMs >= 0 && ageMs < SEEN_MS;
+  }
+
+  forget(namespaceId: string): void {
+    this.#seenAtMs.delete(namespaceId);
+  }
+
+  /** Throws when the namespace was deleted: nobody may go on writing into it. */
+  requireActive(namespaceId: string, item: Attributes | undefined): void {
+    if (item !== undefined && namespaceOf(item).status === "active") {
+      this.#seenAtMs.set(namespaceId, this.#clock.now());
+      return;
+    }
+    this.forget(namespaceId);
+    throw new NotFoundError(
+      "namespace_not_found",
+      `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
+    );
+  }
+}
+
+/** For every transaction that changes something in a namespace. */
+export function activeCheck(namespaceId: string): RecordWrite {
+  return checkRecord(namespaceIdKey(namespaceId), isStill(STATUS, { S: "active" }));
+}
+
+const SEEN_MS = 5_000;

@@ -1,0 +1,81 @@
+import type { Attributes } from "./codec.ts";
+import { inChunks } from "./paging.ts";
+import { managedIn } from "./provisioner.ts";
+import { placeOf, type Records } from "./records.ts";
+import {
+  configKey,
+  entityPk,
+  GSI4PK,
+  NAMESPACE_INDEX,
+  PK,
+  provisionerKey,
+  RESOURCES,
+  resourceRegistryKey,
+  systemPk,
+  type TableKey,
+} from "./schema.ts";
+
+/**
+ * Removes everything of a namespace, in steps of a few dozen records; says how many. What the index of the namespace does not
+ * know (the provisioner of the original writes half of its keys only) is found by what the system partition says, so that one
+ * goes last.
+ */
+export async function removeNamespace(
+  records: Records,
+  namespaceId: string,
+  onProgress: (recordsDeleted: number) => void,
+): Promise<number> {
+  let count = 0;
+  const remove = async (keys: readonly TableKey[]) => {
+    if (keys.length === 0) return;
+    await records.deleteAll(keys);
+    count += keys.length;
+    onProgress(count);
+  };
+  await remove(await unindexed(records, namespaceId));
+  const system = systemPk(namespaceId);
+  // An index follows its table after a moment: only a pass that finds nothing is the last, and what it still shows of the
+  // passes before is not counted again.
+  for (let found = 1, pass = 0; found > 0 && pass < PASSES_MAX; pass++) {
+    found = 0;
+    const items = records.query({ index: NAMESPACE_INDEX, partition: [GSI4PK, namespaceId], keysOnly: true });
+    for await (const chunk of inChunks(items, CHUNK)) {
+      const shown = chunk.map(placeOf).filter(({ pk }) => pk !== system);
+      const keys = pass === 0 ? shown : await present(records, shown);
+      found += keys.length;
+      await remove(keys);
+    }
+  }
+  const rest = records.query({ partition: [PK, system], keysOnly: true, consistent: true });
+  for await (const chunk of inChunks(rest, CHUNK)) await remove(chunk.map(placeOf));
+  return count;
+}
+
+const CHUNK = 100;
+const PASSES_MAX = 20;
+
+/** Configuration that may be in no index. */
+async function unindexed(records: Records, namespaceId: string): Promise<readonly TableKey[]> {
+  const [provisioner, registry] = await records.getAll(
+    [provisionerKey(namespaceId), resourceRegistryKey(namespaceId)],
+    { consistent: true },
+  );
+  const { resources, entities } = managedIn(provisioner);
+  const named = [...new Set([...resources, ...namesIn(registry)])];
+  const keys = [
+    ...named.map((resource) => configKey(namespaceId, { level: "resource", resource })),
+    ...Object.entries(entities).flatMap(([entityId, own]) =>
+      own.map((resource) => ({ pk: entityPk(namespaceId, entityId), sk: `#CONFIG#${resource}` })),
+    ),
+  ];
+  return present(records, keys);
+}
+
+async function present(records: Records, keys: readonly TableKey[]): Promise<readonly TableKey[]> {
+  const found = await records.getAll(keys, { consistent: true });
+  return found.flatMap((item) => (item === undefined ? [] : [placeOf(item)]));
+}
+
+function namesIn(registry: Attributes | undefined): readonly string[] {
+  return registry?.[RESOURCES]?.SS ?? [];
+}

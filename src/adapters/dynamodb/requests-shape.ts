@@ -1,0 +1,210 @@
+import type { Clause, Comparison, Existence, Item, ItemValue, ItemWrite, Presence } from "../../ports/item-store.ts";
+import { encodeValue } from "./codec.ts";
+import { PK, PLACE_ATTRIBUTES } from "./schema.ts";
+
+/** What of a write is put into expressions. Of a put, whose item is no expression, without effects. */
+export interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove"> {
+  /** Set besides: what follows from the key of an item that may be made by the write. */
+  readonly place: Item;
+}
+
+/**
+ * Conditions and effects as expressions, remembered by shape: writes that differ only in values have the same text, and there
+ * are few shapes. Nothing but the values is put together for each write.
+ */
+export class Shapes {
+  readonly #known = new Map<string, Shape>();
+  #last: Shape | undefined;
+
+  /** Members of a request, each with a comma before it: `,"ConditionExpression":"...",...`. Empty where there is nothing. */
+  members(write: Expressed): string {
+    // Most writes are of the shape of the one before; to look is cheaper than to look up.
+    let shape = this.#last;
+    if (shape === undefined || !isOf(shape.words, write)) {
+      shape = this.#find(wordsOf(write), write);
+      this.#last = shape;
+    }
+    return shape.hasValues ? `${shape.head}${valuesOf(write, shape.types)}}` : shape.head;
+  }
+
+  #find(words: readonly string[], write: Expressed): Shape {
+    // No attribute's name has a newline.
+    const key = words.join("\n");
+    let shape = this.#known.get(key);
+    if (shape === undefined) {
+      shape = shapeOf(write, words);
+      // Should somebody make up limit names endlessly, shapes are worked out again.
+      if (this.#known.size >= SHAPES_MAX) this.#known.clear();
+      this.#known.set(key, shape);
+    }
+    return shape;
+  }
+}
+
+interface Shape {
+  readonly words: readonly string[];
+  /** All but the values; up to and with the brace that opens them, where there are any. */
+  readonly head: string;
+  readonly hasValues: boolean;
+  /** Values that say a type, as members. */
+  readonly types: string;
+}
+
+const SHAPES_MAX = 1_000;
+
+/** Names and operators, in the order in which the write has them: all that makes its shape. */
+function wordsOf({ item, when, set, place, add, remove }: Expressed): string[] {
+  const words: string[] = [item];
+  for (const clause of when) {
+    words.push(";");
+    for (const test of clause) {
+      words.push(test.is, test.name);
+      if (test.is === "<>") words.push(typeof test.value);
+    }
+  }
+  words.push("=");
+  for (const name in set) words.push(name);
+  words.push("@");
+  for (const name in place) words.push(name);
+  words.push("+");
+  for (const name in add) words.push(name);
+  words.push("-");
+  for (const name of remove) words.push(name);
+  return words;
+}
+
+/** Whether these are the words of the write, without writing them down. */
+function isOf(words: readonly string[], { item, when, set, place, add, remove }: Expressed): boolean {
+  let at = 0;
+  if (words[at++] !== item) return false;
+  for (const clause of when) {
+    if (words[at++] !== ";") return false;
+    for (const test of clause) {
+      if (words[at++] !== test.is || words[at++] !== test.name) return false;
+      if (test.is === "<>" && words[at++] !== typeof test.value) return false;
+    }
+  }
+  if (words[at++] !== "=") return false;
+  for (const name in set) if (words[at++] !== name) return false;
+  if (words[at++] !== "@") return false;
+  for (const name in place) if (words[at++] !== name) return false;
+  if (words[at++] !== "+") return false;
+  for (const name in add) if (words[at++] !== name) return false;
+  if (words[at++] !== "-") return false;
+  for (const name of remove) if (words[at++] !== name) return false;
+  return at === words.length;
+}
+
+// In the order in which `shapeOf` numbers them.
+function valuesOf({ when, set, place, add }: Expressed, types: string): string {
+  let text = types;
+  let count = 0;
+  const value = (given: ItemValue, name: string) => {
+    text += `${text === "" ? "" : ","}${valueMember(count++)}${encodeValue(given, name)}`;
+  };
+  for (const clause of when) for (const test of clause) if ("value" in test) value(test.value, test.name);
+  for (const name in set) value(set[name] as ItemValue, name);
+  for (const name in place) value(place[name] as ItemValue, name);
+  for (const name in add) value(add[name] as number, name);
+  return text;
+}
+
+const memberNames: string[] = [];
+
+function valueMember(index: number): string {
+  for (let i = memberNames.length; i <= index; i++) memberNames.push(`":${i}":`);
+  return memberNames[index] as string;
+}
+
+function shapeOf({ item, when, set, place, add, remove }: Expressed, words: readonly string[]): Shape {
+  for (const name of [...Object.keys(set), ...Object.keys(add), ...remove]) checkName(name);
+  const placeholders = new Placeholders();
+  const conditions = [...EXISTENCE[item], ...when.map((clause) => conditionOf(clause, placeholders))];
+  const effects = effectsOf({ set: { ...set, ...place }, add, remove }, placeholders);
+  const names = JSON.stringify(placeholders.names);
+  const members = [
+    ...(conditions.length === 0 ? [] : [`"ConditionExpression":"${conditions.join(" AND ")}"`]),
+    ...(effects === "" ? [] : [`"UpdateExpression":"${effects}"`]),
+    ...(names === "{}" ? [] : [`"ExpressionAttributeNames":${names}`]),
+    ...(placeholders.valueCount === 0 ? [] : [`"ExpressionAttributeValues":{`]),
+  ];
+  return {
+    words,
+    head: members.map((member) => `,${member}`).join(""),
+    hasValues: placeholders.valueCount > 0,
+    types: placeholders.types.map((type) => `":${type}":{"S":"${type}"}`).join(","),
+  };
+}
+
+const EXISTENCE: Readonly<Record<Existence, readonly string[]>> = {
+  exists: [`attribute_exists(${PK})`],
+  missing: [`attribute_not_exists(${PK})`],
+  either: [],
+};
+
+/** Names and values by number: limit names may have dots and dashes, and some attributes are called like key words. */
+class Placeholders {
+  readonly names: Record<string, string> = {};
+  readonly types: string[] = [];
+  valueCount = 0;
+  readonly #numbers = new Map<string, string>();
+
+  name(name: string): string {
+    let placeholder = this.#numbers.get(name);
+    if (placeholder === undefined) {
+      placeholder = `#${this.#numbers.size}`;
+      this.#numbers.set(name, placeholder);
+      this.names[placeholder] = name;
+    }
+    return placeholder;
+  }
+
+  value(): string {
+    return `:${this.valueCount++}`;
+  }
+
+  /** The value that says a type. */
+  type(value: ItemValue): string {
+    const type = TYPES[typeof value as keyof typeof TYPES];
+    if (!this.types.includes(type)) this.types.push(type);
+    return `:${type}`;
+  }
+}
+
+const TYPES = { number: "N", string: "S", boolean: "BOOL" } as const;
+
+function conditionOf(clause: Clause, placeholders: Placeholders): string {
+  const tests = clause.map((test) => testOf(test, placeholders));
+  if (tests.length === 0) throw new RangeError("A clause without tests never holds; leave it out.");
+  return tests.length === 1 ? (tests[0] as string) : `(${tests.join(" OR ")})`;
+}
+
+function testOf(test: Comparison | Presence, placeholders: Placeholders): string {
+  const name = placeholders.name(test.name);
+  if (test.is === "present") return `attribute_exists(${name})`;
+  if (test.is === "absent") return `attribute_not_exists(${name})`;
+  const comparison = `${name} ${test.is} ${placeholders.value()}`;
+  // To DynamoDB, what is not there or of another type is unequal; here it compares with nothing.
+  return test.is === "<>"
+    ? `(attribute_type(${name}, ${placeholders.type(test.value)}) AND ${comparison})`
+    : comparison;
+}
+
+function effectsOf(
+  { set, add, remove }: Pick<Expressed, "set" | "add" | "remove">,
+  placeholders: Placeholders,
+): string {
+  const sets = Object.keys(set).map((name) => `${placeholders.name(name)} = ${placeholders.value()}`);
+  const adds = Object.keys(add).map((name) => `${placeholders.name(name)} ${placeholders.value()}`);
+  const removes = remove.map((name) => placeholders.name(name));
+  return [
+    ...(sets.length === 0 ? [] : [`SET ${sets.join(", ")}`]),
+    ...(adds.length === 0 ? [] : [`ADD ${adds.join(", ")}`]),
+    ...(removes.length === 0 ? [] : [`REMOVE ${removes.join(", ")}`]),
+  ].join(" ");
+}
+
+/** Throws where a write would change the place of its item. */
+export function checkName(name: string): void {
+  if (PLACE_ATTRIBUTES.has(name)) throw new RangeError(`"${name}" follows from the key of an item; nobody writes it.`);
+}

@@ -1,0 +1,219 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import type { DynamoOperation } from "./client.ts";
+import { type Attributes, encodeJson, encodeMembers, encodeOperation } from "./codec.ts";
+import { checkName, Shapes } from "./requests-shape.ts";
+import {
+  ACTION,
+  auditIndexKeys,
+  auditKey,
+  DETAILS,
+  ENTITY_ID,
+  EVENT_ID,
+  GSI2PK,
+  GSI2SK,
+  itemPlace,
+  itemTableKey,
+  PK,
+  PRINCIPAL,
+  RESOURCE,
+  RESOURCE_INDEX,
+  resourceBucketRange,
+  resourcePk,
+  SK,
+  type TableKey,
+  TIMESTAMP,
+  TTL,
+} from "./schema.ts";
+
+/** A call of DynamoDB: its body is JSON text. */
+export interface DynamoRequest {
+  readonly operation: DynamoOperation;
+  readonly body: string;
+}
+
+/** An event as the table keeps it: where it stands among the others, and how long, in seconds. */
+export interface AuditRecord {
+  readonly event: AuditEvent;
+  readonly auditId: string;
+  readonly keptS: number;
+}
+
+/** Keys of one BatchGetItem, and items of one transaction. */
+export const KEYS_MAX = 100;
+
+export interface RequestsOptions {
+  readonly tableName: string;
+  readonly namespaceId: string;
+  /** Whether answers say what they cost, the table and each index apart. */
+  readonly consumedCapacity: boolean;
+}
+
+/** Requests for the items of one namespace: text in, text out; nothing is sent. */
+export class ItemRequests {
+  readonly #namespaceId: string;
+  readonly #name: string;
+  /** How a request begins. */
+  readonly #table: string;
+  readonly #shapes = new Shapes();
+  /** Members that every request ends with. */
+  readonly #tail: string;
+  /** How a write of one item ends: one that changes it shows it after, all of them before, where a condition fails. */
+  readonly #updateTail: string;
+  readonly #otherTail: string;
+
+  constructor({ tableName, namespaceId, consumedCapacity }: RequestsOptions) {
+    this.#namespaceId = namespaceId;
+    this.#name = JSON.stringify(tableName);
+    this.#table = `{"TableName":${this.#name}`;
+    this.#tail = consumedCapacity ? `,"ReturnConsumedCapacity":"INDEXES"}` : "}";
+    this.#otherTail = `,${OLD_ON_FAILURE}${this.#tail}`;
+    this.#updateTail = `,"ReturnValues":"ALL_NEW"${this.#otherTail}`;
+  }
+
+  write(write: ItemWrite): DynamoRequest {
+    switch (write.kind) {
+      case "update":
+        return { operation: "UpdateItem", body: `${this.#update(write)}${this.#updateTail}` };
+      case "put":
+        return { operation: "PutItem", body: `${this.#put(write)}${this.#otherTail}` };
+      case "delete":
+        return { operation: "DeleteItem", body: `${this.#delete(write)}${this.#otherTail}` };
+      // The one way to look at a condition without writing.
+      case "check": {
+        const check = `{"ConditionCheck":${this.#check(write)},${OLD_ON_FAILURE}}}`;
+        return { operation: "TransactWriteItems", body: `{"TransactItems":[${check}]${this.#tail}` };
+      }
+    }
+  }
+
+  /** All or none. The same writes, token and record give the same text: that is what the store compares. */
+  transaction(writes: readonly ItemWrite[], token: string, audit: AuditRecord | undefined): DynamoRequest {
+    const items = writes.map((write) => this.#transactItem(write));
+    if (audit !== undefined) items.push(`{"Put":${this.#auditPut(audit)}}}`);
+    if (items.length < 1 || items.length > KEYS_MAX) {
+      throw new RangeError(
+        `A transaction of ${items.length} items, its event included; it holds from 1 to ${KEYS_MAX}.`,
+      );
+    }
+    const body = `{"ClientRequestToken":${JSON.stringify(token)},"TransactItems":[${items.join(",")}]${this.#tail}`;
+    return { operation: "TransactWriteItems", body };
+  }
+
+  /** At most 100 keys, each once. */
+  batchGet(keys: readonly TableKey[], consistent: boolean): DynamoRequest {
+    if (keys.length < 1 || keys.length > KEYS_MAX) {
+      throw new RangeError(`A read of ${keys.length} items; one call holds from 1 to ${KEYS_MAX}.`);
+    }
+    const wanted = keys.map(keyText).join(",");
+    const body = `{"RequestItems":{${this.#name}:{"Keys":[${wanted}],"ConsistentRead":${consistent}}}${this.#tail}`;
+    return { operation: "BatchGetItem", body };
+  }
+
+  keyOf(key: ItemKey): TableKey {
+    return itemTableKey(this.#namespaceId, key);
+  }
+
+  /** Shards of buckets of a resource, in the order of entities; `after` an entity, and on from where a page ended. */
+  bucketsOf(
+    resource: string,
+    page: { readonly after: string | undefined; readonly from: unknown; readonly count: number },
+  ): DynamoRequest {
+    const range = resourceBucketRange(page.after);
+    const values = encodeMembers({ ":0": resourcePk(this.#namespaceId, resource), ":1": range.from, ":2": range.to });
+    const start = page.from === undefined ? "" : `,"ExclusiveStartKey":${JSON.stringify(page.from)}`;
+    const body =
+      `${this.#table},"IndexName":"${RESOURCE_INDEX}",` +
+      `"KeyConditionExpression":"${GSI2PK} = :0 AND ${GSI2SK} BETWEEN :1 AND :2",` +
+      `"ProjectionExpression":"${GSI2SK}","ExpressionAttributeValues":{${values}},` +
+      `"Limit":${page.count}${start}${this.#tail}`;
+    return { operation: "Query", body };
+  }
+
+  #transactItem(write: ItemWrite): string {
+    switch (write.kind) {
+      case "update":
+        // A transaction wants an effect of an update. Without one, and of an item that is there, it is a check.
+        return isIdle(write) ? `{"ConditionCheck":${this.#check(write)}}}` : `{"Update":${this.#update(write)}}}`;
+      case "put":
+        return `{"Put":${this.#put(write)}}}`;
+      case "delete":
+        return `{"Delete":${this.#delete(write)}}}`;
+      case "check":
+        return `{"ConditionCheck":${this.#check(write)}}}`;
+    }
+  }
+
+  // Each of the following is left open at its end: what else a request says is added there.
+
+  #update({ key, item, when, set, add, remove }: ItemWrite): string {
+    // What may be made by it gets its place with it; setting it again to the same changes no index.
+    const place = item === "exists" ? NOTHING : itemPlace(this.#namespaceId, key);
+    return `${this.#at(key)}${this.#shapes.members({ item, when, set, place, add, remove })}`;
+  }
+
+  #put({ key, item, when, set }: ItemWrite): string {
+    for (const name in set) checkName(name);
+    const { pk, sk } = this.keyOf(key);
+    const place = encodeMembers({ [PK]: pk, [SK]: sk, ...itemPlace(this.#namespaceId, key) });
+    const own = key.operation === undefined ? encodeMembers(set) : encodeOperation(set);
+    const members = this.#shapes.members({ ...WITHOUT_EFFECTS, item, when });
+    return `${this.#table},"Item":{${place}${own === "" ? "" : ","}${own}}${members}`;
+  }
+
+  #delete({ key, item, when }: ItemWrite): string {
+    return `${this.#at(key)}${this.#shapes.members({ ...WITHOUT_EFFECTS, item, when })}`;
+  }
+
+  #check({ key, item, when }: ItemWrite): string {
+    // A check must have a condition, also where everything will do.
+    const nothing = item === "either" && when.length === 0;
+    return `${this.#at(key)}${this.#shapes.members({ ...WITHOUT_EFFECTS, item, when: nothing ? ANYTHING : when })}`;
+  }
+
+  #at(key: ItemKey): string {
+    return `${this.#table},"Key":${keyText(this.keyOf(key))}`;
+  }
+
+  #auditPut({ event, auditId, keptS }: AuditRecord): string {
+    const { entityId, resource, principal } = event;
+    const { pk, sk } = auditKey(this.#namespaceId, entityId, auditId);
+    const item: Attributes = {
+      ...texts({ [PK]: pk, [SK]: sk, ...auditIndexKeys(this.#namespaceId, entityId) }),
+      ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: event.eventId, [ACTION]: event.action }),
+      [TIMESTAMP]: { S: new Date(event.atMs).toISOString() },
+      [PRINCIPAL]: principal === undefined ? { NULL: true } : { S: principal },
+      [RESOURCE]: resource === undefined ? { NULL: true } : { S: resource },
+      [DETAILS]: encodeJson(event.details) ?? { M: {} },
+      [TTL]: { N: String(Math.ceil(event.atMs / 1000) + keptS) },
+    };
+    return `${this.#table},"Item":${JSON.stringify(item)}`;
+  }
+}
+
+const OLD_ON_FAILURE = `"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`;
+const NOTHING: Item = Object.freeze({});
+const WITHOUT_EFFECTS = { set: NOTHING, place: NOTHING, add: {}, remove: [] } as const;
+const ANYTHING: readonly Clause[] = [
+  [
+    { name: PK, is: "present" },
+    { name: PK, is: "absent" },
+  ],
+];
+
+function isIdle({ item, set, add, remove }: ItemWrite): boolean {
+  return item === "exists" && isEmpty(set) && isEmpty(add) && remove.length === 0;
+}
+
+function isEmpty(record: object): boolean {
+  for (const _ in record) return false;
+  return true;
+}
+
+function keyText({ pk, sk }: TableKey): string {
+  return `{"${PK}":{"S":${JSON.stringify(pk)}},"${SK}":{"S":${JSON.stringify(sk)}}}`;
+}
+
+function texts(values: Readonly<Record<string, string>>): Attributes {
+  return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
+}

@@ -1,0 +1,93 @@
+// Names and units of the attributes of the table. Those of bucket items are the protocol's: millitokens and ms there, whole
+// tokens and seconds in configuration.
+export * from "../../protocol/attributes.ts";
+
+export const SCHEMA_VERSION = "0.10.0";
+
+/** Stands for the namespace where there is none: the registry of namespaces and the version record. */
+export const REGISTRY = "_";
+
+export const PK = "PK";
+export const SK = "SK";
+export const GSI1PK = "GSI1PK";
+export const GSI1SK = "GSI1SK";
+export const GSI2PK = "GSI2PK";
+export const GSI2SK = "GSI2SK";
+export const GSI3PK = "GSI3PK";
+export const GSI3SK = "GSI3SK";
+export const GSI4PK = "GSI4PK";
+export const GSI4SK = "GSI4SK";
+
+/** Children of a parent. */
+export const CHILDREN_INDEX = "GSI1";
+/** Buckets and usage of a resource. */
+export const RESOURCE_INDEX = "GSI2";
+/** Buckets of an entity; entities with a configuration of their own for a resource. */
+export const ENTITY_INDEX = "GSI3";
+/** Everything of a namespace. */
+export const NAMESPACE_INDEX = "GSI4";
+
+export const ENTITY_ID = "entity_id";
+export const RESOURCE = "resource";
+/** Of an entity: whether its parent is charged too. On a bucket a copy of it, beside the other three. */
+export const CASCADE = "cascade";
+export const PARENT_ID = "parent_id";
+/** Grows by 1 with every change of parent. */
+export const PARENT_GENERATION = "pgen";
+/** 16 hex digits, new whenever the entity is made anew. */
+export const INCARNATION = "pinc";
+export const NAME = "name";
+export const METADATA = "metadata";
+export const CREATED_AT = "created_at";
+
+export const CONFIG_VERSION = "config_version";
+export const ON_UNAVAILABLE = "on_unavailable";
+export const AUDIT_RETENTION_DAYS = "audit_retention_days";
+/** A set of strings, on the registry of resources. */
+export const RESOURCES = "resources";
+
+/** Of the record of an operation: whole tokens per limit, a map. */
+export const AMOUNTS = "amounts";
+/** Ours: the same in millitokens and in order, as JSON, where the map does not say it all. */
+export const AMOUNTS_MILLI = "amounts_milli";
+
+export const EVENT_ID = "event_id";
+export const TIMESTAMP = "timestamp";
+export const ACTION = "action";
+export const PRINCIPAL = "principal";
+export const DETAILS = "details";
+
+export const WINDOW = "window";
+export const WINDOW_START = "window_start";
+export const TOTAL_EVENTS = "total_events";
+
+export const NAMESPACE_ID = "namespace_id";
+export const NAMESPACE_NAME = "namespace_name";
+export const STATUS = "status";
+export const DELETED_AT = "deleted_at";
+
+export const SCHEMA_VERSION_ATTRIBUTE = "schema_version";
+export const CLIENT_MIN_VERSION = "client_min_version";
+export const LAMBDA_VERSION = "lambda_version";
+export const UPDATED_AT = "updated_at";
+export const UPDATED_BY = "updated_by";
+
+/** What every item of a bucket has besides its own attributes: its place in the table. */
+export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
+  ...[PK, SK, ENTITY_ID, RESOURCE, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK, GSI4PK, GSI4SK],
+]);
+
+/** The attributes of one limit in configuration: whole tokens and seconds. Session windows have a prefix of their own. */
+export function configNamesOf(limit: string, kind: "plain" | "session") {
+  const prefix = kind === "plain" ? "l" : "w";
+  const name = (what: string) => `${prefix}_${limit}_${what}`;
+  return {
+    cp: name("cp"),
+    ra: name("ra"),
+    rp: name("rp"),
+    rsa: name("rsa"),
+    sched: name("sched"),
+    rsched: name("rsched"),
+    soft: name("soft"),
+  };
+}

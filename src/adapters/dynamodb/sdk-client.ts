@@ -1,0 +1,176 @@
+import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { LimiterError } from "../../domain/errors.ts";
+import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
+import { fromWire, toWire } from "./sdk-client-wire.ts";
+import { TRANSPORT_DEFAULTS } from "./transport.ts";
+import { peer } from "./transport-peer.ts";
+
+/** As much of a `DynamoDBClient` of @aws-sdk/client-dynamodb as can be said without its types. */
+export interface SdkClient {
+  readonly config: object;
+  readonly middlewareStack: { clone(): unknown };
+}
+
+export interface SdkClientOptions {
+  /** How long an answer is awaited after its time, for `later`, in ms. */
+  readonly graceMs?: number | undefined;
+  readonly stamp?: (() => unknown) | undefined;
+  readonly onDate?: DateListener | undefined;
+}
+
+/**
+ * The same as a transport, over the AWS SDK's client of somebody who has one: with its handler, its middleware, its endpoint,
+ * at several times the CPU. Its retries are passed by, whatever `maxAttempts` says, since a take that the SDK repeats would
+ * be counted twice; the client itself is left as it is, and is not destroyed on `close`. It checks no x-amz-crc32, and gives a
+ * transaction without a ClientRequestToken one.
+ *
+ * ```ts
+ * const client = await openSdkClient(new DynamoDBClient({ region: "eu-west-1" }), {});
+ * ```
+ */
+export async function openSdkClient(client: SdkClient, options: SdkClientOptions): Promise<DynamoClient> {
+  const sdk = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  const given = client as DynamoDBClient;
+  const stack = given.middlewareStack.clone();
+  if (!stack.identify().some((line) => line.startsWith(RETRY.name))) {
+    throw new LimiterError(
+      "client_unsupported",
+      "The retries of this DynamoDBClient cannot be switched off: it has no middleware named retryMiddleware. " +
+        "Use a client of @aws-sdk/client-dynamodb 3, or leave `client` out.",
+    );
+  }
+  // Replaced, not removed: the signing middleware takes its place relative to it.
+  stack.add((next) => (args) => next(args), RETRY);
+  // Next to the wire, so that it sees refusals too, and the moment closest to the sending.
+  stack.add(dateMiddleware(options), { name: "zaeLimiterDate", step: "deserialize", priority: "low" });
+  return new SdkBackedClient(options.graceMs ?? TRANSPORT_DEFAULTS.graceMs, async (operation, body, abortSignal) => {
+    const command = commandOf(sdk, operation, fromWire(JSON.parse(body)));
+    const { output } = await command.resolveMiddleware(stack, given.config, { abortSignal })(command);
+    return output;
+  });
+}
+
+const RETRY = { name: "retryMiddleware", step: "finalizeRequest", priority: "high", override: true } as const;
+
+type Run = (operation: DynamoOperation, body: string, abortSignal: AbortSignal) => Promise<object>;
+
+class SdkBackedClient implements DynamoClient {
+  readonly #graceMs: number;
+  readonly #run: Run;
+  readonly #waiting = new Set<Promise<unknown>>();
+  readonly #late = new Set<AbortController>();
+  #isClosed = false;
+
+  constructor(graceMs: number, run: Run) {
+    this.#graceMs = graceMs;
+    this.#run = run;
+  }
+
+  async send(operation: DynamoOperation, body: string, { timeoutMs }: DynamoCall): Promise<DynamoAnswer> {
+    if (this.#isClosed) {
+      return { kind: "unsent", cause: new LimiterError("closed", "The connection to DynamoDB has been closed.") };
+    }
+    const abort = new AbortController();
+    const answer = this.#run(operation, body, abort.signal).then(answered, failed);
+    const inTime = Promise.race([answer, this.#timeout(timeoutMs, { answer, abort })]);
+    this.#waiting.add(inTime);
+    return inTime.finally(() => this.#waiting.delete(inTime));
+  }
+
+  /** Callers that wait get their answers; answers that are late already are not waited for. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#waiting);
+    for (const abort of this.#late) abort.abort();
+  }
+
+  #timeout(
+    timeoutMs: number,
+    { answer, abort }: { answer: Promise<DynamoAnswer>; abort: AbortController },
+  ): Promise<DynamoAnswer> {
+    return new Promise((resolve) => {
+      let timer = setTimeout(() => {
+        this.#late.add(abort);
+        timer = setTimeout(() => abort.abort(), this.#graceMs);
+        resolve({ kind: "lost", cause: new Error(`No answer from DynamoDB within ${timeoutMs} ms.`), later: answer });
+      }, timeoutMs);
+      answer.finally(() => {
+        clearTimeout(timer);
+        this.#late.delete(abort);
+      });
+    });
+  }
+}
+
+function answered(output: object): DynamoAnswer {
+  const { $metadata: _, ...body } = output as Record<string, unknown>;
+  return { kind: "answered", body: toWire(body) as Record<string, unknown> };
+}
+
+function failed(cause: unknown): DynamoAnswer {
+  if (!(cause instanceof Error)) return { kind: "lost", cause };
+  const {
+    name,
+    message,
+    $metadata,
+    $fault: _f,
+    $response: _r,
+    $service: _s,
+    $retryable: _t,
+    stack: _k,
+    ...fields
+  } = {
+    ...cause,
+    name: cause.name,
+    message: cause.message,
+  } as Record<string, unknown> & { name: string; message: string; $metadata?: { httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode;
+  // An answer of the service that the SDK could not read has a status as well, but no exception's name.
+  if (status !== undefined && status >= 300 && /^[A-Z]\w+$/.test(name) && !NO_EXCEPTION.has(name)) {
+    const body = { ...(toWire(fields) as object), __type: name, message };
+    return { kind: "failed", status, code: name, message, body };
+  }
+  return { kind: isUnsent(cause) ? "unsent" : "lost", cause };
+}
+
+const NO_EXCEPTION: ReadonlySet<string> = new Set(["Error", "SyntaxError", "TypeError", "Unknown", "UnknownError"]);
+
+/** Failed while connecting, or before. With this client, whatever is not known to be so may have been sent. */
+function isUnsent(cause: Error): boolean {
+  if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isUnsent);
+  const { code = "", syscall = "" } = cause as { code?: string; syscall?: string };
+  return (
+    cause.name === "CredentialsProviderError" ||
+    syscall === "connect" ||
+    syscall === "getaddrinfo" ||
+    /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(code)
+  );
+}
+
+type Middleware = Parameters<DynamoDBClient["middlewareStack"]["add"]>[0];
+
+function dateMiddleware({ stamp, onDate }: SdkClientOptions): Middleware {
+  return ((next: (args: unknown) => Promise<{ response: unknown }>) => async (args: unknown) => {
+    const sent = stamp?.();
+    const result = await next(args);
+    const { headers } = result.response as { headers?: Record<string, string> };
+    if (headers?.date !== undefined) onDate?.({ dateMs: Date.parse(headers.date), sent });
+    return result;
+  }) as Middleware;
+}
+
+type Sdk = typeof import("@aws-sdk/client-dynamodb");
+
+/** All commands have this shape, which their types hide. */
+interface AnyCommand {
+  resolveMiddleware(
+    stack: unknown,
+    config: unknown,
+    options: { abortSignal: AbortSignal },
+  ): (command: AnyCommand) => Promise<{ output: object }>;
+}
+
+function commandOf(sdk: Sdk, operation: DynamoOperation, input: unknown): AnyCommand {
+  const Command = sdk[`${operation}Command`] as unknown as new (input: unknown) => AnyCommand;
+  return new Command(input);
+}

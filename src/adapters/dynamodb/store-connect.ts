@@ -1,0 +1,78 @@
+import { ValidationError } from "../../domain/errors.ts";
+import type { Clock } from "../../ports/system.ts";
+import { DisciplinedClock, type Stamp } from "../../protocol/disciplined-clock.ts";
+import type { DateListener, DynamoClient } from "./client.ts";
+import type { Credentials, CredentialsProvider } from "./credentials.ts";
+import { openSdkClient, type SdkClient } from "./sdk-client.ts";
+import { openTransport } from "./transport.ts";
+import { peer } from "./transport-peer.ts";
+
+export interface ConnectOptions {
+  /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
+  readonly region: string | undefined;
+  readonly endpoint: string | undefined;
+  readonly credentials: Credentials | CredentialsProvider | undefined;
+  /** Somebody's own client, instead of a way of ours. */
+  readonly client: SdkClient | undefined;
+  /** The machine's clock, which is kept to the server's time. */
+  readonly local: Clock;
+  /** Whole ms since some instant, going on evenly when the machine's clock is put. */
+  readonly steadyMs: () => number;
+  /** A clock to go by as it is, instead. */
+  readonly given: Clock | undefined;
+}
+
+/** A way to DynamoDB, and the time as it is there. */
+export interface Connection {
+  readonly client: DynamoClient;
+  readonly clock: Clock;
+  readonly latestServerMs: () => number;
+  readonly isTimeKnown: () => boolean;
+}
+
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { given, local } = options;
+  const clock = new DisciplinedClock(local, options.steadyMs);
+  const stamp = () => clock.stamp();
+  const onDate: DateListener = ({ dateMs, sent }) => clock.observe({ dateMs, sent: sent as Stamp });
+  const client = await clientOf(options, { stamp, onDate, now: () => clock.now() });
+  if (given !== undefined) {
+    return { client, clock: given, latestServerMs: () => Number.POSITIVE_INFINITY, isTimeKnown: () => true };
+  }
+  return {
+    client,
+    clock,
+    latestServerMs: () => clock.latestServerMs(),
+    isTimeKnown: () => clock.isDisciplined,
+  };
+}
+
+interface Listening {
+  readonly stamp: () => unknown;
+  readonly onDate: DateListener;
+  readonly now: () => number;
+}
+
+async function clientOf(options: ConnectOptions, { stamp, onDate, now }: Listening): Promise<DynamoClient> {
+  const { client, endpoint, credentials } = options;
+  if (client !== undefined) return openSdkClient(client, { stamp, onDate });
+  const region = options.region ?? (await foundRegion());
+  return openTransport({ region, endpoint, credentials, now, stamp, onDate });
+}
+
+/** The SDK knows all the places where a region may be written. */
+async function foundRegion(): Promise<string> {
+  const { DynamoDBClient } = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  const client = new DynamoDBClient({});
+  try {
+    return await client.config.region();
+  } catch (cause) {
+    throw new ValidationError(
+      "region_missing",
+      'No AWS region is set; pass `region` such as "eu-west-1", or set AWS_REGION.',
+      { cause },
+    );
+  } finally {
+    client.destroy();
+  }
+}

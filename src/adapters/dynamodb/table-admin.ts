@@ -1,0 +1,80 @@
+import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/namespace.ts";
+import type { Clock, Random } from "../../ports/system.ts";
+import { DynamoAudit } from "./audit.ts";
+import { AuditIds } from "./audit-id.ts";
+import type { DynamoClient } from "./client.ts";
+import { readFaultOf, unavailable } from "./errors.ts";
+import { DynamoNamespaces } from "./namespaces.ts";
+import { NamespaceWatch } from "./namespaces-record.ts";
+import { Records } from "./records.ts";
+import { createTable as createBare, deleteTable as deleteBare, type TableWait } from "./table.ts";
+import { writeVersion } from "./version.ts";
+
+export interface TableAdmin {
+  readonly client: DynamoClient;
+  readonly table: string;
+  readonly clock: Clock;
+  /** A number in [0, 1), for jitter. */
+  readonly random: () => number;
+  readonly ids: Random;
+  /** Of this package, for the version record. */
+  readonly version: string;
+  /** All steps together, in ms. */
+  readonly timeoutMs: number;
+}
+
+export interface NewTable {
+  /** What the resource index has of an item: `ALL` for a table that the original shall work on too. */
+  readonly projection: "KEYS_ONLY" | "ALL";
+  /** Whether items go when their `ttl` has passed. */
+  readonly expiry: boolean;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly deletionProtection: boolean;
+}
+
+/** Makes the table, waits until it can be used, and sets it up. */
+export async function createTable(admin: TableAdmin, { projection, ...options }: NewTable): Promise<void> {
+  await createBare({ name: admin.table, gsi2Projection: projection, ...options }, waitOf(admin));
+  await prepareTable(admin);
+}
+
+/** Sets up a table that is there: the version record and the namespace `default`. What is set up already stays as it is. */
+export async function prepareTable(admin: TableAdmin): Promise<void> {
+  const { clock, ids, version, client, table, random, timeoutMs } = admin;
+  const records = new Records({ client, tableName: table, clock, random, ids, timeoutMs });
+  await writeVersion(records, { version, nowMs: clock.now() });
+  const auditIds = new AuditIds(clock, ids);
+  const namespaces = new DynamoNamespaces({
+    records,
+    watch: new NamespaceWatch(clock),
+    auditOf: (namespaceId) => new DynamoAudit(namespaceId, { records, ids: auditIds, clock }),
+  });
+  await registerDefault(namespaces, admin);
+}
+
+/** Deletes the table with all that is in it; false where there was none. */
+export function deleteTable(admin: TableAdmin): Promise<boolean> {
+  return deleteBare(admin.table, waitOf(admin));
+}
+
+/** What an index has of an item; undefined where there is no such index. */
+export async function projectionOf(table: string, index: string, wait: TableWait): Promise<string | undefined> {
+  const input = JSON.stringify({ TableName: table });
+  const answer = await wait.client.send("DescribeTable", input, { timeoutMs: wait.timeoutMs });
+  if (answer.kind !== "answered") throw unavailable("describe", readFaultOf(answer, table));
+  const { GlobalSecondaryIndexes = [] } = answer.body.Table as {
+    GlobalSecondaryIndexes?: readonly { IndexName: string; Projection: { ProjectionType: string } }[];
+  };
+  return GlobalSecondaryIndexes.find(({ IndexName }) => IndexName === index)?.Projection.ProjectionType;
+}
+
+async function registerDefault(namespaces: DynamoNamespaces, { clock, ids }: TableAdmin): Promise<void> {
+  const name = DEFAULT_NAMESPACE;
+  if ((await namespaces.get(name)) !== undefined) return;
+  const namespace: Namespace = { id: ids.id(), name, status: "active", createdAtMs: clock.now() };
+  await namespaces.registerFirst(namespace);
+}
+
+function waitOf({ client, clock, timeoutMs }: TableAdmin): TableWait {
+  return { client, clock, timeoutMs };
+}

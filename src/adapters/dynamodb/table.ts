@@ -1,0 +1,88 @@
+import { ExistsError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import type { Clock } from "../../ports/system.ts";
+import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
+import { readFaultOf } from "./errors.ts";
+import { type TableOptions, TTL, tableDefinition } from "./schema.ts";
+
+/** How the life of a table is waited for. */
+export interface TableWait {
+  readonly client: DynamoClient;
+  readonly clock: Clock;
+  /** All steps together, in ms. */
+  readonly timeoutMs: number;
+}
+
+/** Makes the bare table and waits until it can be used. `expiry`: whether items go when their `ttl` has passed. */
+export async function createTable(
+  options: TableOptions & { readonly expiry: boolean },
+  wait: TableWait,
+): Promise<void> {
+  const { name } = options;
+  const untilMs = wait.clock.now() + wait.timeoutMs;
+  const created = await send(wait, "CreateTable", tableDefinition(options), untilMs);
+  if (created.kind === "failed" && created.code === "ResourceInUseException") {
+    throw new ExistsError("table_exists", `There is a table "${name}" already; use it, or choose another name.`);
+  }
+  if (created.kind !== "answered") readFaultOf(created, name);
+  await until(wait, untilMs, `the table "${name}" is active`, async () => {
+    const answer = await send(wait, "DescribeTable", { TableName: name }, untilMs);
+    return answer.kind === "answered" && isActive(answer.body);
+  });
+  if (!options.expiry) return;
+  await until(wait, untilMs, `items of "${name}" expire`, async () => {
+    const specification = { AttributeName: TTL, Enabled: true };
+    const input = { TableName: name, TimeToLiveSpecification: specification };
+    const answer = await send(wait, "UpdateTimeToLive", input, untilMs);
+    // Said twice, when an answer was lost, it is refused with a sentence; what matters is that it is so.
+    return answer.kind === "answered" || expires(wait, name, untilMs);
+  });
+}
+
+/** Deletes the table with all that is in it; false where there was none. */
+export async function deleteTable(name: string, wait: TableWait): Promise<boolean> {
+  const untilMs = wait.clock.now() + wait.timeoutMs;
+  const answer = await send(wait, "DeleteTable", { TableName: name }, untilMs);
+  if (isMissing(answer)) return false;
+  if (answer.kind !== "answered") readFaultOf(answer, name);
+  await until(wait, untilMs, `the table "${name}" is gone`, async () =>
+    isMissing(await send(wait, "DescribeTable", { TableName: name }, untilMs)),
+  );
+  return true;
+}
+
+const POLL_MS = 200;
+
+async function expires(wait: TableWait, name: string, untilMs: number): Promise<boolean> {
+  const answer = await send(wait, "DescribeTimeToLive", { TableName: name }, untilMs);
+  if (answer.kind !== "answered") return false;
+  const { TimeToLiveStatus } = (answer.body.TimeToLiveDescription ?? {}) as { TimeToLiveStatus?: string };
+  return TimeToLiveStatus === "ENABLED" || TimeToLiveStatus === "ENABLING";
+}
+
+function send(wait: TableWait, operation: DynamoOperation, input: object, untilMs: number): Promise<DynamoAnswer> {
+  const timeoutMs = Math.max(1, untilMs - wait.clock.now());
+  return wait.client.send(operation, JSON.stringify(input), { timeoutMs });
+}
+
+async function until({ clock }: TableWait, untilMs: number, what: string, done: () => Promise<boolean>): Promise<void> {
+  while (!(await done())) {
+    if (clock.now() + POLL_MS >= untilMs) {
+      throw new RateLimiterUnavailable(`Waited in vain until ${what}; look again in a while.`);
+    }
+    await clock.sleep(POLL_MS, undefined);
+  }
+}
+
+function isMissing(answer: DynamoAnswer): boolean {
+  return answer.kind === "failed" && answer.code === "ResourceNotFoundException";
+}
+
+function isActive({ Table }: Record<string, unknown>): boolean {
+  const { TableStatus, GlobalSecondaryIndexes } = Table as {
+    TableStatus: string;
+    GlobalSecondaryIndexes?: readonly { IndexStatus?: string }[];
+  };
+  return (
+    TableStatus === "ACTIVE" && (GlobalSecondaryIndexes ?? []).every(({ IndexStatus }) => IndexStatus === "ACTIVE")
+  );
+}

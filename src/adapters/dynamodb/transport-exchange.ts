@@ -1,0 +1,148 @@
+import type { Dispatcher } from "undici";
+import type { DynamoAnswer, DynamoOperation } from "./client.ts";
+import type { Credentials } from "./credentials.ts";
+import { readAnswer } from "./transport-answer.ts";
+
+/** What an exchange asks of the transport that it belongs to. */
+export interface ExchangeHost {
+  readonly graceMs: number;
+  /** About to be written; what it returns comes back in `dated`. */
+  stamp(): unknown;
+  /** Returns the date in ms, NaN if it cannot be read. */
+  dated(dateText: string, sent: unknown): number;
+  /** Certainly not processed, and by now there is a better signature? */
+  mayRepeat(exchange: Exchange, code: string): boolean;
+  repeat(exchange: Exchange): void;
+  /** The caller has its answer. */
+  settled(): void;
+}
+
+export interface ExchangeInit {
+  readonly operation: DynamoOperation;
+  readonly body: string;
+  readonly timeoutMs: number;
+  readonly resolve: (answer: DynamoAnswer) => void;
+}
+
+/**
+ * One request and its answer, told by undici's calls. An object for each call, and little else:
+ *
+ * - queued: undici has it and no socket yet. Whatever goes wrong, the service has not seen it: `unsent`.
+ * - written: from `onRequestStart` on. Whatever goes wrong, nobody knows: `lost`.
+ * - late: its time is over and the caller has been told `lost`; the socket is kept for a while, for `later`.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly operation: DynamoOperation;
+  readonly body: string;
+  attempts = 0;
+  /** What the last attempt was signed with. */
+  credentials: Credentials | undefined;
+  signedMs = 0;
+  /** The server's time in the last answer; NaN if it said none. */
+  dateMs = Number.NaN;
+  /** Settled before it was written: must not be written any more. */
+  isDropped = false;
+  readonly #host: ExchangeHost;
+  #resolve: (answer: DynamoAnswer) => void;
+  #timer: NodeJS.Timeout;
+  #isLate = false;
+  #isWritten = false;
+  #controller: Dispatcher.DispatchController | undefined;
+  #sent: unknown;
+  #status = 0;
+  #headers: Readonly<Record<string, string | string[] | undefined>> = NO_HEADERS;
+  #bytes: Buffer | undefined;
+
+  constructor(host: ExchangeHost, { operation, body, timeoutMs, resolve }: ExchangeInit) {
+    this.#host = host;
+    this.operation = operation;
+    this.body = body;
+    this.#resolve = resolve;
+    this.#timer = setTimeout(onTime, timeoutMs, this, timeoutMs);
+  }
+
+  /** Before it is given to undici, for the first time or again. */
+  begin(credentials: Credentials, signedMs: number): void {
+    this.attempts++;
+    this.credentials = credentials;
+    this.signedMs = signedMs;
+    this.#isWritten = false;
+    this.#controller = undefined;
+    this.#bytes = undefined;
+  }
+
+  /** Never got as far as a socket. */
+  unsent(cause: unknown): void {
+    if (!this.isDropped) this.#settle({ kind: "unsent", cause });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // Thrown rather than aborted: an abort would cost the socket, which has done nothing.
+    if (this.isDropped) throw DROPPED;
+    this.#controller = controller;
+    this.#isWritten = true;
+    this.#sent = this.#host.stamp();
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+  ): void {
+    this.#status = status;
+    this.#headers = headers;
+    const { date } = headers;
+    this.dateMs = typeof date === "string" ? this.#host.dated(date, this.#sent) : Number.NaN;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytes = this.#bytes === undefined ? chunk : Buffer.concat([this.#bytes, chunk]);
+  }
+
+  onResponseEnd(): void {
+    const answer = readAnswer({ status: this.#status, headers: this.#headers, bytes: this.#bytes ?? NO_BYTES });
+    if (answer.kind === "failed" && !this.#isLate && this.#host.mayRepeat(this, answer.code)) {
+      this.#isWritten = false;
+      this.#host.repeat(this);
+    } else this.#settle(answer);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, cause: Error): void {
+    if (this.isDropped) return;
+    this.#settle({ kind: this.#isWritten ? "lost" : "unsent", cause });
+  }
+
+  /** The time given by the caller is over, or, if that has been so before, the grace. */
+  timeIsOver(ms: number): void {
+    if (this.#isLate) {
+      // The socket goes: what came next on it would be this answer.
+      this.#controller?.abort(new Error(`No answer from DynamoDB ${ms} ms after it was given up either.`));
+    } else if (this.#isWritten) {
+      this.#isLate = true;
+      const tell = this.#resolve;
+      const later = new Promise<DynamoAnswer>((resolve) => {
+        this.#resolve = resolve;
+      });
+      tell({ kind: "lost", cause: new Error(`No answer from DynamoDB within ${ms} ms.`), later });
+      this.#timer = setTimeout(onTime, this.#host.graceMs, this, this.#host.graceMs);
+      this.#host.settled();
+    } else {
+      this.unsent(new Error(`No connection to DynamoDB and no credentials within ${ms} ms; nothing was sent.`));
+    }
+  }
+
+  #settle(answer: DynamoAnswer): void {
+    clearTimeout(this.#timer);
+    this.isDropped = !this.#isWritten;
+    this.#resolve(answer);
+    if (!this.#isLate) this.#host.settled();
+  }
+}
+
+function onTime(exchange: Exchange, ms: number): void {
+  exchange.timeIsOver(ms);
+}
+
+const NO_BYTES = Buffer.alloc(0);
+const NO_HEADERS = {};
+const DROPPED = new Error("Given up before it was written.");

@@ -1,0 +1,64 @@
+import type { PolicyChange } from "../../domain/config.ts";
+import { VersionError } from "../../domain/errors.ts";
+import type { Limit } from "../../domain/limit.ts";
+import type { Records } from "./records.ts";
+import { compareVersions, raiseClientMin, readVersion } from "./version.ts";
+
+/** What older releases of the original would misread, and the release that reads it. */
+const NEEDS = {
+  sessionQuota: "0.15.0",
+  cascadePolicy: "0.16.0",
+  nonEnforcing: "0.17.0",
+  parentMove: "0.17.0",
+} as const;
+
+export type Feature = keyof typeof NEEDS;
+
+/**
+ * On a table that the original works on too: before anything is written that its older releases misread, those are shut out by
+ * the version record, as it does itself. On a table of our own they are shut out from the beginning.
+ */
+export class VersionGate {
+  readonly #records: Records;
+  readonly #shared: boolean;
+  readonly #passed = new Set<Feature>();
+
+  constructor(records: Records, shared: boolean) {
+    this.#records = records;
+    this.#shared = shared;
+  }
+
+  async demandFor(limits: readonly Limit[]): Promise<void> {
+    if (limits.some(({ resetAfterMs }) => resetAfterMs !== undefined)) await this.demand("sessionQuota");
+    if (limits.some(({ soft }) => soft)) await this.demand("nonEnforcing");
+  }
+
+  async demandForPolicy({ access, cascade }: PolicyChange): Promise<void> {
+    if (typeof cascade === "boolean") await this.demand("cascadePolicy");
+    if (access === "bypass") await this.demand("nonEnforcing");
+  }
+
+  async demand(feature: Feature): Promise<void> {
+    if (!this.#shared || this.#passed.has(feature)) return;
+    const least = NEEDS[feature];
+    const lambda = (await readVersion(this.#records))?.lambdaVersion;
+    if (lambda === undefined || compareVersions(lambda, least) < 0) {
+      throw new VersionError(
+        "lambda_version",
+        `${DESCRIBED[feature]} need release ${least} of the original's Lambda functions, and the table ` +
+          `"${this.#records.tableName}" ${lambda === undefined ? "does not say which it has" : `has ${lambda}`}; ` +
+          "update its stack first.",
+      );
+    }
+    await raiseClientMin(this.#records, least);
+    // Never lowered, so once is enough.
+    this.#passed.add(feature);
+  }
+}
+
+const DESCRIBED: Readonly<Record<Feature, string>> = {
+  sessionQuota: "Session quotas",
+  cascadePolicy: "Cascade policies",
+  nonEnforcing: "Soft limits and bypasses",
+  parentMove: "Changes of an entity's parent",
+};

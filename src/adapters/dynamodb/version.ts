@@ -1,0 +1,123 @@
+import { NotFoundError, VersionError } from "../../domain/errors.ts";
+import type { Attributes } from "./codec.ts";
+import { mustEnd, type Records } from "./records.ts";
+import { instantText } from "./records-instants.ts";
+import { any, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
+import {
+  CLIENT_MIN_VERSION,
+  LAMBDA_VERSION,
+  REGISTRY,
+  SCHEMA_VERSION,
+  SCHEMA_VERSION_ATTRIBUTE,
+  systemIndexKeys,
+  UPDATED_AT,
+  UPDATED_BY,
+  versionKey,
+} from "./schema.ts";
+
+/** The release of the original whose items we read and write. A table that demands more is not for us. */
+export const FEATURE_LEVEL = "0.17.0";
+
+/** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
+const OURS = "zae-limiter-ts:";
+
+export interface VersionRecord {
+  readonly schemaVersion: string;
+  readonly clientMinVersion: string;
+  /** Of the original's Lambda functions; undefined where nobody vouches for them. */
+  readonly lambdaVersion: string | undefined;
+  readonly updatedBy: string | undefined;
+}
+
+export async function readVersion(records: Records): Promise<VersionRecord | undefined> {
+  const item = await records.get(versionKey());
+  return item === undefined ? undefined : recordOf(item);
+}
+
+/** Says what a new table is; one that says so already is left as it is. `version`: of this package. */
+export async function writeVersion(
+  records: Records,
+  by: { readonly version: string; readonly nowMs: number },
+): Promise<void> {
+  const item: Attributes = {
+    ...texts(systemIndexKeys(REGISTRY)),
+    ...texts({ [SCHEMA_VERSION_ATTRIBUTE]: SCHEMA_VERSION, [CLIENT_MIN_VERSION]: FEATURE_LEVEL }),
+    ...texts({ [UPDATED_AT]: instantText(by.nowMs), [UPDATED_BY]: `${OURS}${by.version}` }),
+    // As the original says it of a table without its Lambda functions: there are none that could misread anything.
+    [LAMBDA_VERSION]: { S: FEATURE_LEVEL },
+  };
+  await records.transact([putRecord(versionKey(), item, any(missing, isStill(SCHEMA_VERSION_ATTRIBUTE, undefined)))]);
+}
+
+/** Raises what the table demands of the original's clients to `least`, never lowers it. */
+export async function raiseClientMin(records: Records, least: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    mustEnd(attempt, "The version record");
+    const item = await records.get(versionKey());
+    const stored = item?.[CLIENT_MIN_VERSION];
+    if (stored?.S !== undefined && compareVersions(stored.S, least) >= 0) return;
+    const set = { [CLIENT_MIN_VERSION]: { S: least } };
+    const reply = await records.transact([updateRecord(versionKey(), { set }, isStill(CLIENT_MIN_VERSION, stored))]);
+    if (reply.kind === "applied") return;
+  }
+}
+
+/** Throws unless the table is one that we can work on, in the way that was asked for. */
+export function checkVersion(
+  record: VersionRecord | undefined,
+  table: { readonly name: string; readonly shared: boolean },
+): void {
+  const { name, shared } = table;
+  if (record === undefined) {
+    throw new NotFoundError(
+      "version_missing",
+      `The table "${name}" has no version record: nothing of this package was set up in it. Make one with ` +
+        "`createTable()`, set up an empty one with `prepareTable()`, or correct the name.",
+    );
+  }
+  const [major, minor] = partsOf(record.schemaVersion) ?? [];
+  const [ownMajor, ownMinor] = partsOf(SCHEMA_VERSION) ?? [];
+  if (major !== ownMajor || minor !== ownMinor) {
+    throw new VersionError(
+      "schema_version",
+      `The table "${name}" has schema ${record.schemaVersion}, and this version works on ${SCHEMA_VERSION}; ` +
+        "use a version of this package that matches the table, or migrate it.",
+    );
+  }
+  if (compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
+    throw new VersionError(
+      "client_version",
+      `The table "${name}" demands clients that know what release ${record.clientMinVersion} of the original knows, ` +
+        `and this one knows ${FEATURE_LEVEL}; update this package.`,
+    );
+  }
+  if (shared || record.updatedBy?.startsWith(OURS) === true) return;
+  throw new VersionError(
+    "table_shared",
+    `The table "${name}" was set up by the original (${record.updatedBy ?? "it does not say by which version"}), which may ` +
+      "write to it still. Open it with `sharedTable: true` to work beside it, or use a table of your own.",
+  );
+}
+
+/** Below 0, 0 or above 0. A pre-release counts as its release; what cannot be read is below everything. */
+export function compareVersions(a: string, b: string): number {
+  const [one, other] = [partsOf(a) ?? NOTHING, partsOf(b) ?? NOTHING];
+  for (const [i, part] of one.entries()) if (part !== other[i]) return part - (other[i] ?? 0);
+  return 0;
+}
+
+const NOTHING = [-1, 0, 0] as const;
+
+function partsOf(version: string): readonly [number, number, number] | undefined {
+  const [, major, minor, patch = "0"] = /^v?(\d+)\.(\d+)(?:\.(\d+))?/.exec(version) ?? [];
+  return major === undefined || minor === undefined ? undefined : [Number(major), Number(minor), Number(patch)];
+}
+
+function recordOf(item: Attributes): VersionRecord {
+  return {
+    schemaVersion: item[SCHEMA_VERSION_ATTRIBUTE]?.S ?? "",
+    clientMinVersion: item[CLIENT_MIN_VERSION]?.S ?? "0.0.0",
+    lambdaVersion: item[LAMBDA_VERSION]?.S,
+    updatedBy: item[UPDATED_BY]?.S,
+  };
+}

@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { describe, test } from "node:test";
+import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
+import { createTable } from "../../src/adapters/dynamodb/table.ts";
+import { systemClock } from "../../src/adapters/system/clock.ts";
+import { fetchedEngine } from "./engine-download.ts";
+import { startEngine } from "./engine-process.ts";
+import { FetchClient } from "./fetch-client.ts";
+
+// The DynamoDB that suites run against: DynamoDB Local, fetched with Maven once and kept outside of the repository, started
+// with the test file and gone with it. ZAEL_TEST_ENDPOINT=http://... names another one. Where none can be had, suites are
+// skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1 that is a failure.
+
+/** A DynamoDB for tests. */
+export interface Engine {
+  readonly endpoint: string;
+  readonly client: DynamoClient;
+  /** A new table of its own; its name. */
+  newTable(options: EngineTable): Promise<string>;
+}
+
+export interface EngineTable {
+  readonly gsi2Projection: "KEYS_ONLY" | "ALL";
+  /** Whether items go when their `ttl` has passed. */
+  readonly expiry: boolean;
+}
+
+/** A suite on a real DynamoDB. To be awaited, at the top of a file. */
+export async function describeDynamo(name: string, define: (engine: Engine) => void): Promise<void> {
+  engine ??= engineOrReason();
+  const found = await engine;
+  if (typeof found !== "string") {
+    describe(name, () => define(found));
+    return;
+  }
+  const reason = `No DynamoDB for the suite "${name}": ${found}`;
+  if (process.env.ZAEL_REQUIRE_DYNAMODB === "1") {
+    test(name, () => {
+      throw new Error(reason);
+    });
+    return;
+  }
+  process.stderr.write(`SKIPPED. ${reason}\n`);
+  test(name, { skip: reason }, () => {});
+}
+
+let engine: Promise<Engine | string> | undefined;
+
+async function engineOrReason(): Promise<Engine | string> {
+  try {
+    const { ZAEL_TEST_ENDPOINT: given } = process.env;
+    return engineAt(given || (await startEngine(await fetchedEngine())));
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function engineAt(endpoint: string): Engine {
+  const client = new FetchClient(endpoint);
+  const newTable = async ({ gsi2Projection, expiry }: EngineTable): Promise<string> => {
+    const name = `test-${process.pid}-${randomBytes(6).toString("hex")}`;
+    const options = { name, gsi2Projection, expiry, tags: {}, deletionProtection: false };
+    await createTable(options, { client, clock: systemClock, timeoutMs: 30_000 });
+    return name;
+  };
+  return { endpoint, client, newTable };
+}

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
+import { entityKey, itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { claim, T0 } from "../../src/testing/contract-kit.ts";
+import { describeDynamo } from "./engine.ts";
+import { type Ground, N, newGround, S } from "./store-kit.ts";
+
+const rpm = [Limit.perMinute("rpm", 10)];
+
+await describeDynamo("a table that the original works on, too", (engine) => {
+  test("limits of an entity are brought to its live buckets, not only announced (rule 9)", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    const { place } = ground;
+    await place.take([claim("a", rpm, { rpm: 1 })], T0);
+    await place.set({ level: "entity", entityId: "a", resource: "api" }, [Limit.perMinute("rpm", 40)]);
+    assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(40_000));
+    await place.set({ level: "entityDefault", entityId: "a" }, [Limit.perMinute("rpm", 50)]);
+    assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(40_000));
+    await place.scope.config.delete(
+      { level: "entity", entityId: "a", resource: "api" },
+      place.event("limits_deleted", "a"),
+    );
+    assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(50_000));
+  });
+
+  test("a move tells the buckets who the parent is, but not over what a later one told (rule 19)", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    const { place, put, records, namespaceId } = ground;
+    await place.create({ id: "root" });
+    await place.create({ id: "a", cascade: true });
+    const meta = await records.get(entityKey(namespaceId, "a"));
+    const of = async (shard: number, more: Attributes) => {
+      const key = { bucket: bucketKey("a", "api"), shard };
+      const index = Object.entries(itemPlace(namespaceId, key)).map(([name, value]) => [name, S(value)] as const);
+      await put(itemTableKey(namespaceId, key), {
+        ...Object.fromEntries(index),
+        ...{ rf: N(T0), shard_count: N(4), b_rpm_tk: N(1000), b_rpm_cp: N(10_000), b_rpm_ra: N(10_000) },
+        ...{ b_rpm_rp: N(60_000), b_rpm_tc: N(0), cascade: { BOOL: false } },
+        ...more,
+      });
+    };
+    await of(0, {});
+    await of(1, { pgen: N(T0), pinc: meta?.pinc ?? S("") });
+    await of(2, { pgen: N(T0 + 9), pinc: meta?.pinc ?? S("") });
+    await of(3, { pgen: N(T0), pinc: S("another") });
+    const change = { patch: { parentId: "root" }, version: undefined, nowMs: T0 };
+    await place.scope.entities.update("a", change, place.event("entity_updated", "a"));
+    for (const [shard, parent] of [
+      [0, "root"],
+      [1, "root"],
+      [2, undefined],
+      [3, undefined],
+    ] as const) {
+      const { parent_id, pgen, cascade } = await bucketOf(ground, shard);
+      assert.equal(parent_id?.S, parent, `shard ${shard}`);
+      if (parent !== undefined) assert.deepEqual([pgen, cascade], [N(T0 + 1), { BOOL: true }]);
+    }
+  });
+});
+
+async function bucketOf({ records, namespaceId }: Ground, shard: number): Promise<Attributes> {
+  const item = await records.get(itemTableKey(namespaceId, { bucket: bucketKey("a", "api"), shard }));
+  assert.ok(item !== undefined);
+  return item;
+}

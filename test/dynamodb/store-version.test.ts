@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
+import { versionKey } from "../../src/adapters/dynamodb/schema.ts";
+import { openDynamo } from "../../src/adapters/dynamodb/store.ts";
+import { createTable, deleteTable, prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
+import { raiseClientMin, readVersion } from "../../src/adapters/dynamodb/version.ts";
+import { systemClock } from "../../src/adapters/system/clock.ts";
+import { systemRandom } from "../../src/adapters/system/random.ts";
+import { ExistsError, NotFoundError, VersionError } from "../../src/domain/errors.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { T0 } from "../../src/testing/contract-kit.ts";
+import { describeDynamo, type Engine } from "./engine.ts";
+import { newGround, optionsFor, recordsOn, S } from "./store-kit.ts";
+
+const soft = [Limit.perMinute("rpm", 10, { soft: true })];
+
+await describeDynamo("the version record", (engine) => {
+  test("where there is no table, the error names the call that makes one", async () => {
+    await assert.rejects(openDynamo(optionsFor(engine.client, "nobody-made-it")), (error) => {
+      assert.ok(error instanceof NotFoundError && error.code === "table_not_found");
+      assert.match(error.message, /nobody-made-it.*createTable\(\)/);
+      return true;
+    });
+  });
+
+  test("a table that is made is ready: active, with its record and the namespace default", async (t) => {
+    const admin = adminOf(engine, `test-version-${process.pid}`);
+    const options = { projection: "KEYS_ONLY", tags: { team: "x" }, deletionProtection: false, expiry: true } as const;
+    await createTable(admin, options);
+    t.after(() => deleteTable(admin));
+    await assert.rejects(createTable(admin, options), ExistsError);
+    const store = await openDynamo(optionsFor(engine.client, admin.table));
+    const namespace = await store.namespaces.get("default");
+    assert.match(namespace?.id ?? "", /^[A-Za-z0-9_][A-Za-z0-9_-]{10}$/);
+    assert.equal(store.name, `dynamodb:${admin.table}`);
+    await store.ping();
+    assert.deepEqual(await readVersion(recordsOn(engine, admin.table)), {
+      schemaVersion: "0.10.0",
+      clientMinVersion: "0.17.0",
+      lambdaVersion: "0.17.0",
+      updatedBy: "zae-limiter-ts:1.2.3",
+    });
+    await prepareTable({ ...admin, version: "9.9.9" });
+    assert.equal((await store.namespaces.get("default"))?.id, namespace?.id);
+    assert.equal((await readVersion(recordsOn(engine, admin.table)))?.updatedBy, "zae-limiter-ts:1.2.3");
+    assert.equal(await deleteTable(admin), true);
+    assert.equal(await deleteTable(admin), false);
+    await assert.rejects(async () => store.ping(), NotFoundError);
+  });
+
+  test("a bare table is not taken for ours", async () => {
+    const table = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    await assert.rejects(openDynamo(optionsFor(engine.client, table)), (error) => {
+      assert.ok(error instanceof NotFoundError && error.code === "version_missing");
+      assert.match(error.message, /prepareTable\(\)/);
+      return true;
+    });
+  });
+
+  test("a table that the original set up is refused, with the sentence that names the option", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    await ground.put(versionKey(), theirs({}));
+    await refused(engine, ground.table, false, "table_shared", /client:0\.17\.0.*`sharedTable: true`/);
+    const store = await openDynamo(optionsFor(engine.client, ground.table, { shared: true }));
+    assert.equal((await store.namespaces.get("default"))?.id, ground.namespaceId);
+  });
+
+  test("a table is shared only where its index has whole items", async (t) => {
+    const { table } = await newGround(engine, t, { shared: false });
+    await refused(engine, table, true, "index_projection", /GSI2.*projection: "ALL"/);
+  });
+
+  test("another schema, or a demand for more than we know, is refused (W37)", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    for (const [given, code] of [
+      [{ schema_version: S("1.0.0") }, "schema_version"],
+      [{ schema_version: S("0.11.0") }, "schema_version"],
+      [{ schema_version: S("0.9.0") }, "schema_version"],
+      [{ client_min_version: S("0.18.0") }, "client_version"],
+      [{ client_min_version: S("1.0.0") }, "client_version"],
+    ] as const) {
+      await ground.put(versionKey(), theirs(given));
+      await refused(engine, ground.table, true, code, /./);
+    }
+    for (const given of [{ schema_version: S("0.10.7") }, { client_min_version: S("0.17.0rc1") }]) {
+      await ground.put(versionKey(), theirs(given));
+      await openDynamo(optionsFor(engine.client, ground.table, { shared: true }));
+    }
+  });
+
+  test("what older releases misread shuts them out first, and what their Lambda misreads is not written", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    const { place, records } = ground;
+    await ground.put(versionKey(), theirs({ lambda_version: { NULL: true } }));
+    const system = { level: "system" } as const;
+    await assert.rejects(async () => place.set(system, soft), VersionError);
+    await assert.rejects(
+      async () => place.setPolicy({ level: "resource", resource: "api" }, { cascade: true }),
+      VersionError,
+    );
+    assert.equal(await place.scope.config.get(system), undefined);
+    await ground.put(versionKey(), theirs({ lambda_version: S("0.16.2") }));
+    await place.setPolicy({ level: "resource", resource: "api" }, { cascade: true });
+    assert.equal((await readVersion(records))?.clientMinVersion, "0.16.0");
+    await assert.rejects(async () => place.set(system, soft), VersionError);
+    await ground.put(versionKey(), theirs({ lambda_version: S("0.17.0") }));
+    await place.set(system, soft);
+    assert.deepEqual(await readVersion(records), {
+      schemaVersion: "0.10.0",
+      clientMinVersion: "0.17.0",
+      lambdaVersion: "0.17.0",
+      updatedBy: "client:0.17.0",
+    });
+    await raiseClientMin(records, "0.16.0");
+    assert.equal((await readVersion(records))?.clientMinVersion, "0.17.0");
+  });
+});
+
+async function refused(engine: Engine, table: string, shared: boolean, code: string, sentence: RegExp): Promise<void> {
+  await assert.rejects(openDynamo(optionsFor(engine.client, table, { shared })), (error) => {
+    assert.ok(error instanceof VersionError && error.code === code, String(error));
+    assert.match(error.message, sentence);
+    return true;
+  });
+}
+
+function theirs(given: Attributes): Attributes {
+  return {
+    ...{ schema_version: S("0.10.0"), client_min_version: S("0.0.0"), lambda_version: S("0.17.0") },
+    ...{
+      updated_at: S(new Date(T0).toISOString()),
+      updated_by: S("client:0.17.0"),
+      GSI4PK: S("_"),
+      GSI4SK: S("_/SYSTEM#"),
+    },
+    ...given,
+  };
+}
+
+function adminOf({ client }: Engine, table: string) {
+  return {
+    ...{ client, table, clock: systemClock, random: Math.random, ids: systemRandom, version: "1.2.3" },
+    timeoutMs: 30_000,
+  };
+}
