@@ -1,3 +1,5 @@
+import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
+import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { clockFrom, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
@@ -13,11 +15,14 @@ import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
 
 export interface OpenOptions {
-  /** `"memory"`, `"sqlite:FILE"`, or a store object. Default: `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`. */
+  /**
+   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"`, or a store object. Default: `ZAEL_STORE`, else
+   * `"sqlite:.zae-limiter/limiter.db"`.
+   */
   readonly store?: string | Store;
   /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
   readonly namespace?: string;
-  /** For tests and simulations; used as it is, never corrected. Default: the system's. */
+  /** For tests and simulations; used as it is, never corrected. Default: the system's, kept to the store's where it has one. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
   /** How long stored configuration may be remembered; 0 = never. Default 60,000. */
   readonly configTtlMs?: number;
@@ -31,6 +36,18 @@ export interface OpenOptions {
   readonly timeoutMs?: number;
   /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
   readonly durability?: "normal" | "full";
+  /** DynamoDB: default as the AWS SDK finds it. */
+  readonly region?: string;
+  /** DynamoDB: an address of one's own, such as `http://localhost:8000` for DynamoDB Local. */
+  readonly endpoint?: string;
+  /** DynamoDB: default the AWS SDK's chain. */
+  readonly credentials?: Credentials | CredentialsProvider;
+  /** DynamoDB: a `DynamoDBClient` of one's own, at several times the CPU. It stays the caller's. */
+  readonly client?: SdkClient;
+  /** DynamoDB: the original writes to this table too. Default false: such a table is refused. */
+  readonly sharedTable?: boolean;
+  /** DynamoDB: no tolerance at the brim: more writes, not a millitoken held back. Default false. */
+  readonly exact?: boolean;
 }
 
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
@@ -44,13 +61,14 @@ export async function prepare(options: OpenOptions): Promise<{ world: World; set
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  checkChoice("coalesce", options.coalesce, [true, false]);
-  const clock = options.clock === undefined ? systemClock : clockFrom(checkClock(options.clock));
+  for (const name of ["coalesce", "sharedTable", "exact"] as const) checkChoice(name, options[name], [true, false]);
+  const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
     options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
-    options,
+    { ...options, denyMemoryMs, timeoutMs },
   );
   try {
+    const clock = clockOf(store, given, options);
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
     return {
@@ -75,10 +93,25 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
     const { durability = "normal", coalesce = true } = options;
     return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter, calendar });
   }
+  if (typeof store === "string" && store.startsWith("dynamodb:") && store.length > "dynamodb:".length) {
+    const { openDynamo } = await import("./dynamodb.ts");
+    return openDynamo({ ...options, stack: store.slice("dynamodb:".length) });
+  }
   throw new ValidationError(
     "store_unknown",
-    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", or a store object.`,
+    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK", or a store object.`,
   );
+}
+
+/** A store that keeps the time itself must be asked by the same clock that its buckets go by. */
+function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenOptions): Clock {
+  if (given !== undefined && store.clock !== undefined && typeof asked === "object") {
+    throw new ValidationError(
+      "option_invalid",
+      `The store ${store.name} goes by a clock of its own; give \`clock\` where that store is opened.`,
+    );
+  }
+  return given ?? store.clock ?? systemClock;
 }
 
 function checkMs(name: string, value: unknown, least: number): number {

@@ -3,6 +3,7 @@ import type { BucketStore, Now } from "./bucket-store.ts";
 import type { ConfigStore } from "./config-store.ts";
 import type { EntityStore } from "./entity-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
+import type { Clock } from "./system.ts";
 import type { UsageStore } from "./usage-store.ts";
 
 /** Everything a limiter asks of one namespace of a store. */
@@ -16,8 +17,10 @@ export interface ScopedStore {
 
 /** A place that keeps limits and buckets. What `RateLimiter.open({ store })` takes besides a name. */
 export interface Store {
-  /** For messages: "memory", "sqlite:FILE". */
+  /** For messages: "memory", "sqlite:FILE", "dynamodb:STACK". */
   readonly name: string;
+  /** The time that its buckets go by, where it keeps one: a limiter on it must go by it, too. */
+  readonly clock?: Clock;
   readonly namespaces: NamespaceStore;
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */
   scope(namespaceId: string): ScopedStore;

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { auditIndexKeys, auditKey } from "../../src/adapters/dynamodb/schema.ts";
+import type { AuditEvent } from "../../src/domain/audit.ts";
 import { ValidationError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { allPages, T0 } from "../../src/testing/contract-kit.ts";
@@ -12,12 +14,12 @@ const rpm = [Limit.perMinute("rpm", 10)];
 await describeDynamo("the audit log in the table", (engine) => {
   test("an event has the original's attributes, and is named as its sort key is", async (t) => {
     const { place, records, namespaceId } = await newGround(engine, t);
-    const event = {
-      ...{ eventId: "e1", atMs: T0, action: "limits_set", entityId: "a", resource: "api", principal: "me" },
+    const event: AuditEvent = {
+      ...{ eventId: "e1", atMs: T0, action: "limits_set" as const, entityId: "a", resource: "api", principal: "me" },
       details: { limits: rpm, none: null },
-    } as const;
+    };
     await place.scope.config.set({ level: "entity", entityId: "a", resource: "api" }, { limits: rpm }, event);
-    const [item] = await Array.fromAsync(records.query({ partition: ["PK", `${namespaceId}/AUDIT#a`] }));
+    const [item] = await collected(records.query({ partition: ["PK", `${namespaceId}/AUDIT#a`] }));
     const ulid = item?.event_id?.S ?? "";
     assert.match(ulid, /^[0-9A-HJKMNP-TV-Z]{26}$/);
     assert.deepEqual(item, {

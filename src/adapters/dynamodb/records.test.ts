@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { DynamoAnswer, DynamoOperation } from "./client.ts";
 import { StoreRefused } from "./errors.ts";
+import { collected } from "./paging.ts";
 import { mustEnd, Records } from "./records.ts";
 import { all, any, checkRecord, exists, isStill, putRecord, updateRecord } from "./records-write.ts";
 
@@ -55,7 +56,7 @@ test("a list goes on to its last page, and no further than it is asked for", asy
     answered({ Items: [{ a: { S: "2" } }] }),
   ];
   const { records, calls } = tableThat(...pages);
-  const found = await Array.fromAsync(records.query({ partition: ["PK", "p"] }));
+  const found = await collected(records.query({ partition: ["PK", "p"] }));
   assert.deepEqual(found, [{ a: { S: "1" } }, { a: { S: "2" } }]);
   assert.deepEqual(
     calls.map(({ body }) => JSON.parse(body).ExclusiveStartKey?.PK?.S),
