@@ -18,7 +18,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
-import type { ItemAnswer, ItemKey } from "../ports/item-store.ts";
+import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
 import { announce, bringTo, stampAccess } from "./apply.ts";
 import { Beside } from "./beside.ts";
 import { type Image, SOFT_FOREVER_MS } from "./codec.ts";
@@ -187,9 +187,11 @@ export class ProtocolBuckets implements BucketStore {
     return bringTo(this.#context, bucket, limits, readingMs, true);
   }
 
-  /** Takes in an item that somebody else has read, such as together with configuration. */
-  learn(key: ItemKey, item: Parameters<Memories["learn"]>[1], atMs: number): void {
-    this.#memories.learn(key, item, { atMs, hearsay: true, set: undefined, own: 0, asked: this.#memories.learnt });
+  /** Of a bucket that nothing is known of: takes in its first item, from somebody who reads anyway. */
+  stranger(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined {
+    if (this.#memories.of(bucket).shards.length > 0) return undefined;
+    const about = { hearsay: true, set: undefined, own: 0, asked: this.#memories.learnt };
+    return (item, atMs) => this.#memories.learn({ bucket, shard: 0 }, item, { ...about, atMs });
   }
 
   /** What is remembered of a bucket is over: it was deleted, or written by somebody else. */

@@ -13,9 +13,11 @@ import {
 } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
+import type { Item } from "../../ports/item-store.ts";
+import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";
 import type { DynamoAudit } from "./audit.ts";
-import type { Attributes } from "./codec.ts";
+import { type Attributes, decodeItem } from "./codec.ts";
 import { ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
 import type { ConfigReach } from "./config-reach.ts";
@@ -32,6 +34,7 @@ import {
   entityPk,
   GSI3PK,
   GSI3SK,
+  itemTableKey,
   namespaceIdKey,
   PK,
   parseConfigKey,
@@ -50,6 +53,9 @@ export interface ConfigParts {
   readonly removal: EntityRemoval;
   readonly readings: ConfigReadings;
   readonly gate: VersionGate;
+  /** Takes in a bucket that is read together with its configuration; undefined where it is known, or must be read later. */
+  stranger(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined;
+  readonly clock: Clock;
   /** Asked for late: what it reaches goes by this very configuration. */
   reach(): ConfigReach;
 }
@@ -76,12 +82,12 @@ export class DynamoConfig implements ConfigStore {
   resolve(entityId: string, resource: string): Promise<LevelConfig> {
     const bucket = bucketKey(entityId, resource);
     const consistent = this.#parts.readings.mustBeConsistent(bucket.id) || this.#parts.reach().isFresh;
-    return this.#resolve(bucket, this.#parts.urgent, consistent);
+    return this.#resolve(bucket, this.#parts.urgent, { consistent, meet: this.#parts.stranger(bucket) });
   }
 
   /** With all that was answered before. */
   resolveNow(bucket: BucketKey): Promise<LevelConfig> {
-    return this.#resolve(bucket, this.#records, true);
+    return this.#resolve(bucket, this.#records, CONSISTENT);
   }
 
   async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
@@ -145,24 +151,32 @@ export class DynamoConfig implements ConfigStore {
     );
   }
 
-  // One call for all of it.
-  async #resolve({ entityId, resource }: BucketKey, records: Records, consistent: boolean): Promise<LevelConfig> {
-    const { readings, watch, audit } = this.#parts;
+  // One call for all of it; at first contact with the bucket itself.
+  async #resolve(bucket: BucketKey, records: Records, { consistent, meet }: ResolveOptions): Promise<LevelConfig> {
+    const { readings, watch, audit, clock } = this.#parts;
+    const { entityId, resource } = bucket;
+    const namespaceId = this.#namespaceId;
     const reading = readings.begin();
+    const atMs = clock.now();
     const scopes = scopesOf(entityId, resource);
-    const keys = [
-      ...scopes.map((scope) => configKey(this.#namespaceId, scope)),
-      entityKey(this.#namespaceId, entityId),
-      ...(consistent || !watch.wasActive(this.#namespaceId) ? [namespaceIdKey(this.#namespaceId)] : []),
-    ];
-    const items = await records.getAll(keys, { consistent });
-    if (keys.length > scopes.length + 1) watch.requireActive(this.#namespaceId, items[scopes.length + 1]);
-    audit.learn(items[scopes.length - 1]);
-    const meta = items[scopes.length];
-    const found = scopes.map((scope, i) =>
-      "entityId" in scope && isDeleted(meta) ? undefined : decodeConfig(items[i]),
+    const isWatched = consistent || !watch.wasActive(namespaceId);
+    const found = await records.getAll(
+      [
+        ...scopes.map((scope) => configKey(namespaceId, scope)),
+        entityKey(namespaceId, entityId),
+        ...(isWatched ? [namespaceIdKey(namespaceId)] : []),
+        ...(meet === undefined ? [] : [itemTableKey(namespaceId, { bucket, shard: 0 })]),
+      ],
+      { consistent },
     );
-    return { ...resolveConfig(found, scopes, entityOf(meta)), reading };
+    const meta = found[scopes.length];
+    if (isWatched) watch.requireActive(namespaceId, found[scopes.length + 1]);
+    meet?.(decoded(found[scopes.length + (isWatched ? 2 : 1)]), atMs);
+    audit.learn(found[scopes.length - 1]);
+    const stored = scopes.map((scope, i) =>
+      "entityId" in scope && isDeleted(meta) ? undefined : decodeConfig(found[i]),
+    );
+    return { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
   }
 
   async *#ofEntity(
@@ -205,6 +219,15 @@ export class DynamoConfig implements ConfigStore {
 }
 
 const CONSISTENT = { consistent: true } as const;
+
+interface ResolveOptions {
+  readonly consistent: boolean;
+  readonly meet?: ReturnType<ConfigParts["stranger"]>;
+}
+
+function decoded(item: Attributes | undefined): Item | undefined {
+  return item === undefined ? undefined : decodeItem(item);
+}
 
 function isDeleted(meta: Attributes | undefined): boolean {
   return meta?.[DELETING] !== undefined;

@@ -115,7 +115,9 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const config: DynamoConfig = new DynamoConfig(namespaceId, {
-    ...{ records, urgent, watch, audit, removal, readings, gate },
+    ...{ records, urgent, watch, audit, removal, readings, gate, clock },
+    // Beside the original, configuration counts only where it was read after the bucket.
+    stranger: (bucket) => (shared ? undefined : buckets.stranger(bucket)),
     reach: () => reach,
   });
   const resolve = config.resolveNow.bind(config);
