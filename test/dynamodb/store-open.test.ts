@@ -16,7 +16,7 @@ await describeDynamo("a limiter on DynamoDB", ({ endpoint }) => {
     await createTable(way);
     t.after(() => deleteTable(way));
     const store = await openDynamo(way);
-    const limiter = await RateLimiter.open({ store, clock: store.clock, timeoutMs: 10_000 });
+    const limiter = await RateLimiter.open({ store, timeoutMs: 10_000 });
     try {
       await limiter.createEntity({ id: "team" });
       await limiter.createEntity({ id: "key", parentId: "team", cascade: true });

@@ -78,15 +78,20 @@ export class ConfigReach {
   }
 
   async #renew(bucket: BucketKey, readingMs: number): Promise<void> {
-    const { shared, buckets } = this.#parts;
+    const { shared, buckets, clock } = this.#parts;
     if (!shared) {
       await buckets.announce(bucket, readingMs);
       return;
     }
-    const { limits, reading } = await this.#parts.resolve(bucket);
-    if (limits.length === 0) return;
-    const origin = { asOfMs: readingMs, generation: null, ...(reading === undefined ? {} : { reading }) };
-    await buckets.bringTo(bucket, { set: limitSet(limits), origin }, readingMs);
+    // What the original changes in between is not undone: configuration is read again, after what the bucket says now.
+    for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
+      const asOfMs = clock.now();
+      const { limits, reading } = await this.#parts.resolve(bucket);
+      if (limits.length === 0) return;
+      const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
+      if (await buckets.bringTo(bucket, { set: limitSet(limits), origin }, clock.now())) return;
+    }
+    throw new RateLimiterUnavailable(`The bucket of ${bucket.entityId} on ${bucket.resource} was changed all the time.`);
   }
 
   // The second time finds what the index did not know yet.
@@ -114,6 +119,7 @@ export class ConfigReach {
 }
 
 const PASSES = 2;
+const BRINGS_MAX = 10;
 const AT_ONCE = 8;
 /** Longer than a copy of the table lags behind. */
 const FRESH_MS = 5_000;
