@@ -91,7 +91,9 @@ export class ConfigReach {
       const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
       if (await buckets.bringTo(bucket, { set: limitSet(limits), origin }, clock.now())) return;
     }
-    throw new RateLimiterUnavailable(`The bucket of ${bucket.entityId} on ${bucket.resource} was changed all the time.`);
+    throw new RateLimiterUnavailable(
+      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed all the time.`,
+    );
   }
 
   // The second time finds what the index did not know yet.

@@ -1,4 +1,4 @@
-import { ValidationError } from "../../domain/errors.ts";
+import { LimiterError, ValidationError } from "../../domain/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import { DisciplinedClock, type Stamp } from "../../protocol/disciplined-clock.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
@@ -54,25 +54,77 @@ interface Listening {
 }
 
 async function clientOf(options: ConnectOptions, { stamp, onDate, now }: Listening): Promise<DynamoClient> {
-  const { client, endpoint, credentials } = options;
+  const { client, credentials } = options;
   if (client !== undefined) return openSdkClient(client, { stamp, onDate });
-  const region = options.region ?? (await foundRegion());
+  const { region, endpoint } = await placeOf(options);
   return openTransport({ region, endpoint, credentials, now, stamp, onDate });
 }
 
-/** The SDK knows all the places where a region may be written. */
-async function foundRegion(): Promise<string> {
-  const { DynamoDBClient } = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
-  const client = new DynamoDBClient({});
+export interface Place {
+  readonly region: string;
+  readonly endpoint: string | undefined;
+}
+
+/** What is not given is where the AWS SDK finds it: in the environment, or in the shared configuration. */
+export async function placeOf({ region, endpoint }: Pick<ConnectOptions, "region" | "endpoint">): Promise<Place> {
+  if (region !== undefined && endpoint !== undefined) return { region, endpoint };
   try {
-    return await client.config.region();
+    return await foundPlace({ region, endpoint });
+  } catch (error) {
+    // Where the SDK is not installed nobody can have told it anything else than where the region is.
+    if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
+      return { region, endpoint };
+    }
+    throw error;
+  }
+}
+
+async function foundPlace(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
+  const { DynamoDBClient, ListTablesCommand } = await peer(
+    "@aws-sdk/client-dynamodb",
+    () => import("@aws-sdk/client-dynamodb"),
+  );
+  const client = new DynamoDBClient({
+    ...(given.region === undefined ? {} : { region: given.region }),
+    // Nothing is signed or sent. An endpoint by account would need to know whose credentials these are.
+    credentials: { accessKeyId: "-", secretAccessKey: "-" },
+    accountIdEndpointMode: "disabled",
+  });
+  try {
+    const region = await regionOf(client.config);
+    if (given.endpoint !== undefined) return { region, endpoint: given.endpoint };
+    const addressed = new Promise<string>((resolve) => {
+      client.middlewareStack.add(
+        () => async (args) => {
+          const { protocol, hostname, port, path } = args.request as AddressedRequest;
+          resolve(`${protocol}//${hostname}${port === undefined ? "" : `:${port}`}${path}`);
+          return { output: { $metadata: {} }, response: undefined };
+        },
+        { step: "build" },
+      );
+    });
+    await client.send(new ListTablesCommand({}));
+    return { region, endpoint: await addressed };
+  } finally {
+    client.destroy();
+  }
+}
+
+interface AddressedRequest {
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly port?: number;
+  readonly path: string;
+}
+
+async function regionOf({ region }: { region(): Promise<string> }): Promise<string> {
+  try {
+    return await region();
   } catch (cause) {
     throw new ValidationError(
       "region_missing",
       'No AWS region is set; pass `region` such as "eu-west-1", or set AWS_REGION.',
       { cause },
     );
-  } finally {
-    client.destroy();
   }
 }
