@@ -7,30 +7,25 @@ import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { importingFrom, plainEnvironment } from "./readme.ts";
+import { allExamples, documents, type Example } from "./doc-examples.ts";
+import { plainEnvironment } from "./readme.ts";
 
 // The documents are part of the product: what they show runs, what they point to exists, and no error is left unexplained.
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const documents = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: root })].sort();
 const run = promisify(execFile);
 
-interface Example {
-  /** Such as `docs/guide/operations.md:41`. */
-  readonly place: string;
+interface Runnable extends Example {
   /** The file of its own folder in which it runs. */
   readonly file: string;
-  readonly text: string;
 }
 
 let folder: string;
-let examples: readonly Example[];
+let examples: readonly Runnable[];
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "docs-"));
-  examples = documents
-    .flatMap((document) => examplesOf(document))
-    .map((example, i) => ({ ...example, file: join(folder, `example-${i}`, "example.mts") }));
+  examples = allExamples().map((example, i) => ({ ...example, file: join(folder, `example-${i}`, "example.mts") }));
   for (const { file, text } of examples) {
     await mkdir(dirname(file));
     await writeFile(file, text);
@@ -40,9 +35,10 @@ before(async () => {
 after(() => rm(folder, { recursive: true }));
 
 test("every example that begins with an import of the package runs as it stands, and ends by itself", async () => {
-  assert.ok(examples.length > 10, `only ${examples.length} examples were found`);
+  const local = examples.filter(({ isOnDynamo }) => !isOnDynamo);
+  assert.ok(local.length > 10, `only ${local.length} examples were found`);
   const faults = await Promise.all(
-    examples.map(async ({ place, file }) => {
+    local.map(async ({ place, file }) => {
       try {
         await run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment(), timeout: 30_000 });
         return [];
@@ -56,7 +52,7 @@ test("every example that begins with an import of the package runs as it stands,
 
 test("the README's example prints what the README says, but for the milliseconds that pass", async () => {
   const readme = read("README.md");
-  const example = examples.find(({ place }) => place.startsWith("README.md")) as Example;
+  const example = examples.find(({ place }) => place.startsWith("README.md")) as Runnable;
   const there = await mkdtemp(join(folder, "printed-"));
   const { stdout } = await run(process.execPath, [example.file], { cwd: there, env: plainEnvironment() });
   const [, promised = ""] = /^It prints [^\n]*\n\n((?: {4}[^\n]*\n)+)/m.exec(readme) ?? [];
@@ -147,16 +143,6 @@ function read(path: string): string {
   return readFileSync(join(root, path), "utf8");
 }
 
-function examplesOf(document: string): Omit<Example, "file">[] {
-  const markdown = read(document);
-  return [...markdown.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].flatMap(({ 1: block = "", index }) => {
-    if (!/^import [^;]*from ["']zae-limiter(?:\/[\w-]+)?["']/.test(block)) return [];
-    const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
-    const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
-    return [{ place, text }];
-  });
-}
-
 function leads(document: string, target: string): boolean {
   const [path = "", heading] = target.split("#");
   const file = path === "" ? document : join(dirname(document), path);
@@ -176,6 +162,6 @@ function headingsOf(markdown: string): string[] {
 
 /** Codes given to the constructors of our errors, and those that rules carry until they are. */
 function codesIn(source: string): string[] {
-  const given = /(?:new (?:[A-Z]\w*Error|LeaseClosed)\(|\bsuper\(|\bcode:)\s*"([a-z_]+)"/g;
+  const given = /(?:new (?:[A-Z]\w*Error|LeaseClosed|StoreRefused)\(|\bsuper\(|\bcode:)\s*"([a-z_]+)"/g;
   return [...source.matchAll(given)].map(([, code = ""]) => code);
 }

@@ -16,8 +16,8 @@ import { calendar } from "./limits.ts";
 
 export interface OpenOptions {
   /**
-   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"`, or a store object. Default: `ZAEL_STORE`, else
-   * `"sqlite:.zae-limiter/limiter.db"`.
+   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
+   * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
   /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
@@ -93,14 +93,23 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
     const { durability = "normal", coalesce = true } = options;
     return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter, calendar });
   }
-  if (typeof store === "string" && store.startsWith("dynamodb:") && store.length > "dynamodb:".length) {
+  const stack = stackOf(store);
+  if (stack !== undefined) {
     const { openDynamo } = await import("./dynamodb.ts");
-    return openDynamo({ ...options, stack: store.slice("dynamodb:".length) });
+    return openDynamo({ ...options, stack });
   }
   throw new ValidationError(
     "store_unknown",
-    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK", or a store object.`,
+    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK" ("dynamodb" with ZAEL_STACK set), or a ` +
+      "store object.",
   );
+}
+
+/** The stack that `"dynamodb:STACK"` names, or for `"dynamodb"` the environment. */
+function stackOf(store: unknown): string | undefined {
+  if (store === "dynamodb") return fromEnvironment("ZAEL_STACK");
+  if (typeof store !== "string" || !store.startsWith("dynamodb:")) return undefined;
+  return store.slice("dynamodb:".length) || undefined;
 }
 
 /** A store that keeps the time itself must be asked by the same clock that its buckets go by. */

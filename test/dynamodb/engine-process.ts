@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Starts DynamoDB Local, all in memory; its address. It ends with this process, however that ends. */
-export async function startEngine(folder: string): Promise<string> {
+/** Starts DynamoDB Local, all in memory, at a port or at any that is free; its address. It ends with this process. */
+export async function startEngine(folder: string, wanted?: number): Promise<string> {
   let reason = "";
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const port = await freePort();
+  for (let attempt = 0; attempt < (wanted === undefined ? ATTEMPTS_MAX : 1); attempt++) {
+    const port = await freePort(wanted ?? 0);
     const started = await startAt(folder, port);
     if (started === undefined) return `http://127.0.0.1:${port}/`;
     reason = started;
@@ -74,11 +74,12 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-function freePort(): Promise<number> {
+/** 0: any. Rejects where the one that is wanted is taken. */
+function freePort(wanted: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
+    server.listen(wanted, "127.0.0.1", () => {
       const address = server.address();
       server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
     });

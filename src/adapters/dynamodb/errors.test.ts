@@ -72,12 +72,12 @@ test("what asking again cannot help is thrown, with a sentence, and never as una
     [failed("AccessDeniedException"), "access_denied", /refuses access to "limits".*credentials/],
     [failed("UnrecognizedClientException"), "access_denied", /credentials/],
     [failed("ExpiredTokenException"), "access_denied", /credentials/],
-    [failed("ValidationException"), "request_invalid", /cannot do this on "limits".*as it is/],
-    [failed("SerializationException"), "request_invalid", /as it is/],
+    [failed("ValidationException"), "store_refused", /refuses this on "limits".*as it is/],
+    [failed("SerializationException"), "store_refused", /as it is/],
     [failed("IdempotentParameterMismatchException"), "token_reused", /token of its own/],
     [failed("ItemCollectionSizeLimitExceededException"), "store_refused", /refuses this on "limits"/],
-    [cancelled("None", { Code: "ValidationError", Message: "wrong type" }), "request_invalid", /wrong type/],
-    [cancelled("TransactionConflict", "ValidationError"), "request_invalid", /cannot do this/],
+    [cancelled("None", { Code: "ValidationError", Message: "wrong type" }), "store_refused", /wrong type/],
+    [cancelled("TransactionConflict", "ValidationError"), "store_refused", /refuses this/],
     [cancelled(), "store_refused", /TransactionCanceledException/],
   ];
   for (const [answer, code, sentence] of codes) {

@@ -163,14 +163,7 @@ function thrownFor(code: string, refused: Refused, tableName: string): LimiterEr
   }
   const reasons = reasonsOf(refused.body).flatMap(({ Message }) => (Message === undefined ? [] : [Message]));
   const why = [said, ...reasons].join("; ");
-  const isOurs = code === "ValidationException" || code === "ValidationError" || code === "SerializationException";
-  return isOurs
-    ? new StoreRefused(
-        "request_invalid",
-        `DynamoDB cannot do this on "${tableName}" as the item stands: ${why}`,
-        refused,
-      )
-    : new StoreRefused("store_refused", `DynamoDB refuses this on "${tableName}": ${why}`, refused);
+  return new StoreRefused("store_refused", `DynamoDB refuses this on "${tableName}": ${why}`, refused);
 }
 
 function reasonsOf(body: Record<string, unknown>): readonly CancellationReason[] {

@@ -1,0 +1,30 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { importingFrom } from "./readme.ts";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+export const documents = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: root })].sort();
+
+export interface Example {
+  /** Such as `docs/guide/operations.md:41`. */
+  readonly place: string;
+  /** As it runs from source. */
+  readonly text: string;
+  /** Whether it needs a DynamoDB. */
+  readonly isOnDynamo: boolean;
+}
+
+/** Every TypeScript block of the documents that begins with an import of the package. */
+export function allExamples(): readonly Example[] {
+  return documents.flatMap((document) => {
+    const markdown = readFileSync(join(root, document), "utf8");
+    return [...markdown.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].flatMap(({ 1: block = "", index }) => {
+      if (!/^import [^;]*from ["']zae-limiter(?:\/[\w-]+)?["']/.test(block)) return [];
+      const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
+      const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
+      return [{ place, text, isOnDynamo: /zae-limiter\/dynamodb|dynamodb:/.test(block) }];
+    });
+  });
+}
