@@ -18,6 +18,8 @@ export interface SetOrigin {
   readonly reading?: number;
   /** Given in a request: of configuration only who is let through was read. */
   readonly given?: true;
+  /** Limits of the entity's own: a store that forgets buckets by themselves keeps this one. */
+  readonly own?: true;
 }
 
 export function limitSet(limits: readonly Limit[]): LimitSet {

@@ -192,6 +192,7 @@ export class Levels {
         asOfMs: nowMs,
         generation: generation ?? null,
         ...(config.reading === undefined ? {} : { reading: config.reading }),
+        ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
       },
       next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,

@@ -85,7 +85,7 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
   item[RQ] = requests;
   for (const { limit, milli } of counted) if (findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
   if (nonce !== undefined) item[nonce.name] = nonce.value;
-  const untilS = keptUntil(state.limits, low, readingMs, env.calendar);
+  const untilS = bring.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
   if (untilS !== undefined) item[TTL] = env.rules.ttlCovers ? untilS + SPARE_S : Math.ceil(readingMs / 1000) + 60;
   return { kind: "write", write: putNew(key, item, memoOf("create", intent, readingMs, [])), state };
 }
@@ -129,7 +129,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     low.push({ limit: held, lowMilli: least + risen - fits.milli });
     if (!isOver) builder.where(tk, ">=", least);
   }
-  keepFor(builder, image, state, low, readingMs, env);
+  keepFor(builder, image, state, low, intent, env);
   countAndSign(builder, state.limits, intent);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", memoOf("take", intent, readingMs, spare));

@@ -80,13 +80,13 @@ export interface Low {
   readonly lowMilli: number;
 }
 
-/** The item lives at least until it is full again. */
+/** The item lives at least until it is full again; that of an entity with limits of its own lives on. */
 export function keepFor(
   builder: WriteBuilder,
   { item, shardCount }: Pick<Image, "item" | "shardCount">,
   { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
   low: readonly Low[],
-  readingMs: number,
+  { readingMs, bring }: Pick<Intent, "readingMs" | "bring">,
   { calendar, rules, shared }: Env,
 ): void {
   if (!rules.ttlCovers) return;
@@ -94,7 +94,9 @@ export function keepFor(
   // Time begins at the epoch, also for a clock that is behind it.
   const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
   const owing = [...low, ...debtsOf(limits, fromMs - epochMs, low)];
-  const untilS = shardCount > 1 ? undefined : keptUntil(limits, owing, fromMs, calendar);
+  // Whoever brings no limits does not know whose they are, and leaves it at what it is.
+  const isKept = shardCount > 1 || (bring === undefined ? has === undefined : bring.origin.own === true);
+  const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
     else if (shared) builder.absent(TTL);

@@ -204,7 +204,7 @@ function onNothing(
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, env);
-  const untilS = keptUntil(state.limits, [], nowMs, env.calendar);
+  const untilS = origin.own ? undefined : keptUntil(state.limits, [], nowMs, env.calendar);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   const memo = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
   return { writes: [putNew({ bucket, shard: 0 }, item, memo)], gained: inOrder(gained, state) };

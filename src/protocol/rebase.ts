@@ -114,7 +114,7 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   if (intent.resolved) builder.turn(item, [DISABLED, BYPASS], {});
   // Stamped meanwhile: whoever can read configuration again has to.
   if (intent.heedsStamps) builder.asSeen(DISABLED, item);
-  keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent.readingMs, env);
+  keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent, env);
   writeWcu(builder, image, atMs, env);
   countAndSign(builder, after, intent);
   const memo = { ...memoOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };

@@ -43,7 +43,7 @@ export function setBackForm(image: Image, intent: Intent, env: Env): Step {
     .turn(item, attributesOf(item, state, limits), wantedOf(next, env, item[VU] === 0 ? 0 : undefined))
     .set(RF, atMs);
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
-  keepFor(builder, image, next, low, atMs, env);
+  keepFor(builder, image, next, low, { ...intent, readingMs: atMs }, env);
   countAndSign(builder, limits, { ...intent, counted: [], requests: 0 });
   const write = builder.update(key, "exists", memoOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next };
