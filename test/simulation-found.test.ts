@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit, RateLimitExceeded } from "../src/entry/index.ts";
-import { openMemory } from "../src/entry/memory.ts";
 import type { Store } from "../src/ports/store.ts";
+import { FaultStore } from "../src/testing/fault-store.ts";
 import { SeededRandom } from "../src/testing/random.ts";
-import { held, open, openFaulty, rpm, take } from "./defects/kit.ts";
+import { held, rpm, take } from "./defects/kit.ts";
+import { memoryKit } from "./defects/kit-memory.ts";
 import { overriding } from "./simulation/port.ts";
+
+const kit = memoryKit();
 
 // What the simulation found in this limiter while it was built, each as the shortest story that shows it. Two more stand
 // under W36 (configuration of different times in one plan) and X12 (limits of a process that is gone).
 
 test("consuming more than a limit was lowered to meanwhile is a refusal without end, not a crash", async () => {
-  const { limiter } = await open();
+  const { limiter } = await kit.open();
   await limiter.setSystemDefaults([...rpm(100), Limit.perMinute("tpm", 100)]);
   const lease = await take(limiter, "a", { rpm: 1, tpm: 1 });
   await limiter.setSystemDefaults([...rpm(5), Limit.perMinute("tpm", 100)]);
@@ -30,8 +33,12 @@ test("those who wait below one exhausted parent do not keep waking each other", 
   const pause = async () => {
     for (let turns = random.integer(0, 4); turns >= 0; turns--) await new Promise((resolve) => setImmediate(resolve));
   };
-  const store = counting(() => takes++);
-  const { limiter, clock } = await openFaulty({}, { split: true, pause }, store);
+  const faulty = (store: Store) =>
+    new FaultStore(
+      counting(store, () => takes++),
+      { split: true, pause },
+    );
+  const { limiter, clock } = await kit.openChanged(faulty);
   await limiter.setSystemDefaults(rpm(10));
   await limiter.createEntity({ id: "parent" });
   for (const id of ["a", "b", "c"]) await limiter.createEntity({ id, parentId: "parent", cascade: true });
@@ -51,7 +58,7 @@ test("those who wait below one exhausted parent do not keep waking each other", 
 });
 
 test("who asks for nothing is let in, also when his turn in the queue never came", async () => {
-  const { limiter, clock } = await open();
+  const { limiter, clock } = await kit.open();
   await limiter.setSystemDefaults(rpm(10));
   await take(limiter, "a", { rpm: 10 });
   const request = { entityId: "a", resource: "api", wait: { maxMs: 1_000 } };
@@ -65,7 +72,7 @@ test("who asks for nothing is let in, also when his turn in the queue never came
 });
 
 test("who waited in vain and then meets an outage is let through, where outages let through", async () => {
-  const { limiter, clock, faults } = await openFaulty({ onUnavailable: "allow" });
+  const { limiter, clock, faults } = await kit.openFaulty({ onUnavailable: "allow" });
   await limiter.setSystemDefaults(rpm(10));
   await take(limiter, "a", { rpm: 10 });
   const request = { entityId: "a", resource: "api", consume: { rpm: 10 } };
@@ -80,8 +87,7 @@ test("who waited in vain and then meets an outage is let through, where outages 
   assert.equal((await first).ok, true);
 });
 
-function counting(count: () => void): Store {
-  const store = openMemory();
+function counting(store: Store, count: () => void): Store {
   return overriding(store, {
     scope: (id) => {
       const scope = store.scope(id);

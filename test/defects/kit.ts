@@ -1,6 +1,6 @@
 import { Limit, type OpenOptions, RateLimiter, ValidationError } from "../../src/entry/index.ts";
-import { openMemory } from "../../src/entry/memory.ts";
 import type { Store } from "../../src/ports/store.ts";
+import type { Clock } from "../../src/ports/system.ts";
 import { type FaultOptions, FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 
@@ -12,31 +12,82 @@ export const T0 = Date.UTC(2026, 2, 15, 12);
 
 export const rpm = (rate: number): Limit[] => [Limit.perMinute("rpm", rate)];
 
-export async function open(
-  options: Omit<OpenOptions, "clock"> = {},
-): Promise<{ readonly limiter: RateLimiter; readonly clock: SimulatedClock }> {
-  const clock = new SimulatedClock(T0);
-  return { limiter: await RateLimiter.open({ store: "memory", clock, ...options }), clock };
+/** A namespace of its own in some store, for one test. */
+export interface Ground {
+  readonly namespace: string;
+  /** Another process there. */
+  store(clock: Clock): Promise<Store>;
+  /** What every limiter there is opened with. */
+  readonly options: Omit<OpenOptions, "clock" | "store" | "namespace">;
 }
 
-/** A limiter on a memory store behind a line that fails when told to. */
-export async function openFaulty(
-  options: Omit<OpenOptions, "clock" | "store"> = {},
-  faultOptions: FaultOptions = {},
-  store: Store = openMemory(),
-): Promise<{ readonly limiter: RateLimiter; readonly clock: SimulatedClock; readonly faults: FaultStore }> {
-  const faults = new FaultStore(store, faultOptions);
-  return { ...(await open({ ...options, store: faults })), faults };
+/** Which store the symptoms are looked for on, and how a test gets a limiter there. */
+export class Kit {
+  readonly #newGround: () => Promise<Ground>;
+  /** Whether another process hears of changed configuration at once; otherwise it is never remembered here. */
+  readonly #tells: boolean;
+
+  constructor(newGround: () => Promise<Ground>, { tells }: { readonly tells: boolean }) {
+    this.#newGround = newGround;
+    this.#tells = tells;
+  }
+
+  async open(options: Opening = {}, atMs = T0): Promise<Opened> {
+    const clock = new SimulatedClock(atMs);
+    const ground = await this.#newGround();
+    return { limiter: await limiterOn(ground, clock, options), clock };
+  }
+
+  /** With limits for everybody on `api`. */
+  async openWith(instant: string, ...limits: readonly Limit[]): Promise<Opened> {
+    const opened = await this.open({}, Date.parse(instant));
+    await opened.limiter.setResourceDefaults("api", limits);
+    return opened;
+  }
+
+  /** A limiter on a store behind a line that fails when told to, and another beside it whose line is good. */
+  async openFaulty(
+    options: Opening = {},
+    faultOptions: FaultOptions = {},
+  ): Promise<Opened & { readonly faults: FaultStore; readonly other: RateLimiter }> {
+    const clock = new SimulatedClock(T0);
+    const ground = await this.#newGround();
+    const faults = new FaultStore(await ground.store(clock), faultOptions);
+    const limiter = await limiterOn(ground, clock, options, faults);
+    return { limiter, clock, faults, other: await limiterOn(ground, clock, {}) };
+  }
+
+  /** A limiter on a store that was changed in some way. */
+  async openChanged(change: (store: Store) => Store, options: Opening = {}): Promise<Opened> {
+    const clock = new SimulatedClock(T0);
+    const ground = await this.#newGround();
+    return { limiter: await limiterOn(ground, clock, options, change(await ground.store(clock))), clock };
+  }
+
+  /** Processes on one store, each with a clock that is so many ms ahead. */
+  async processes(offsetsMs: readonly number[]): Promise<{
+    readonly limiters: readonly RateLimiter[];
+    readonly clock: SimulatedClock;
+  }> {
+    const clock = new SimulatedClock(T0);
+    const ground = await this.#newGround();
+    const options = this.#tells ? {} : { configTtlMs: 0 };
+    const limiters = offsetsMs.map((offsetMs) => limiterOn(ground, clock.skewed(offsetMs), options));
+    return { limiters: await Promise.all(limiters), clock };
+  }
 }
 
-/** Processes on one store, each with a clock that is so many ms ahead. */
-export async function processes(
-  offsetsMs: readonly number[],
-): Promise<{ readonly limiters: readonly RateLimiter[]; readonly clock: SimulatedClock }> {
-  const store = openMemory();
-  const clock = new SimulatedClock(T0);
-  const limiters = offsetsMs.map((offsetMs) => RateLimiter.open({ store, clock: clock.skewed(offsetMs) }));
-  return { limiters: await Promise.all(limiters), clock };
+type Opening = Omit<OpenOptions, "clock" | "store">;
+
+export interface Opened {
+  readonly limiter: RateLimiter;
+  readonly clock: SimulatedClock;
+}
+
+async function limiterOn(ground: Ground, clock: Clock, options: Opening, given?: Store): Promise<RateLimiter> {
+  const { namespace } = ground;
+  const store = given ?? (await ground.store(clock));
+  return RateLimiter.open({ ...ground.options, namespace, ...options, store, clock });
 }
 
 /** A child that cascades to its parent, both with requests a minute. */
@@ -65,4 +116,9 @@ export async function held(limiter: RateLimiter, entityId: string): Promise<Reco
 
 export function isInvalid(code: string): (error: unknown) => boolean {
   return (error) => error instanceof ValidationError && error.code === code;
+}
+
+/** Lets everything go on until it is so. */
+export async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
 }
