@@ -63,9 +63,9 @@ export function admissionDefects(kit: Kit): void {
     const { clock, limiters } = await kit.processes([0, 5_000]);
     await limiters[0]!.setSystemDefaults(rpm(60));
     let granted = 0;
-    for (let i = 0; i < 400; i++) {
+    for (let i = 0; i < 200; i++) {
       if (await grants(limiters[i % 2]!, "a", { rpm: 1 })) granted++;
-      await clock.advance(1);
+      await clock.advance(2);
     }
     // The one that was taken first is back by the fast clock; by no clock there is more.
     assert.equal(granted, 61);
@@ -75,8 +75,8 @@ export function admissionDefects(kit: Kit): void {
     const { limiter, clock } = await kit.open();
     await limiter.setSystemDefaults([Limit.perSecond("rps", 1), Limit.perDay("rpd", 10)]);
     await take(limiter, "a", { rpd: 10 });
-    for (let s = 0; s < 8_640; s += 8) {
-      await clock.advance(8_000);
+    for (let s = 0; s < 8_640; s += 48) {
+      await clock.advance(48_000);
       await take(limiter, "a", { rps: 1 });
     }
     assert.equal((await held(limiter, "a")).rpd, 1);
@@ -178,12 +178,20 @@ export function admissionDefects(kit: Kit): void {
     assert.equal(await limiter.timeUntilAvailable(never), Number.POSITIVE_INFINITY);
   });
 
-  test("W15: of many who race for a new child below a new parent exactly as many as fit get in", async () => {
-    const { limiters } = await kit.processes([0, 0, 0]);
-    await family(limiters[0]!, { child: 10, parent: 10 });
-    const asks = Array.from({ length: 24 }, (_, i) => grants(limiters[i % 3]!, "child", { rpm: 1 }));
-    assert.equal((await Promise.all(asks)).filter((ok) => ok).length, 10);
-  });
+  for (const atomic of [true, false]) {
+    const how = atomic ? "in one transaction each" : "level by level";
+    test(`W15: of many who race for a new child below a new parent, ${how}, as many as fit get in`, async () => {
+      const { limiters } = await kit.processes([0, 0, 0]);
+      await family(limiters[0]!, { child: 10, parent: 10 });
+      const request = { entityId: "child", resource: "api", consume: { rpm: 1 }, atomic };
+      const asks = Array.from({ length: 24 }, (_, i) => limiters[i % 3]!.tryAcquire(request));
+      const granted = (await Promise.all(asks)).filter(({ ok }) => ok).length;
+      // Level by level two may hold for a moment what the other lacks, and both are refused: then it is all there for the next.
+      if (atomic || kit.nature.isWhole) assert.equal(granted, 10);
+      const late = limiters.at(-1) as RateLimiter;
+      for (const id of ["child", "parent"]) assert.deepEqual(await held(late, id), { rpm: 10 - granted });
+    });
+  }
 
   test("W15: a claim that loses its place to others is not refused while there are tokens", async () => {
     // The claims of both are under way at once, child and parent apart, in every order that the store can apply them.

@@ -7,5 +7,5 @@ export function memoryKit(): Kit {
     const store = openMemory();
     return { namespace: "default", options: {}, store: async () => store };
   };
-  return new Kit(newGround, { tells: true });
+  return new Kit(newGround, { tells: true, isWhole: true, many: 2_000 });
 }

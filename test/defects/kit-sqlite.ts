@@ -24,5 +24,5 @@ export function sqliteKit(): Kit {
     };
     return { namespace: "default", options: {}, store };
   };
-  return new Kit(newGround, { tells: true });
+  return new Kit(newGround, { tells: true, isWhole: true, many: 2_000 });
 }

@@ -21,15 +21,24 @@ export interface Ground {
   readonly options: Omit<OpenOptions, "clock" | "store" | "namespace">;
 }
 
+/** What is so on one store, and otherwise on another. */
+export interface Nature {
+  /** Another process hears of changed configuration at once; otherwise none is remembered by those of a test. */
+  readonly tells: boolean;
+  /** All levels of a request are one transaction, also for who does not ask for one. */
+  readonly isWhole: boolean;
+  /** So many entities are many. */
+  readonly many: number;
+}
+
 /** Which store the symptoms are looked for on, and how a test gets a limiter there. */
 export class Kit {
+  readonly nature: Nature;
   readonly #newGround: () => Promise<Ground>;
-  /** Whether another process hears of changed configuration at once; otherwise it is never remembered here. */
-  readonly #tells: boolean;
 
-  constructor(newGround: () => Promise<Ground>, { tells }: { readonly tells: boolean }) {
+  constructor(newGround: () => Promise<Ground>, nature: Nature) {
     this.#newGround = newGround;
-    this.#tells = tells;
+    this.nature = nature;
   }
 
   async open(options: Opening = {}, atMs = T0): Promise<Opened> {
@@ -71,7 +80,7 @@ export class Kit {
   }> {
     const clock = new SimulatedClock(T0);
     const ground = await this.#newGround();
-    const options = this.#tells ? {} : { configTtlMs: 0 };
+    const options = this.nature.tells ? {} : { configTtlMs: 0 };
     const limiters = offsetsMs.map((offsetMs) => limiterOn(ground, clock.skewed(offsetMs), options));
     return { limiters: await Promise.all(limiters), clock };
   }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ConflictError, Limit, NotFoundError, type RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../simulation/port.ts";
-import { family, grants, HOUR_MS, held, isInvalid, type Kit, MINUTE_MS, rpm, T0, take, until } from "./kit.ts";
+import { family, grants, HOUR_MS, held, isInvalid, type Kit, MINUTE_MS, rpm, take, until } from "./kit.ts";
 
 /** Defects of the original in names, configuration, namespaces, audit and usage. */
 export function nameDefects(kit: Kit): void {
@@ -96,13 +96,13 @@ export function nameDefects(kit: Kit): void {
     assert.equal(reads, 1);
   });
 
-  test("W33: two thousand children are all listed, and a deleted entity leaves nothing behind in any list", async () => {
+  test(`W33: ${kit.nature.many} children are all listed, and a deleted entity leaves nothing behind in any list`, async () => {
     const { limiter } = await kit.open();
     await limiter.createEntity({ id: "parent" });
-    for (let i = 0; i < 2_000; i++) await limiter.createEntity({ id: `child-${i}`, parentId: "parent" });
+    for (let i = 0; i < kit.nature.many; i++) await limiter.createEntity({ id: `child-${i}`, parentId: "parent" });
     let children = 0;
     for await (const child of limiter.getChildren("parent")) if (child.parentId === "parent") children++;
-    assert.equal(children, 2_000);
+    assert.equal(children, kit.nature.many);
     await limiter.setLimits("child-7", rpm(10));
     await limiter.setLimits("child-7", rpm(10), { resource: "api" });
     await take(limiter, "child-7", { rpm: 1 });
@@ -136,14 +136,11 @@ export function nameDefects(kit: Kit): void {
 
   test("W34: names of namespaces are checked before anything is stored", async () => {
     const { limiter } = await kit.open();
+    const before = await limiter.listNamespaces();
     for (const name of ["", " ", "a#b", "a/b", "a\n", "-a", "x".repeat(65)]) {
       await assert.rejects(limiter.registerNamespace(name), isInvalid("namespace_invalid"), JSON.stringify(name));
     }
-    const names = await limiter.listNamespaces();
-    assert.deepEqual(
-      names.map(({ name }) => name),
-      ["default"],
-    );
+    assert.deepEqual(await limiter.listNamespaces(), before);
   });
 
   test("W35: an invalid principal changes nothing and leaves no event", async () => {
@@ -205,27 +202,6 @@ export function nameDefects(kit: Kit): void {
     );
     assert.equal(await limiter.timeUntilAvailable({ ...request, consume: { rpm: 1 } }), 0);
     assert.equal(await limiter.timeUntilAvailable({ ...request, consume: { rpm: 3 } }), 12_000);
-  });
-
-  test("W39: an entity that is active just after midnight keeps its day, and the hour is not inflated", async () => {
-    const { limiter, clock } = await kit.open();
-    await limiter.setSystemDefaults(rpm(1_000));
-    const midnight = Date.UTC(2026, 2, 16);
-    await clock.advance(midnight - T0);
-    await take(limiter, "a", { rpm: 3 });
-    await clock.advance(2 * HOUR_MS);
-    await take(limiter, "a", { rpm: 4 });
-    const counted = async (window: "hourly" | "daily" | "monthly") =>
-      (await limiter.usage({ entityId: "a", window })).map(({ windowStartMs, counters }) => [
-        windowStartMs,
-        counters.rpm,
-      ]);
-    assert.deepEqual(await counted("hourly"), [
-      [midnight, 3],
-      [midnight + 2 * HOUR_MS, 4],
-    ]);
-    assert.deepEqual(await counted("daily"), [[midnight, 7]]);
-    assert.deepEqual(await counted("monthly"), [[Date.UTC(2026, 2, 1), 7]]);
   });
 
   test("W40: with a clock handed in no real time passes: a wait of an hour is over when that clock says so", async () => {
