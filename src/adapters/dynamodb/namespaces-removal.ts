@@ -1,7 +1,7 @@
 import type { Attributes } from "./codec.ts";
 import { inChunks } from "./paging.ts";
 import { managedIn } from "./provisioner.ts";
-import { placeOf, type Records } from "./records.ts";
+import { idOf, placeOf, type Records } from "./records.ts";
 import {
   configKey,
   entityPk,
@@ -72,7 +72,9 @@ async function unindexed(records: Records, namespaceId: string): Promise<readonl
 }
 
 async function present(records: Records, keys: readonly TableKey[]): Promise<readonly TableKey[]> {
-  const found = await records.getAll(keys, { consistent: true });
+  // A batch that names one twice is refused.
+  const unique = [...new Map(keys.map((key) => [idOf(key), key])).values()];
+  const found = await records.getAll(unique, { consistent: true });
   return found.flatMap((item) => (item === undefined ? [] : [placeOf(item)]));
 }
 
