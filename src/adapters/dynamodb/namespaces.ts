@@ -141,10 +141,9 @@ export class DynamoNamespaces implements NamespaceStore {
     }
     this.#watch.forget(id);
     const records = await removeNamespace(this.#records, id, onProgress);
-    await this.#records.transact([
-      deleteRecord(namespaceIdKey(id), undefined),
-      await this.#auditOf(auditIn).entry(event),
-    ]);
+    // Of a namespace that purges itself the log goes with it: an event would be left where nobody finds it.
+    const entries = auditIn === id ? [] : [await this.#auditOf(auditIn).entry(event)];
+    await this.#records.transact([deleteRecord(namespaceIdKey(id), undefined), ...entries]);
     return { kind: "purged", records };
   }
 
