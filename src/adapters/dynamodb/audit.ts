@@ -1,33 +1,24 @@
-import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import type { AuditEvent } from "../../domain/audit.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { AuditStore } from "../../ports/audit-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { AuditIds } from "./audit-id.ts";
-import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
+import { eventItem, eventOf } from "./audit-record.ts";
+import type { Attributes } from "./codec.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
 import { placeOf, type Records } from "./records.ts";
-import { instantOf } from "./records-instants.ts";
-import { putRecord, type RecordWrite, texts } from "./records-write.ts";
+import { putRecord, type RecordWrite } from "./records-write.ts";
 import {
-  ACTION,
   AUDIT_RETENTION_DAYS,
-  auditIndexKeys,
   auditKey,
   auditPk,
   configKey,
-  DETAILS,
-  ENTITY_ID,
-  EVENT_ID,
   GSI4PK,
   GSI4SK,
   NAMESPACE_INDEX,
   PK,
-  PRINCIPAL,
-  RESOURCE,
   SK,
   type TableKey,
-  TIMESTAMP,
-  TTL,
 } from "./schema.ts";
 
 /** The audit log of one namespace: its events are written in the transactions of the changes they tell of. */
@@ -91,14 +82,21 @@ export class DynamoAudit implements AuditStore {
   async #listAll({ limit, cursor }: PageRequest): Promise<Page<AuditEvent>> {
     const [sk, pk] = placeAfter(cursor, 2) ?? [];
     const before = sk === undefined || pk === undefined ? undefined : { sk, pk };
-    const newest = await this.#newest(limit + 1, before);
-    const found = await this.#records.getAll(newest, { consistent: true });
-    const present = found.flatMap((item) => (item === undefined ? [] : [item]));
-    const { items, ...rest } = await pageOf(present, limit, (item) => {
+    const { items, ...rest } = await pageOf(this.#older(limit + 1, before), limit, (item) => {
       const place = placeOf(item);
       return cursorOf(place.sk, place.pk);
     });
     return { ...rest, items: items.map(eventOf) };
+  }
+
+  // What has expired may still stand in the index: then more keys are wanted than there are events on the page.
+  async *#older(count: number, before: TableKey | undefined): AsyncGenerator<Attributes> {
+    for (let from = before; ; ) {
+      const keys = await this.#newest(count, from);
+      for (const item of await this.#records.getAll(keys, { consistent: true })) if (item !== undefined) yield item;
+      if (keys.length < count) return;
+      from = keys.at(-1);
+    }
   }
 
   async #newest(count: number, before: TableKey | undefined): Promise<readonly TableKey[]> {
@@ -119,41 +117,9 @@ export class DynamoAudit implements AuditStore {
 }
 
 const PREFIX = "#AUDIT#";
-/** Ours: as whoever made the change named it. */
-const OWN_EVENT_ID = "own_event_id";
 const RETENTION_DAYS = 90;
 const DAY_S = 86_400;
 const CHUNK = 1_000;
-
-/** An event in the original's words, but for its key. `untilS`: when it may go. */
-function eventItem(namespaceId: string, event: AuditEvent, auditId: string, untilS: number): Attributes {
-  const { eventId, atMs, action, entityId, resource, principal } = event;
-  return {
-    // The original goes on with its list by what it reads here, and takes it for the sort key's.
-    ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: auditId, [OWN_EVENT_ID]: eventId, [ACTION]: action }),
-    ...texts(auditIndexKeys(namespaceId, entityId)),
-    [TIMESTAMP]: { S: new Date(atMs).toISOString() },
-    [PRINCIPAL]: principal === undefined ? { NULL: true } : { S: principal },
-    [RESOURCE]: resource === undefined ? { NULL: true } : { S: resource },
-    [DETAILS]: encodeJson(event.details) ?? { M: {} },
-    [TTL]: { N: String(untilS) },
-  };
-}
-
-function eventOf(item: Attributes): AuditEvent {
-  const resource = item[RESOURCE]?.S;
-  const principal = item[PRINCIPAL]?.S;
-  const details = item[DETAILS];
-  return {
-    eventId: item[OWN_EVENT_ID]?.S ?? item[EVENT_ID]?.S ?? placeOf(item).sk.slice(PREFIX.length),
-    atMs: instantOf(item[TIMESTAMP]?.S),
-    action: (item[ACTION]?.S ?? "") as AuditAction,
-    entityId: item[ENTITY_ID]?.S ?? "",
-    ...(resource === undefined ? {} : { resource }),
-    ...(principal === undefined ? {} : { principal }),
-    details: (details === undefined ? {} : decodeJson(details)) as AuditEvent["details"],
-  };
-}
 
 function newestFirst(a: TableKey, b: TableKey): number {
   if (a.sk !== b.sk) return a.sk < b.sk ? 1 : -1;

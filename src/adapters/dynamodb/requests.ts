@@ -1,29 +1,21 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import { eventItem } from "./audit-record.ts";
 import type { DynamoOperation } from "./client.ts";
-import { type Attributes, encodeJson, encodeMembers, encodeOperation } from "./codec.ts";
+import { encodeMembers, encodeOperation } from "./codec.ts";
 import { checkName, Shapes } from "./requests-shape.ts";
 import {
-  ACTION,
-  auditIndexKeys,
   auditKey,
-  DETAILS,
-  ENTITY_ID,
-  EVENT_ID,
   GSI2PK,
   GSI2SK,
   itemPlace,
   itemTableKey,
   PK,
-  PRINCIPAL,
-  RESOURCE,
   RESOURCE_INDEX,
   resourceBucketRange,
   resourcePk,
   SK,
   type TableKey,
-  TIMESTAMP,
-  TTL,
 } from "./schema.ts";
 
 /** A call of DynamoDB: its body is JSON text. */
@@ -176,18 +168,11 @@ export class ItemRequests {
   }
 
   #auditPut({ event, auditId, keptS }: AuditRecord): string {
-    const { entityId, resource, principal } = event;
-    const { pk, sk } = auditKey(this.#namespaceId, entityId, auditId);
-    const item: Attributes = {
-      ...texts({ [PK]: pk, [SK]: sk, ...auditIndexKeys(this.#namespaceId, entityId) }),
-      ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: event.eventId, [ACTION]: event.action }),
-      [TIMESTAMP]: { S: new Date(event.atMs).toISOString() },
-      [PRINCIPAL]: principal === undefined ? { NULL: true } : { S: principal },
-      [RESOURCE]: resource === undefined ? { NULL: true } : { S: resource },
-      [DETAILS]: encodeJson(event.details) ?? { M: {} },
-      [TTL]: { N: String(Math.ceil(event.atMs / 1000) + keptS) },
-    };
-    return `${this.#table},"Item":${JSON.stringify(item)}`;
+    const { pk, sk } = auditKey(this.#namespaceId, event.entityId, auditId);
+    // By the event's own time: a transaction that is repeated must say the same.
+    const untilS = Math.ceil(event.atMs / 1000) + keptS;
+    const own = eventItem(this.#namespaceId, event, auditId, untilS);
+    return `${this.#table},"Item":${JSON.stringify({ [PK]: { S: pk }, [SK]: { S: sk }, ...own })}`;
   }
 }
 
@@ -212,8 +197,4 @@ function isEmpty(record: object): boolean {
 
 function keyText({ pk, sk }: TableKey): string {
   return `{"${PK}":{"S":${JSON.stringify(pk)}},"${SK}":{"S":${JSON.stringify(sk)}}}`;
-}
-
-function texts(values: Readonly<Record<string, string>>): Attributes {
-  return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
 }

@@ -1,0 +1,49 @@
+import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
+import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
+import { instantOf } from "./records-instants.ts";
+import { texts } from "./records-write.ts";
+import {
+  ACTION,
+  auditIndexKeys,
+  DETAILS,
+  ENTITY_ID,
+  EVENT_ID,
+  PRINCIPAL,
+  RESOURCE,
+  SK,
+  TIMESTAMP,
+  TTL,
+} from "./schema.ts";
+
+/** Ours: as whoever made the change named it. */
+const OWN_EVENT_ID = "own_event_id";
+
+/** An event in the original's words, but for its key. `untilS`: when it may go. */
+export function eventItem(namespaceId: string, event: AuditEvent, auditId: string, untilS: number): Attributes {
+  const { eventId, atMs, action, entityId, resource, principal } = event;
+  return {
+    // The original goes on with its list by what it reads here, and takes it for the sort key's.
+    ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: auditId, [OWN_EVENT_ID]: eventId, [ACTION]: action }),
+    ...texts(auditIndexKeys(namespaceId, entityId)),
+    [TIMESTAMP]: { S: new Date(atMs).toISOString() },
+    [PRINCIPAL]: principal === undefined ? { NULL: true } : { S: principal },
+    [RESOURCE]: resource === undefined ? { NULL: true } : { S: resource },
+    [DETAILS]: encodeJson(event.details) ?? { M: {} },
+    [TTL]: { N: String(untilS) },
+  };
+}
+
+export function eventOf(item: Attributes): AuditEvent {
+  const resource = item[RESOURCE]?.S;
+  const principal = item[PRINCIPAL]?.S;
+  const details = item[DETAILS];
+  return {
+    eventId: item[OWN_EVENT_ID]?.S ?? item[EVENT_ID]?.S ?? (item[SK]?.S ?? "").slice("#AUDIT#".length),
+    atMs: instantOf(item[TIMESTAMP]?.S),
+    action: (item[ACTION]?.S ?? "") as AuditAction,
+    entityId: item[ENTITY_ID]?.S ?? "",
+    ...(resource === undefined ? {} : { resource }),
+    ...(principal === undefined ? {} : { principal }),
+    details: (details === undefined ? {} : decodeJson(details)) as AuditEvent["details"],
+  };
+}
