@@ -80,3 +80,16 @@ test("limits given with a request, a bucket that is not there, and a debit cast 
   const debit: Job = { ...jobOf(changed, readings.begin(), 2_000), kind: "debit" };
   assert.equal(readings.doubtOf(memoryOf(), seen(old), [debit], ENV), "none");
 });
+
+test("X18: buckets that were doubted and never asked for again are not all remembered", () => {
+  const readings = new ConfigReadings();
+  const reading = readings.begin();
+  const image = seen(old);
+  const idOf = (i: number) => bucketKey(`e${i}`, "api");
+  for (let i = 0; i < 30_000; i++) {
+    readings.doubtOf(new BucketMemory(idOf(i)), image, [jobOf(changed, reading, 2_000)], ENV);
+  }
+  assert.ok(readings.mustBeConsistent(idOf(29_999).id));
+  assert.ok(readings.mustBeConsistent(idOf(20_000).id));
+  assert.ok(!readings.mustBeConsistent(idOf(0).id));
+});

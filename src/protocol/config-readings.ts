@@ -1,3 +1,4 @@
+import { BoundedMap } from "../domain/bounded-map.ts";
 import { supersedes } from "../domain/limit-set.ts";
 import { BYPASS, DISABLED, VU } from "./attributes.ts";
 import { canonicalOfSet } from "./codec.ts";
@@ -13,7 +14,8 @@ import type { BucketMemory, Seen } from "./memory.ts";
  */
 export class ConfigReadings {
   #last = 0;
-  readonly #doubted = new Set<string>();
+  /** Bounded: many are doubted, and some never asked for again. By the time one is pushed out every copy has caught up. */
+  readonly #doubted = new BoundedMap<true>(DOUBTED_MAX / 2);
 
   /** The number of a reading that begins now. */
   begin(): number {
@@ -22,7 +24,7 @@ export class ConfigReadings {
 
   /** Whether configuration of this bucket has to be read so that nothing older is seen. */
   mustBeConsistent(bucketId: string): boolean {
-    return this.#doubted.has(bucketId);
+    return this.#doubted.get(bucketId) === true;
   }
 
   /** `doubted`: ask for configuration again. `resolved`: that was done since. `none`: there is nothing to doubt. */
@@ -55,7 +57,7 @@ export class ConfigReadings {
       const doubted = before?.says === says && !isOld ? before : { upTo: this.#last, says };
       memory.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
-        this.#doubted.add(memory.key.id);
+        this.#doubted.set(memory.key.id, true);
         return "doubted";
       }
       verdict = "resolved";
@@ -70,3 +72,4 @@ export class ConfigReadings {
 
 /** Beside the original, configuration is brought to an item only so soon after it was read. */
 const READ_MS = 1_000;
+const DOUBTED_MAX = 20_000;
