@@ -215,6 +215,28 @@ await describeDynamo("no defect of the original shows in the items of the table"
     assert.deepEqual(await limiter.getLimits("a", { resource: "api" }), rpm(30));
   });
 
+  test("W36: limits that change in one namespace make nobody read configuration at twice the price in another", async () => {
+    const [here, there] = [await table.newScene(), await table.newScene()];
+    const { limiter, wire } = await here.process();
+    const tenant = limiter.namespace(there.namespace);
+    for (const { clock, process } of [
+      { clock: here.clock, process: await here.process() },
+      { clock: there.clock, process: await there.process() },
+    ]) {
+      await process.limiter.setLimits("a", rpm(10));
+      await clock.advance(MINUTE_MS);
+    }
+    const changing = await here.process();
+    await take(limiter, "a", { rpm: 1 });
+    await changing.limiter.setLimits("a", rpm(20));
+    // It finds out by the bucket, reads again, and is not asked any more.
+    await take(limiter, "a", { rpm: 1 });
+    await wire.during(() => take(tenant, "a", { rpm: 1 }));
+    const reads = wire.calls.filter(({ operation }) => operation === "BatchGetItem");
+    const isDear = reads.map(({ input }) => JSON.stringify(input).includes('"ConsistentRead":true'));
+    assert.deepEqual(new Set(isDear), new Set([false]));
+  });
+
   test("X20: what is available on one resource costs the same, however many others an entity uses", async () => {
     const scene = await table.newScene();
     const { limiter } = await scene.process();

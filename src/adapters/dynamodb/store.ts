@@ -70,7 +70,7 @@ export function dynamoOver(options: DynamoStoreOptions): Store {
   const watch = new NamespaceWatch(clock);
   const auditIds = new AuditIds(clock, ids);
   const gate = new VersionGate(records, options.shared);
-  const shared: SharedParts = { options, records, urgent, watch, gate, auditIds, readings: new ConfigReadings() };
+  const shared: SharedParts = { options, records, urgent, watch, gate, auditIds };
   const scopes = new Map<string, DynamoScope>();
   const scope = (namespaceId: string): DynamoScope => {
     const known = scopes.get(namespaceId) ?? scopeOf(namespaceId, shared);
@@ -98,7 +98,6 @@ interface SharedParts {
   readonly watch: NamespaceWatch;
   readonly gate: VersionGate;
   readonly auditIds: AuditIds;
-  readonly readings: ConfigReadings;
 }
 
 interface DynamoScope extends ScopedStore {
@@ -108,10 +107,12 @@ interface DynamoScope extends ScopedStore {
 }
 
 function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
-  const { options, records, urgent, watch, gate, auditIds, readings } = parts;
+  const { options, records, urgent, watch, gate, auditIds } = parts;
   const { clock, ids, shared } = options;
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
-  const buckets = bucketsOf(namespaceId, parts, audit);
+  // Of this namespace alone: in another the same names are other buckets.
+  const readings = new ConfigReadings();
+  const buckets = bucketsOf(namespaceId, parts, audit, readings);
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const config: DynamoConfig = new DynamoConfig(namespaceId, {
@@ -134,7 +135,12 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   };
 }
 
-function bucketsOf(namespaceId: string, { options, auditIds, readings }: SharedParts, audit: DynamoAudit) {
+function bucketsOf(
+  namespaceId: string,
+  { options, auditIds }: SharedParts,
+  audit: DynamoAudit,
+  readings: ConfigReadings,
+): ProtocolBuckets {
   const { client, table, clock, random, calendar, coalesce, exact, shared, denyMemoryMs, adminTimeoutMs } = options;
   const items = new DynamoItems({
     ...{ client, tableName: table, namespaceId, clock, random },
