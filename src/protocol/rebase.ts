@@ -99,7 +99,7 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   const low: Low[] = [];
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
-    const written = writeFold(builder, fold, move, atMs, intent, env);
+    const written = writeFold(builder, item, fold, move, atMs, intent, env);
     if (written === "short") return { kind: "short", state: told };
     if (written === undefined) continue;
     after.push(written.limit);
@@ -112,8 +112,8 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   const wanted = { ...wantedOf(next, env, isMarked ? 0 : undefined), ...(env.shared ? grantsOf(next) : {}) };
   builder.turn(item, attributesOf(item, state, after), wanted).set(RF, atMs);
   if (intent.resolved) builder.turn(item, [DISABLED, BYPASS], {});
-  // Stamped meanwhile: whoever can read configuration again has to.
-  if (intent.heedsStamps) builder.asSeen(DISABLED, item);
+  // Stamped, or stamped meanwhile: whoever can read configuration again has to, before anything is taken.
+  if (intent.heedsStamps) builder.asSeen(DISABLED, intent.resolved ? item : {});
   keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent, env);
   writeWcu(builder, image, atMs, env);
   countAndSign(builder, after, intent);
@@ -170,13 +170,14 @@ export function attributesOf(item: Item, before: BucketState, after: readonly Li
 
 function writeFold(
   builder: WriteBuilder,
+  item: Item,
   { name, before, after, piece }: Fold,
   move: Move | undefined,
   atMs: number,
   { blind }: Intent,
   { rules, shared }: Env,
 ): { readonly limit: LimitState; readonly lowMilli: number | undefined } | "short" | undefined {
-  const { tk } = namesOf(name);
+  const { tk, cp } = namesOf(name);
   if (after === undefined) {
     if (piece.from !== undefined) builder.where(tk, ">=", piece.from);
     if (piece.below !== undefined) builder.where(tk, "<", piece.below);
@@ -195,7 +196,9 @@ function writeFold(
   const quota = opensWindow(after, due.milli) ? { ...NO_MARKS, ...after.quota, windowStartMs: atMs } : after.quota;
   const limit = { ...after, tokensMilli, quota };
   if (before === undefined) {
-    builder.absent(tk).set(tk, tokensMilli);
+    // The original adjusts what is no longer there: tokens without a capacity are of no limit.
+    builder.asSeen(tk, item).set(tk, tokensMilli);
+    if (tk in item) builder.absent(cp);
     return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined };
   }
   const isBound = move !== undefined || rules.allSides;

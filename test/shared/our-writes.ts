@@ -34,7 +34,8 @@ export function limitProblems(limit: LimitReading, given: OurWrite): string[] {
   const { before, after, takes } = given;
   const old = readingOf(before, limit.name);
   const problems: string[] = [];
-  const net = limit.usedMilli - (old?.usedMilli ?? 0);
+  // Of a limit that was not there the original may have counted something all the same.
+  const net = limit.usedMilli - numberIn(before, namesOf(limit.name).tc);
   if ((takes.get(limit.name) ?? 0) > 0 && !limit.isSoft && limit.tokensMilli < 0) {
     problems.push(`a take left ${limit.tokensMilli} stored tokens of ${limit.name}`);
   }

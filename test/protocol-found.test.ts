@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bucketKey } from "../src/domain/bucket-key.ts";
+import { limitMakers } from "../src/domain/limit.ts";
+import type { Item } from "../src/ports/item-store.ts";
+import { ConfigReadings } from "../src/protocol/config-readings.ts";
+import { claim, HOUR_MS, T0 } from "../src/testing/contract-kit.ts";
+import { calendar } from "./kind-arbitraries.ts";
+import { Cluster, type Process } from "./protocol-kit.ts";
+
+// What the simulations found, in as few steps as it takes.
+
+const Kinds = limitMakers(calendar);
+
+/** Somebody else changes attributes of the item. */
+function tamper(cluster: Cluster, { place }: Process, attributes: Item): void {
+  const before = cluster.item(place.namespaceId, "ada") ?? {};
+  cluster.world.table.put(
+    place.namespaceId,
+    { bucket: bucketKey("ada", "api"), shard: 0 },
+    { ...before, ...attributes },
+  );
+}
+
+for (const shared of [false, true]) {
+  test(`a take whose answer was lost is not sent again to a bucket that is disabled since, shared: ${shared}`, async () => {
+    const cluster = new Cluster();
+    const readings = new ConfigReadings();
+    const process: Process = await cluster.open({
+      shared,
+      readings,
+      line: { onFault: () => tamper(cluster, process, { disabled: true }) },
+    });
+    const origin = { asOfMs: T0, generation: null, reading: readings.begin() };
+    const one = claim("ada", [Kinds.perMinute("rpm", 10)], { rpm: 1 }, { origin });
+    const { place, line } = process;
+    assert.ok(await place.grants(one, T0));
+    const before = cluster.item(place.namespaceId, "ada");
+    // After so long it is told anew, which pins a stamp that was seen.
+    line.failNext("write", "lostBefore");
+    const [answer] = await place.take([one], T0 + 2 * HOUR_MS);
+    assert.equal(answer?.kind, "unavailable");
+    assert.deepEqual(cluster.item(place.namespaceId, "ada"), { ...before, disabled: true });
+  });
+}
+
+test("tokens that the original left of a limit that is no longer there do not keep it from coming back", async () => {
+  const cluster = new Cluster();
+  const ours = await cluster.open({ shared: true });
+  const [rpm, tpm] = [Kinds.perMinute("rpm", 10), Kinds.perMinute("tpm", 100)];
+  const { place } = ours;
+  assert.ok(await place.grants(claim("ada", [rpm], { rpm: 1 }), T0));
+  // An adjustment of a lease adds to whatever is there, also to nothing.
+  tamper(cluster, ours, { b_tpm_tk: 5_000, b_tpm_tc: -5_000 });
+  const origin = { asOfMs: T0 + 1, generation: null };
+  assert.ok(await place.grants(claim("ada", [rpm, tpm], { tpm: 30 }, { origin }), T0 + 1));
+  const item = cluster.item(place.namespaceId, "ada");
+  assert.equal(item?.b_tpm_cp, 100_000);
+  assert.equal(item?.b_tpm_tk, 70_000);
+});
