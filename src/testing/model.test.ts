@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
-import { Limit } from "../domain/limit.ts";
+import { Limit, limitMakers } from "../domain/limit.ts";
 import { ModelLimit } from "./model.ts";
 
 const HOUR_MS = 3_600_000;
@@ -78,4 +78,22 @@ test("thirds of a millitoken are not rounded away however often they are asked f
   assert.equal(limit.levelMilli(700), 100n);
   const strange = Limit.custom("rpm", { capacity: 1, refillAmount: 1, refillPeriodMs: 13_000 });
   assert.throws(() => limit.change(strange), RangeError);
+});
+
+test("whether a session has begun is left to a store only where a millitoken decides it", () => {
+  const session = limitMakers(calendar).quota("rpm", 10, { resetAfterMs: HOUR_MS });
+  const changedAt = (atMs: number, ...agreed: (number | undefined)[]) => {
+    const limit = new ModelLimit(perMinute(10), 0, calendar);
+    limit.write("take", 1_000, 0);
+    limit.advance(atMs);
+    limit.change(session);
+    for (const one of agreed) limit.agreeOn(one);
+    return limit.windowStartMs;
+  };
+  // A millitoken drips in 6 ms: at 5,999 one is missing, at 5,988 there are two.
+  assert.equal(changedAt(5_999), 5_999);
+  assert.equal(changedAt(5_999, undefined), undefined);
+  assert.equal(changedAt(6_000, 6_000), 6_000);
+  assert.equal(changedAt(6_000, 5_999), undefined);
+  assert.equal(changedAt(5_988, undefined), 5_988);
 });

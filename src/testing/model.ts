@@ -79,6 +79,8 @@ export class ModelLimit {
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
+  /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
+  #otherStart: { windowStartMs: number | undefined } | undefined;
 
   /** Nobody has taken from it: full. */
   constructor(
@@ -193,6 +195,15 @@ export class ModelLimit {
     else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n) {
       this.#period.windowStartMs ??= this.#epochMs;
     }
+    const missing = this.brimMilli - level;
+    if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) this.#beganInDoubt();
+  }
+
+  /** A store may round what drips by a millitoken: so it knows a session that was full, or not, but for that, by either. */
+  agreeOn(windowStartMs: number | undefined): void {
+    const other = this.#otherStart;
+    this.#otherStart = undefined;
+    if (other !== undefined && other.windowStartMs === windowStartMs) this.#period.windowStartMs = windowStartMs;
   }
 
   /** Time has acted up to an instant, and earlier readings count as that one. */
@@ -312,6 +323,7 @@ export class ModelLimit {
 
   /** Nothing of what was before counts any more. */
   #renew(atMs: number): void {
+    this.#otherStart = undefined;
     this.#marks = [];
     this.#taken = 0n;
     this.#toppedUp = 0n;
@@ -325,8 +337,14 @@ export class ModelLimit {
   }
 
   #open(milli: number, readingMs: number): void {
-    if (this.#limit.resetAfterMs === undefined || milli === 0 || this.windowStartMs !== undefined) return;
-    this.#period.windowStartMs = Math.max(readingMs, this.#epochMs);
+    if (this.#limit.resetAfterMs === undefined || milli === 0) return;
+    const windowStartMs = Math.max(readingMs, this.#epochMs);
+    if (this.#otherStart !== undefined) this.#otherStart.windowStartMs ??= windowStartMs;
+    this.#period.windowStartMs ??= windowStartMs;
+  }
+
+  #beganInDoubt(): void {
+    this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.#epochMs : undefined };
   }
 
   #left(readingMs: number, counts: (mark: Mark) => boolean): bigint {

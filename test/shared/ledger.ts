@@ -42,7 +42,7 @@ interface Runs {
  * create): either cuts what is over the brim. k = 2 where it starts with a fast write of the original, which spends stored
  * tokens and leaves the time since the epoch for a later pass; there, what its adjustments take below nothing does not
  * count: that time pays for it. t is longer by what clocks are off and by the age of readings: of the first, and with k = 2 of
- * those that an epoch was moved to.
+ * those that an epoch was moved to, or that something was debited with which was not stored.
  */
 export class PromiseRuns {
   readonly #runs = new Map<string, Runs>();
@@ -97,6 +97,9 @@ export class PromiseRuns {
     const epochMs = numberIn(after, RF);
     // Told from a reading that is old by now: what dripped in since is on top of what was cut then.
     if (moved) runs.mostStored += Math.max(0, nowMs - epochMs) * rate;
+    // So is what a debit of ours took below nothing, as far as time pays for it that its reading had not seen.
+    const owed = Math.max(0, -limit.tokensMilli) - Math.max(0, -(old?.tokensMilli ?? 0));
+    if (side === "ours" && !moved && owed > 0) runs.mostStored += Math.min(owed, Math.max(0, nowMs - readingMs) * rate);
     const start = startOf({ side, isTake, moved, old, limit, net, readingMs, nowMs, epochMs });
     if (start !== undefined) {
       const dueThen = runs.due - Math.max(0, nowMs - start.fromMs) * rate;

@@ -26,6 +26,8 @@ export interface Process {
   errorMaxMs(): number;
   /** Whether it heard the store's time lately; always, where it does not listen. */
   isTimeKnown(): boolean;
+  /** The latest that the store's clock can show, as far as it knows; Infinity where it does not listen. */
+  latestServerMs(): number;
 }
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
@@ -146,7 +148,9 @@ export class ConditionalCalls {
     const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
     // And one that has not heard from the store for long reads its clock again.
     const isUnsure = before || hasWindows || !process.isTimeKnown();
-    const open = { process, claims, readingMs: nowMs, wasShort: isUnsure || !this.#allFit(claims, nowMs) };
+    // A reading from before its clock was corrected counts as the latest that can be.
+    const readingMs = Math.min(nowMs, process.latestServerMs());
+    const open = { process, claims, readingMs, wasShort: isUnsure || !this.#allFit(claims, readingMs) };
     this.#open.add(open);
     return open;
   }

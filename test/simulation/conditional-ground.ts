@@ -144,7 +144,9 @@ function connected(
   });
   const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;
-  const process = { id, clock, exact: options.exact, denies: options.denyMemoryMs > 0, errorMaxMs, isTimeKnown };
+  const latestServerMs = () => corrected?.latestServerMs() ?? Number.POSITIVE_INFINITY;
+  const denies = options.denyMemoryMs > 0;
+  const process = { id, clock, exact: options.exact, denies, errorMaxMs, isTimeKnown, latestServerMs };
   const configRandom = random.fork();
   const recorded = overriding<Store>(store, {
     scope: (namespaceId) => {
