@@ -11,6 +11,7 @@ import type { ProtocolOptions } from "../protocol/options.ts";
 import { ALL_RULES } from "../protocol/rules.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
+import { overriding } from "./overriding.ts";
 
 /** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
 export interface ConditionalWorld {
@@ -129,15 +130,4 @@ export function openConditional(
     ping: () => base.ping(),
     close: () => base.close(),
   };
-}
-
-/** The port with some of its methods replaced; the others are called as they are. */
-function overriding<Port extends object>(port: Port, overrides: Partial<Port>): Port {
-  return new Proxy(port, {
-    get: (target, name) => {
-      if (Object.hasOwn(overrides, name)) return Reflect.get(overrides, name);
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
 }

@@ -1,15 +1,6 @@
 import type { Now } from "../../src/ports/bucket-store.ts";
 
-/** The port with some of its methods replaced; the others are called as they are. */
-export function overriding<Port extends object>(port: Port, overrides: Partial<Port>): Port {
-  return new Proxy(port, {
-    get: (target, name) => {
-      if (Object.hasOwn(overrides, name)) return Reflect.get(overrides, name);
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-}
+export { overriding } from "../../src/testing/overriding.ts";
 
 /** What a store answers that does not make anybody wait. */
 export function atOnce<Value>(value: Now<Value>): Value {
