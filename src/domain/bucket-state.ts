@@ -12,6 +12,7 @@ import {
   isRenewed,
   isUntouched,
   type LimitState,
+  NO_MARKS,
   renewed,
   sameRule,
   termsAt,
@@ -186,7 +187,7 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
   if (kind === "session" && old.limit.resetAfterMs !== undefined && old.quota?.windowStartMs === undefined) {
     return fullLimit(limit, true, atMs, calendar, old.part);
   }
-  const marks = old.quota ?? { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
+  const marks = old.quota ?? NO_MARKS;
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
   // on top of that when the first rule returns.
   const ruled = sameRule(old.limit, limit) ? marks : { ...marks, resets: Math.max(atMs, marks.resets + 1) };

@@ -35,7 +35,8 @@ export interface LimitState extends Balance {
   readonly part: Part | undefined;
 }
 
-const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
+/** Of a quota that nobody has used or touched. */
+export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
 /** A limit nobody has taken from: full at the capacity in force. */
 export function fullLimit(

@@ -1,6 +1,7 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
+import { NO_MARKS } from "../domain/limit-state.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, inWordsOf, numberOf } from "./codec.ts";
@@ -136,8 +137,6 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   // Tokens aside it stays as it is.
   return { kind: "write", write, state };
 }
-
-const NO_MARKS = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
 function opens(state: BucketState, limit: string, milli: number): boolean {
   const held = findLimit(state, limit);

@@ -1,4 +1,5 @@
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../domain/bucket-state.ts";
+import { NO_MARKS } from "../domain/limit-state.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import {
   BYPASS,
@@ -229,8 +230,6 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   if (tokensMilli <= mostMilli) return piece;
   return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
 }
-
-const NO_MARKS = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
 // Nobody of ours goes by it, so where nobody else does either it is simply full again.
 function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { shared }: Env): void {
