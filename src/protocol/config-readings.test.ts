@@ -29,7 +29,7 @@ function jobOf(limit: Limit, reading: number | undefined, asOfMs: number): Job {
   return { of, kind: "take", amounts: of.take, readingMs: 5_000, timeoutMs: 9_000 };
 }
 
-const memoryOf = () => new BucketMemory(bucketKey("ada", "api"));
+const memoryOf = (entityId = "ada") => new BucketMemory(bucketKey(entityId, "api"));
 
 test("where bucket and cache agree there is nothing to doubt", () => {
   const readings = new ConfigReadings();
@@ -56,6 +56,23 @@ test("once they agree the doubt is over, and the next difference is a new one", 
   assert.equal(readings.doubtOf(memory, seen(changed), [jobOf(changed, again, 2_000)], ENV), "none");
   assert.ok(!readings.mustBeConsistent(memory.key.id));
   assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, again, 2_000)], ENV), "doubted");
+});
+
+test("a doubt that was forgotten for many others is not answered by a reading that need not have been consistent", () => {
+  const readings = new ConfigReadings(4);
+  const memories = ["ada", "bob", "cyd", "dan", "eve"].map(memoryOf);
+  const cached = readings.begin();
+  for (const memory of memories) {
+    assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "doubted");
+  }
+  const [forgotten, , , , last] = memories as [BucketMemory, unknown, unknown, unknown, BucketMemory];
+  assert.ok(!readings.mustBeConsistent(forgotten.key.id));
+  assert.ok(readings.mustBeConsistent(last.key.id));
+  const again = jobOf(changed, readings.begin(), 2_000);
+  assert.equal(readings.doubtOf(last, seen(old), [again], ENV), "resolved");
+  assert.equal(readings.doubtOf(forgotten, seen(old), [again], ENV), "doubted");
+  assert.ok(readings.mustBeConsistent(forgotten.key.id));
+  assert.equal(readings.doubtOf(forgotten, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
 });
 
 test("who has read before the bucket did goes by the bucket, without doubt", () => {

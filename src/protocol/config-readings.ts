@@ -14,8 +14,12 @@ import type { BucketMemory, Seen } from "./memory.ts";
  */
 export class ConfigReadings {
   #last = 0;
-  /** Bounded: many are doubted, and some never asked for again. By the time one is pushed out every copy has caught up. */
-  readonly #doubted = new BoundedMap<true>(DOUBTED_MAX / 2);
+  readonly #doubted: BoundedMap<true>;
+
+  /** So many doubts are remembered; one that is forgotten arises anew. */
+  constructor(doubtsMost = DOUBTS_MOST) {
+    this.#doubted = new BoundedMap(doubtsMost / 2);
+  }
 
   /** The number of a reading that begins now. */
   begin(): number {
@@ -54,7 +58,9 @@ export class ConfigReadings {
       const before = memory.doubts[shard];
       // And it may say the same again that it said long ago: an older reading does not answer that.
       const isOld = env.shared && readingMs - of.origin.asOfMs > READ_MS;
-      const doubted = before?.says === says && !isOld ? before : { upTo: this.#last, says };
+      // One that was forgotten may have been answered by a reading that did not have to be consistent.
+      const isStanding = before?.says === says && !isOld && this.mustBeConsistent(memory.key.id);
+      const doubted = isStanding ? before : { upTo: this.#last, says };
       memory.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
         this.#doubted.set(memory.key.id, true);
@@ -70,6 +76,7 @@ export class ConfigReadings {
   }
 }
 
+const DOUBTS_MOST = 20_000;
+
 /** Beside the original, configuration is brought to an item only so soon after it was read. */
 const READ_MS = 1_000;
-const DOUBTED_MAX = 20_000;
