@@ -303,7 +303,7 @@ export class ProtocolBuckets implements BucketStore {
     }));
   }
 
-  #surelyShort({ bucket, set, take, bypass, origin }: Claim, nowMs: number): boolean {
+  #surelyShort({ bucket, set, take, bypass }: Claim, nowMs: number): boolean {
     const memory = this.#memories.of(bucket);
     if (memory.refusedAtMs === Number.NEGATIVE_INFINITY) return false;
     const seen = memory.seen(0);
@@ -311,7 +311,7 @@ export class ProtocolBuckets implements BucketStore {
     const ageMs = nowMs - seen.atMs;
     const { state } = seen.image;
     if (ageMs < 0 || ageMs >= this.#options.denyMemoryMs || nowMs >= state.renewAtMs) return false;
-    if (state.signature !== set.signature || origin.asOfMs < 0) return false;
+    if (state.signature !== set.signature) return false;
     return memory.refusedAtMs >= seen.atMs && !fits(state, take, nowMs);
   }
 

@@ -18,8 +18,6 @@ const BUSY_SPANS = 2;
 const ATTEMPTS_MAX = 5;
 const BACKOFF_MS = 20;
 const TIMEOUT_MS = 5_000;
-/** How long this process leaves a bucket alone after it tried. */
-const PATIENCE_MS = 1_000;
 
 /** What a bucket's number of shards should become, as far as one shard tells: its own writes, by whomever. */
 export function sizeWanted(memory: BucketMemory, shard: number, readingMs: number): "more" | "fewer" | undefined {
@@ -64,7 +62,6 @@ export async function resize(
     if (answer.kind === "unknown") return false;
     await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** attempt), undefined);
   }
-  memory.resizeAfterMs = readingMs + PATIENCE_MS;
   return false;
 }
 
