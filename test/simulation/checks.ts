@@ -131,9 +131,7 @@ export function checkBelief(operation: Operation): string | undefined {
 }
 
 /** Nobody is told "never" for what a limit can hold in one of its windows. */
-export function checkNever({ client, operation, around }: Scene, { retryAfterMs }: Refusal): void {
-  // A level that was not asked, because another refuses, is told from what is remembered of it, perhaps by older limits.
-  if (client.protocol !== undefined && operation.faults > 0) return;
+export function checkNever({ operation, around }: Scene, { retryAfterMs }: Refusal): void {
   // The largest limits may take longer to fill than milliseconds can be counted, which is as good as never.
   if (retryAfterMs < Number.POSITIVE_INFINITY || around.profile.large) return;
   around.journal.count("told never");
