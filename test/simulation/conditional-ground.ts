@@ -49,6 +49,10 @@ export function conditionalGround(context: GroundContext): Ground {
       return recorder.disturbances;
     },
     usage: undefined,
+    shards: (bucketId) =>
+      world.table
+        .entries("default")
+        .filter(([{ bucket, operation }]) => bucket.id === bucketId && operation === undefined).length,
     setup: connectorTo(site, (items) => items),
     connector: () => connectorTo(site, spoilItems),
     happenings: (drawn) => [

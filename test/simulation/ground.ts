@@ -32,6 +32,8 @@ export interface Ground {
   readonly disturbances: number;
   /** What usage must be; undefined where the store leaves that to others. */
   readonly usage: UsageLedger | undefined;
+  /** Of how many shards a bucket is. */
+  shards(bucketId: string): number;
   /** For whoever sets the world up. */
   readonly setup: Connector;
   connector(random: SeededRandom): Connector;
@@ -55,6 +57,7 @@ export function groundOn(handles: readonly Store[], joins: boolean, { journal, t
       return recorder.disturbances;
     },
     usage: recorder.usage,
+    shards: () => 1,
     setup: faultyLine(whole),
     connector: (random) => faultyLine(random.pick(recorded)),
     happenings: () => [],

@@ -81,6 +81,7 @@ class Simulation {
       journal,
       truth,
       disturbances: () => this.#ground.disturbances + truth.changes,
+      shards: (bucketId) => this.#ground.shards(bucketId),
     };
   }
 
