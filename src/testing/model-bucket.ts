@@ -55,6 +55,10 @@ export class ModelBucket {
     return [...this.#limits.keys()];
   }
 
+  get limits(): readonly ModelLimit[] {
+    return [...this.#limits.values()];
+  }
+
   limit(name: string): ModelLimit | undefined {
     return this.#limits.get(name);
   }

@@ -1,5 +1,5 @@
 import type { Limit } from "../../src/domain/limit.ts";
-import type { ModelPeriod } from "../../src/testing/model.ts";
+import type { ModelLimit, ModelPeriod } from "../../src/testing/model.ts";
 
 /** One write on one limit of one bucket, whichever of its shards it went to. */
 export interface LimitWrite {
@@ -49,7 +49,7 @@ interface Period {
 export class PromiseLedger {
   readonly #runs = new Map<string, Run>();
   readonly #periods = new Map<string, Period>();
-  /** Terms last seen, and until when periods are not measured because they changed. */
+  /** Terms last seen, and until when periods are not measured: they changed, or nobody can say what was there before. */
   readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
 
   /** What is wrong now that this was written; empty when nothing is. */
@@ -73,14 +73,17 @@ export class PromiseLedger {
     const id = idOf(bucketId, limit.name);
     const terms = JSON.stringify(limit);
     if (this.#runs.get(id)?.terms !== terms) this.#runs.delete(id);
+    if (limit.reset === undefined || period === undefined) return;
     const quota = this.#quotas.get(id);
-    if (quota !== undefined && quota.terms !== terms && period !== undefined) {
-      this.#unmeasured({ bucketId, limit }, period.untilMs);
-    }
+    // One that began with its bucket, or was put on it, was full; what began in the middle of something else was not.
+    if (quota === undefined && !period.unbounded)
+      this.#quotas.set(id, { terms, unmeasuredMs: Number.NEGATIVE_INFINITY });
+    else if (quota?.terms !== terms) this.#unmeasured({ bucketId, limit }, period.untilMs);
   }
 
   /** What was bought, or given back by an operator: it may be taken once more. */
   gained(bucketId: string, limit: Limit, milli: bigint, period: ModelPeriod | undefined): void {
+    this.goesBy(bucketId, limit, period);
     const run = this.#runs.get(idOf(bucketId, limit.name));
     if (run !== undefined) run.taken -= milli * BigInt(limit.refillPeriodMs);
     if (period !== undefined) this.#period(bucketId, limit, period).allowed += milli;
@@ -89,6 +92,12 @@ export class PromiseLedger {
   /** An operator began anew, or nobody can say how it went on. */
   forget(bucketId: string, limit: string): void {
     this.#runs.delete(idOf(bucketId, limit));
+  }
+
+  /** Nobody can say how a limit stands from now on, nor what its period brought along. */
+  lost(bucketId: string, { limit, period }: ModelLimit): void {
+    this.forget(bucketId, limit.name);
+    if (period !== undefined) this.#unmeasured({ bucketId, limit }, period.untilMs);
   }
 
   /** The bucket is gone, and with it what was promised. */
@@ -121,14 +130,10 @@ export class PromiseLedger {
     const { bucketId, limit, period, kind, milli } = write;
     if (period === undefined) return [];
     const of = this.#period(bucketId, limit, period);
-    const id = idOf(bucketId, limit.name);
-    const before = this.#quotas.get(id);
-    // The period it is first seen in may have begun in the middle of another limit, with purchases of its own.
-    if (before?.terms !== JSON.stringify(limit)) this.#unmeasured(write, period.untilMs);
     of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
-    const isMeasured = period.untilMs > (this.#quotas.get(id)?.unmeasuredMs ?? 0);
-    // One that began in the middle of something else brought along what was there, purchases too.
-    if (kind !== "take" || !isMeasured || period.unbounded || of.granted <= of.allowed) return [];
+    this.goesBy(bucketId, limit, period);
+    const isMeasured = period.untilMs > (this.#quotas.get(idOf(bucketId, limit.name))?.unmeasuredMs ?? period.untilMs);
+    if (kind !== "take" || !isMeasured || of.granted <= of.allowed) return [];
     return [`${of.granted - of.allowed} of ${limit.name} were granted above what its period allows`];
   }
 

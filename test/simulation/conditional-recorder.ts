@@ -350,7 +350,7 @@ export class ConditionalRecorder {
     const { state, shardCount: count } = this.#decoded(key, after);
     const part = count === 1 ? undefined : { index: key.shard, count };
     const model = ModelBucket.seeded(state, part, calendar);
-    for (const name of model.names) this.#promise.forget(key.bucket.id, name);
+    for (const limit of model.limits) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
 
