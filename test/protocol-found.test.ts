@@ -4,7 +4,7 @@ import { bucketKey } from "../src/domain/bucket-key.ts";
 import { limitMakers } from "../src/domain/limit.ts";
 import type { Item } from "../src/ports/item-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
-import { claim, HOUR_MS, T0 } from "../src/testing/contract-kit.ts";
+import { claim, HOUR_MS, MINUTE_MS, T0 } from "../src/testing/contract-kit.ts";
 import { calendar } from "./kind-arbitraries.ts";
 import { Cluster, type Process } from "./protocol-kit.ts";
 
@@ -57,4 +57,26 @@ test("tokens that the original left of a limit that is no longer there do not ke
   const item = cluster.item(place.namespaceId, "ada");
   assert.equal(item?.b_tpm_cp, 100_000);
   assert.equal(item?.b_tpm_tk, 70_000);
+});
+
+test("a claim that comes to no end on a bucket that was split is told of the whole, not of one of its shards", async () => {
+  const cluster = new Cluster();
+  const limits = [Kinds.perMinute("rpm", 3)];
+  const one = claim("ada", limits, { rpm: 3 });
+  const first = await cluster.open();
+  let isSlow = false;
+  const slow = await cluster.open({
+    line: {
+      // The answer comes when nobody waits for it any more.
+      pause: async (call, before) => {
+        if (isSlow && call === "write" && before === "answering") cluster.clock.set(cluster.clock.now() + MINUTE_MS);
+      },
+    },
+  });
+  assert.ok(await slow.place.grants(claim("ada", limits, { rpm: 1 }), T0));
+  assert.ok(await first.buckets.resize(one.bucket, "more", T0));
+  isSlow = true;
+  const [answer] = await slow.place.take([one], T0 + MINUTE_MS);
+  assert.equal(answer?.kind, "contended");
+  assert.ok(answer.state.limits.every(({ terms, part }) => terms.capacityMilli === 3_000 && part === undefined));
 });

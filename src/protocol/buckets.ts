@@ -263,8 +263,11 @@ export class ProtocolBuckets implements BucketStore {
           break;
         case "unavailable":
           return { kind: "unavailable", cause: outcome.cause };
-        default:
-          return { kind: outcome.kind, state: outcome.state };
+        default: {
+          // What one shard holds at most says nothing of when the whole bucket has it.
+          const isWhole = memory.shardCount === 1;
+          return { kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, context.nowMs) };
+        }
       }
     }
     // No single shard has it; all together may.
