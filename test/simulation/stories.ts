@@ -114,6 +114,7 @@ export const askAgain: Story = async (scene) => {
   // A millisecond later another window may have begun.
   const windows = operation.sights.some(({ limits }) => limits.some(({ schedule }) => schedule !== undefined));
   const inTime = windows ? client.clock.now() === dueMs && first.retryAfterMs > 1 : client.clock.now() >= dueMs;
+  const { steppedBackMs } = client.clock;
   const second = await client.limiter.tryAcquire(request);
   around.journal.count(`${second.ok ? "" : "not "}granted when told, ${first.primary.kind}`);
   if (second.ok) return second.lease.rollback();
@@ -123,11 +124,10 @@ export const askAgain: Story = async (scene) => {
   const isSplit = operation.claims.some(({ bucket }) => around.shards(bucket.id) > 1);
   const isSplitMoment =
     isSplit && (second.retryAfterMs <= 100 || (windows && second.retryAfterMs < first.retryAfterMs));
-  // On conditional writes, a clock that was corrected while it asked is not there yet.
-  // And a clock that has not heard from the store for so long is put right when it asks again.
-  const isMoment =
-    isSplitMoment ||
-    (client.protocol !== undefined && (client.clock.now() < dueMs || first.retryAfterMs > TIME_FRESH_MS));
+  // On conditional writes, a clock that was corrected while it asked was not there yet.
+  const isCorrected =
+    client.protocol !== undefined && (client.clock.now() < dueMs || client.clock.steppedBackMs !== steppedBackMs);
+  const isMoment = isSplitMoment || isCorrected;
   if (isMoment || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
   around.journal.violation(
     `${operation.name} was refused again ${first.retryAfterMs} ms later, as told, though nobody took: ` +
@@ -373,6 +373,3 @@ function isAlike(then: readonly Claim[], now: readonly Claim[]): boolean {
 function disturbed({ operation, around }: Scene): number {
   return around.disturbances() - operation.disturbances;
 }
-
-/** For so long an answer of the store speaks for the time. */
-const TIME_FRESH_MS = 600_000;
