@@ -91,9 +91,6 @@ export function counterProblems(
   });
 }
 
-/** How far, in millitokens, several windows told in one step may be off. */
-export const WINDOWS_MOST = 4n;
-
 export function shownItem({ bucket, shard }: ItemKey): string {
   return `${shownKey(bucket.id)}#${shard}`;
 }
