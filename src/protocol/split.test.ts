@@ -3,11 +3,13 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { calendar } from "../../test/kind-arbitraries.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../test/protocol-kit.ts";
-import { advanced, availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import { dripMs } from "../bucket/retry-after.ts";
+import { advanced, availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import { earliestFor } from "../domain/limit-state.ts";
 import type { Item, ItemWrite } from "../ports/item-store.ts";
 import { checkTransaction, outcomeOf } from "../testing/conditional-write.ts";
 import type { Image } from "./codec.ts";
-import { doublingWrites, mergedState, mergingWrites } from "./split.ts";
+import { doublingWrites, mergedState, mergingWrites, withTrueWait } from "./split.ts";
 
 /** A bucket without sessions: those do not split. */
 const anyBucket: fc.Arbitrary<BucketState> = fc.record({ tz: anyZone, epochMs: anyEpoch }).chain(({ tz, epochMs }) =>
@@ -172,6 +174,53 @@ test("what was topped up is divided and joined again without a rest", () => {
     }),
     { numRuns: 200 },
   );
+});
+
+test("whoever waits as told finds what was asked for on the shards together, and was told no later than they round", () => {
+  let waits = 0;
+  fc.assert(
+    fc.property(
+      anyBucket,
+      fc.integer({ min: 1, max: 5 }),
+      fc.array(fc.integer({ min: -1_500, max: -100 }), { minLength: 1, maxLength: 5 }),
+      fc.integer({ min: 0, max: 1_000 }),
+      fc.integer({ min: 500, max: 1_000 }),
+      (state, doublings, takes, elapsedMs, part) => {
+        const shards = new Shards(state);
+        for (let i = 0; i < doublings; i++) {
+          assert.ok(shards.transact(writesOf(shards, "double", shards.epochMs + 1) ?? []));
+        }
+        shards.stir(takes);
+        const readingMs = shards.epochMs + elapsedMs;
+        const images = shards
+          .images()
+          .map((image) => ({ ...image, state: advanced(image.state, readingMs, calendar) }));
+        const states = images.map((image) => image.state);
+        const whole = mergedState(images, calendar, readingMs);
+        for (const { name, limit, quota, terms } of whole.limits) {
+          const milli = Math.ceil((terms.capacityMilli / 1000) * part);
+          const holds = (atMs: number) => shards.total(name, atMs) >= BigInt(milli);
+          const isTold = quota === undefined && limit.schedule === undefined && !limit.soft;
+          if (!isTold || holds(readingMs)) continue;
+          const told = withTrueWait(whole, states, [{ limit: name, milli }], readingMs);
+          const held = findLimit(told, name) as LimitState;
+          const atMs = earliestFor(held, told.epochMs, milli, readingMs, calendar);
+          if (atMs > readingMs + 2 ** 44) continue;
+          waits++;
+          assert.ok(holds(atMs), `${name}: ${milli} not there after ${atMs - readingMs} ms`);
+          // Each shard's fraction, and a millitoken that the whole is told lower by.
+          const roundingMs = dripMs(2 * images.length + 1, terms);
+          const earlyMs = atMs - roundingMs - 1;
+          assert.ok(
+            earlyMs < readingMs || !holds(earlyMs),
+            `${name}: ${milli} long there after ${atMs - readingMs} ms`,
+          );
+        }
+      },
+    ),
+    { numRuns: 500 },
+  );
+  assert.ok(waits > 20, `only ${waits} waits`);
 });
 
 test("a bucket without shards has no state", () => {

@@ -1,4 +1,4 @@
-import { addMulDiv, mulDivCeil } from "../bucket/integers.ts";
+import { addMulDiv, mulDivCeil, mulMod } from "../bucket/integers.ts";
 import { levelMilli, refilledMilli } from "../bucket/level.ts";
 import type { Part } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
@@ -177,11 +177,23 @@ export function withTrueWait(
     if (milli > held.terms.capacityMilli || holdAt(readingMs) >= milli) continue;
     const waitMs = firstAfter(readingMs, holdAt, milli);
     if (waitMs === undefined) continue;
-    const risen = refilledMilli(0, held.terms, waitMs - whole.epochMs);
-    const tokensMilli = Math.min(held.tokensMilli, milli - risen);
-    told = { ...told, limits: told.limits.map((one) => (one.name === limit ? { ...one, tokensMilli } : one)) };
+    const { remainder, risen } = landingAt(held, waitMs - whole.epochMs);
+    const tokensMilli = milli - risen;
+    if (tokensMilli > held.tokensMilli) continue;
+    told = {
+      ...told,
+      limits: told.limits.map((one) => (one.name === limit ? { ...one, tokensMilli, remainder } : one)),
+    };
   }
   return told;
+}
+
+/** What drips in up to an instant, with the fraction that lets the last millitoken arrive just then, not before. */
+function landingAt({ terms }: LimitState, elapsedMs: number): { readonly remainder: number; readonly risen: number } {
+  const { refillAmountMilli, refillPeriodMs } = terms;
+  const rest = elapsedMs <= 0 ? 0 : mulMod(elapsedMs, refillAmountMilli, 0, refillPeriodMs);
+  const remainder = rest === 0 ? 0 : refillPeriodMs - rest;
+  return { remainder, risen: refilledMilli(remainder, terms, elapsedMs) };
 }
 
 /** Waits that are longer are not worked out: nobody lives to be told wrong. */
