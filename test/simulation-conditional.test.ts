@@ -57,7 +57,7 @@ const LEAST: Readonly<Record<string, number>> = {
 // A lost answer to a write that took nothing; answers that overtook each other; a give-back by an image of another period;
 // debts and give-backs over a split; sessions over a join; expiry under debt; epochs set back; numbers at the edge of exactness.
 // A reading from before the clock was corrected; limits that change their kind in the middle; a session that began full but
-// for a fraction.
+// for a fraction; waits told of one shard, a millitoken too short, or by limits that were about to be replaced.
 const FOUND = [
   110, 222, 263, 505, 538, 559, 579, 933, 1013, 1143, 1165, 1219, 1239, 1372, 1568, 1796, 10_208, 10_410, 10_801,
   11_346, 20_402, 20_559, 20_641, 31_259, 40_147, 40_560, 6_571, 51_503, 52_075, 52_341, 52_625, 4_871, 5_091, 8_780,

@@ -122,11 +122,9 @@ export const askAgain: Story = async (scene) => {
   if (second.ok) return second.lease.rollback();
   // An older claim goes by the limits on the bucket, until it has read its own again.
   const alike = isAlike(claims, operation.claims) && limitsSeen(operation) === by;
-  // Shards round each by itself, and what is remembered of some of them may be older than of others.
-  // And the wait for windows on a split bucket is told of the whole, which fills faster than shards of which one is full.
+  // The wait for windows on a split bucket is told of the whole, which fills faster than shards of which one is full.
   const isSplit = operation.claims.some(({ bucket }) => around.shards(bucket.id) > 1);
-  const isSplitMoment =
-    isSplit && (second.retryAfterMs <= 100 || (windows && second.retryAfterMs < first.retryAfterMs));
+  const isSplitMoment = isSplit && windows && second.retryAfterMs < first.retryAfterMs;
   // On conditional writes, a clock that was corrected while it asked was not there yet.
   const isCorrected =
     client.protocol !== undefined && (client.clock.now() < dueMs || client.clock.steppedBackMs !== steppedBackMs);
