@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { after, before, type TestContext } from "node:test";
+import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
+import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
+import { systemClock } from "../../src/adapters/system/clock.ts";
+import { systemRandom } from "../../src/adapters/system/random.ts";
+import {
+  type Lease,
+  Limit,
+  type OpenOptions,
+  RateLimitExceeded,
+  RateLimiter,
+  RateLimiterUnavailable,
+} from "../../src/entry/index.ts";
+import type { Engine } from "./engine.ts";
+import { nonceOf } from "./fault-passages.ts";
+import { FaultProxy } from "./fault-proxy.ts";
+
+/** What a child may have, and what both children together may have of their parent. */
+export const CAPACITY = 20;
+/** Longer than any answer takes that is not held up on purpose. */
+export const PATIENT_MS = 30_000;
+/** For requests that hang: so long they are waited for, in real time. On a busy machine others may be too slow for it. */
+export const HASTY_MS = 700;
+
+const LIMIT = "rpd";
+const STANDING_MS = 1_800_000_000_000;
+const KEYS = { accessKeyId: "test", secretAccessKey: "test" };
+const PROCESSES = 3;
+const PRIMED = 1;
+
+/** Two children that charge one parent, on a resource of their own. */
+interface Family {
+  readonly resource: string;
+  readonly parent: string;
+  readonly ada: string;
+  readonly bob: string;
+}
+
+export interface FaultGround {
+  /** A family of its own on the table of the suite, behind a proxy of its own. */
+  scene(t: TestContext): Promise<Scene>;
+}
+
+export function faultGround(engine: Engine): FaultGround {
+  let table = "";
+  let founder: RateLimiter;
+  let families = 0;
+  before(async () => {
+    table = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    const base = { client: engine.client, clock: systemClock, random: Math.random, ids: systemRandom };
+    await prepareTable({ ...base, table, version: "0.0.0", timeoutMs: 60_000 });
+    founder = await RateLimiter.open(wayTo(engine.endpoint, table));
+    await founder.setSystemDefaults([Limit.perDay(LIMIT, CAPACITY)]);
+  });
+  after(async () => {
+    await founder.close();
+    await engine.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
+  });
+  return {
+    scene: async (t) => {
+      const n = ++families;
+      const family = { resource: `api-${n}`, parent: `team-${n}`, ada: `ada-${n}`, bob: `bob-${n}` };
+      await founder.createEntity({ id: family.parent });
+      for (const id of [family.ada, family.bob]) {
+        await founder.createEntity({ id, parentId: family.parent, cascade: true });
+      }
+      return new Scene(t, { engine, table, family, proxy: await FaultProxy.open(t, engine.endpoint) });
+    },
+  };
+}
+
+function wayTo(endpoint: string, table: string): OpenOptions {
+  return {
+    ...{ store: `dynamodb:${table}`, endpoint, region: "eu-west-1", credentials: KEYS },
+    ...{ clock: { now: () => STANDING_MS }, timeoutMs: PATIENT_MS, denyMemoryMs: 0 },
+  };
+}
+
+/** A family behind a proxy. Time stands still, so nothing is refilled: what was granted is gone until it is given back. */
+export class Scene {
+  readonly proxy: FaultProxy;
+  readonly family: Family;
+  readonly table: string;
+  readonly #engine: Engine;
+  readonly #t: TestContext;
+
+  constructor(t: TestContext, parts: { engine: Engine; table: string; family: Family; proxy: FaultProxy }) {
+    this.#t = t;
+    this.#engine = parts.engine;
+    this.table = parts.table;
+    this.family = parts.family;
+    this.proxy = parts.proxy;
+  }
+
+  /** Each limiter is a process of its own. */
+  async open(options: Partial<OpenOptions> = {}): Promise<RateLimiter> {
+    const limiter = await RateLimiter.open({ ...wayTo(this.proxy.endpoint, this.table), ...options });
+    this.#t.after(() => limiter.close());
+    return limiter;
+  }
+
+  /**
+   * Processes that have met the parent, each with a slot for its nonces that no other has. One token of each child is taken
+   * for good before: buckets stand below their brim then, and nobody guesses wrongly on which side.
+   */
+  async processes(options: Partial<OpenOptions> = {}): Promise<readonly RateLimiter[]> {
+    const found = new Map<string, RateLimiter>();
+    const first = await this.open();
+    for (const child of ["ada", "bob"] as const) await this.take(first, PRIMED, child);
+    while (found.size < PROCESSES) {
+      const limiter = await this.open(options);
+      const seen = await this.proxy.during(async () => (await this.take(limiter, 1)).rollback());
+      const slots = seen.flatMap((passage) => nonceOf(passage)?.slot ?? []);
+      assert.ok(slots[0] !== undefined, "no take was seen to carry a nonce");
+      if (!found.has(slots[0])) found.set(slots[0], limiter);
+    }
+    return [...found.values()];
+  }
+
+  take(limiter: RateLimiter, count: number, child: "ada" | "bob" = "ada"): Promise<Lease> {
+    const { resource, [child]: entityId } = this.family;
+    return limiter.acquire({ entityId, resource, consume: tokens(count) });
+  }
+
+  /** Many ask at once, each for one token of a child in turn; what came of it. */
+  async takeAll(limiters: readonly RateLimiter[], count: number): Promise<Rush> {
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: count }, (_, i) =>
+        this.take(limiters[i % limiters.length] as RateLimiter, 1, i < count / 2 ? "ada" : "bob"),
+      ),
+    );
+    return {
+      granted: outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : [])),
+      failed: outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : [])),
+    };
+  }
+
+  /** Takes all there is, first many at once, then the rest one by one; how much it was. */
+  async drain(limiter: RateLimiter): Promise<number> {
+    const { granted, failed } = await this.takeAll([limiter], 2 * CAPACITY);
+    for (const error of failed) assert.ok(error instanceof RateLimitExceeded, `not a refusal: ${error}`);
+    let drained = granted.length;
+    for (const child of ["ada", "bob"] as const) {
+      while (drained <= CAPACITY && (await this.isGranted(limiter, child))) drained++;
+    }
+    return drained;
+  }
+
+  /** Whether one token more is granted. */
+  async isGranted(limiter: RateLimiter, child: "ada" | "bob" = "ada"): Promise<boolean> {
+    const { resource, [child]: entityId } = this.family;
+    return (await limiter.tryAcquire({ entityId, resource, consume: tokens(1) })).ok;
+  }
+
+  /** Tokens as they are stored, all shards together; read past the proxy. A bucket that is not there is full. */
+  async levels(): Promise<Levels> {
+    const { resource, parent, ada, bob } = this.family;
+    const input = JSON.stringify({ TableName: this.table, ConsistentRead: true });
+    const answer = await this.#engine.client.send("Scan", input, { timeoutMs: PATIENT_MS });
+    assert.ok(answer.kind === "answered", "the table could not be read");
+    const items = (answer.body.Items as readonly Attributes[]).filter((item) => item.resource?.S === resource);
+    const levelOf = (entityId: string): number => {
+      const shards = items.filter((item) => item.entity_id?.S === entityId && item[`b_${LIMIT}_tk`] !== undefined);
+      if (shards.length === 0) return CAPACITY;
+      return shards.reduce((all, item) => all + Number(item[`b_${LIMIT}_tk`]?.N) / 1000, 0);
+    };
+    return { parent: levelOf(parent), ada: levelOf(ada), bob: levelOf(bob) };
+  }
+}
+
+export interface Rush {
+  readonly granted: readonly Lease[];
+  readonly failed: readonly unknown[];
+}
+
+export interface Levels {
+  readonly parent: number;
+  readonly ada: number;
+  readonly bob: number;
+}
+
+export function tokens(count: number): Record<string, number> {
+  return { [LIMIT]: count };
+}
+
+/** What is left when the children of a family with processes have taken so much. */
+export function leftAfter({ ada, bob }: { readonly ada: number; readonly bob: number }): Levels {
+  const full = CAPACITY - PRIMED;
+  return { parent: full - PRIMED - ada - bob, ada: full - ada, bob: full - bob };
+}
+
+/** Everybody who was turned away was told of an outage, and why. */
+export function assertUnavailable(errors: readonly unknown[]): void {
+  for (const error of errors) {
+    assert.ok(error instanceof RateLimiterUnavailable, `not an outage: ${error}`);
+    assert.equal(error.code, "unavailable");
+    assert.notEqual(error.cause, undefined);
+  }
+}
+
+/** A promise that the test keeps when it likes. */
+export function promised(): { readonly kept: Promise<void>; keep(): void } {
+  let keep = () => {};
+  const kept = new Promise<void>((resolve) => {
+    keep = resolve;
+  });
+  return { kept, keep };
+}

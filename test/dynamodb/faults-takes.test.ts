@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { RateLimitExceeded, type RateLimiter } from "../../src/entry/index.ts";
+import { describeDynamo } from "./engine.ts";
+import { assertUnavailable, faultGround, HASTY_MS, leftAfter, PATIENT_MS, type Scene } from "./fault-kit.ts";
+import { always, assertDoneOnce, firstTries, isTake, ofEntity } from "./fault-passages.ts";
+import { AFTER, BEFORE, type Fault } from "./fault-proxy.ts";
+
+const FAULTS: readonly (readonly [string, Fault])[] = Object.entries({ ...BEFORE, ...AFTER });
+const HANGS: readonly string[] = ["the request is dropped", "the answer is dropped"];
+/** Others are at the item all the time: that is a refusal and no outage, whatever the policy. */
+const CONFLICT = "a transaction is in the way";
+const ASKED = 6;
+
+const isAfter = (name: string) => name in AFTER;
+
+/** One write goes out four times at most while it certainly was not done, and in no more rounds than there are. */
+const sendsMax = (name: string) => (name === CONFLICT ? 28 : 4);
+
+await describeDynamo("takes under faults", (engine) => {
+  const ground = faultGround(engine);
+
+  const processesFor = (scene: Scene, name: string): Promise<readonly RateLimiter[]> =>
+    scene.processes({ timeoutMs: HANGS.includes(name) ? HASTY_MS : PATIENT_MS });
+
+  for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name))) {
+    test(`${name}, once for each write: everybody is granted, and each take counts once`, async (t) => {
+      const scene = await ground.scene(t);
+      const limiters = await scene.processes();
+      scene.proxy.choose = firstTries(fault);
+      const { granted, failed } = await scene.takeAll(limiters, 12);
+      assert.deepEqual(failed, []);
+      assert.deepEqual(new Set(granted.map(({ degraded }) => degraded)), new Set([false]));
+      // What goes on beside the takes is over then.
+      await Promise.all(limiters.map((limiter) => limiter.close()));
+      assert.deepEqual(await scene.levels(), leftAfter({ ada: 6, bob: 6 }));
+    });
+  }
+
+  for (const [name, fault] of FAULTS) {
+    test(`${name}, for as long as it lasts: nobody is granted, everybody is told, and then it goes on`, async (t) => {
+      const scene = await ground.scene(t);
+      const limiters = await processesFor(scene, name);
+      scene.proxy.choose = always(fault, isTake);
+      const seen = await scene.proxy.during(async () => {
+        const { granted, failed } = await scene.takeAll(limiters, ASKED);
+        assert.deepEqual(granted, []);
+        if (name === CONFLICT) for (const error of failed) assert.ok(error instanceof RateLimitExceeded);
+        else assertUnavailable(failed);
+      });
+      const sent = seen.filter(isTake).length;
+      assert.ok(sent <= 2 * ASKED * sendsMax(name), `${sent} writes for ${ASKED} requests of two levels`);
+
+      // What was done unseen counts, and once; what was not done does not count.
+      assertDoneOnce(seen);
+      const each = isAfter(name) ? ASKED / 2 : 0;
+      const left = leftAfter({ ada: each, bob: each });
+      assert.deepEqual(await scene.levels(), left);
+
+      scene.proxy.choose = () => undefined;
+      assert.equal(await scene.drain(await scene.open()), left.parent);
+    });
+
+    test(`${name}, at the parent only: the child gets back what it gave`, async (t) => {
+      const scene = await ground.scene(t);
+      const limiters = await processesFor(scene, name);
+      const { parent } = scene.family;
+      scene.proxy.choose = always(fault, ofEntity(parent, isTake));
+      const { granted, failed } = await scene.takeAll(limiters, ASKED);
+      assert.deepEqual(granted, []);
+      if (name !== CONFLICT) assertUnavailable(failed);
+      const untouched = leftAfter({ ada: 0, bob: 0 });
+      const lost = isAfter(name) ? ASKED : 0;
+      assert.deepEqual(await scene.levels(), { ...untouched, parent: untouched.parent - lost });
+    });
+  }
+
+  test("an outage of which the policy is `allow` lets everybody through, uncounted, and says why", async (t) => {
+    const scene = await ground.scene(t);
+    const limiters = await scene.processes({ onUnavailable: "allow" });
+    for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name) && !isAfter(name))) {
+      scene.proxy.choose = always(fault, isTake);
+      const { granted, failed } = await scene.takeAll(limiters, ASKED);
+      if (name === CONFLICT) {
+        assert.deepEqual(granted, []);
+        for (const error of failed) assert.ok(error instanceof RateLimitExceeded);
+        continue;
+      }
+      assert.deepEqual(failed, [], name);
+      for (const lease of granted) {
+        assert.match(String(lease.degraded), /^the store was unavailable: ./, name);
+        assert.deepEqual(lease.consumed, { rpd: 0 });
+        // There is nothing to give back.
+        await lease.rollback();
+      }
+      assert.deepEqual(await scene.levels(), leftAfter({ ada: 0, bob: 0 }), name);
+    }
+  });
+});
