@@ -379,9 +379,10 @@ export class ProtocolBuckets implements BucketStore {
     const { clock, env } = this.#context;
     const about = { atMs: readingMs, hearsay: true, set: undefined, own: 1, asked: 0 };
     const seen = this.#memories.learn(key, answer.item, about);
-    for (const { of, amounts } of jobs) {
+    for (const { of, kind, amounts } of jobs) {
       const { image } = seen;
-      if (image === undefined) continue;
+      // A debit is the price of work that has been done: whoever was told that it may not be stored did not get it for that.
+      if (image === undefined || kind === "debit") continue;
       const mark = of.bypass ? PLAIN_MARK : markOf(image.state, amounts, readingMs, env.calendar);
       const ticket = ticketOf(key.shard, image.shardCount, mark);
       this.#beside.goOn(this.credit({ ...of, ticket }, amounts, { nowMs: clock.now(), timeoutMs: LISTED_TIMEOUT_MS }));
