@@ -14,7 +14,8 @@ import type {
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
-import { type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf, unavailable } from "./errors.ts";
+import { type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
+import { Patience } from "./patience.ts";
 import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
 import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
 
@@ -68,7 +69,6 @@ export class DynamoItems implements ItemStore {
     { consistent }: { readonly consistent: boolean },
     { timeoutMs }: ItemCall,
   ): Promise<readonly (Item | undefined)[]> {
-    const untilMs = this.#options.clock.now() + timeoutMs;
     const places = keys.map((key) => this.#requests.keyOf(key));
     // A call must not name a key twice.
     const wanted = [...new Map(places.map((place) => [placeId(place.pk, place.sk), place])).values()];
@@ -76,7 +76,7 @@ export class DynamoItems implements ItemStore {
     const chunks = Array.from({ length: Math.ceil(wanted.length / KEYS_MAX) }, (_, i) =>
       wanted.slice(i * KEYS_MAX, (i + 1) * KEYS_MAX),
     );
-    await Promise.all(chunks.map((chunk) => this.#readChunk(chunk, { consistent, untilMs }, found)));
+    await Promise.all(chunks.map((chunk) => this.#readChunk(chunk, { consistent, timeoutMs }, found)));
     return places.map(({ pk, sk }, i) => {
       const attributes = found.get(placeId(pk, sk));
       return attributes === undefined ? undefined : decoderOf(keys[i] as ItemKey)(attributes);
@@ -84,14 +84,14 @@ export class DynamoItems implements ItemStore {
   }
 
   async listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
-    const untilMs = this.#options.clock.now() + this.#options.listTimeoutMs;
+    const patience = this.#patience(this.#options.listTimeoutMs);
     const entityIds: string[] = [];
     let from: unknown;
     do {
       // One more than asked for tells whether there is another page.
       const count = limit + 1 - entityIds.length;
       const request = this.#requests.bucketsOf(resource, { after: cursor, from, count });
-      const body = await this.#ask(request, untilMs);
+      const body = await this.#ask(request, patience, "list");
       for (const { [GSI2SK]: sk } of body.Items as readonly Attributes[]) {
         const parsed = parseResourceBucketSk(sk?.S ?? "");
         if (parsed?.shard === 0) entityIds.push(parsed.entityId);
@@ -106,15 +106,16 @@ export class DynamoItems implements ItemStore {
   /** Reads until every key was answered for: what was left over is not missing. */
   async #readChunk(
     keys: readonly TableKey[],
-    { consistent, untilMs }: { readonly consistent: boolean; readonly untilMs: number },
+    { consistent, timeoutMs }: { readonly consistent: boolean; readonly timeoutMs: number },
     found: Map<string, Attributes>,
   ): Promise<void> {
     const { tableName } = this.#options;
+    const patience = this.#patience(timeoutMs);
     let wanted = keys;
     // Attempts since the last that brought anything.
     let inVain = 0;
     for (;;) {
-      const body = await this.#ask(this.#requests.batchGet(wanted, consistent), untilMs);
+      const body = await this.#ask(this.#requests.batchGet(wanted, consistent), patience, "read");
       for (const item of tableIn<readonly Attributes[]>(body.Responses, tableName) ?? []) {
         found.set(placeId(item[PK]?.S ?? "", item[SK]?.S ?? ""), item);
       }
@@ -122,25 +123,24 @@ export class DynamoItems implements ItemStore {
       if (left.length === 0) return;
       inVain = left.length < wanted.length ? 0 : inVain + 1;
       wanted = left.map((key) => ({ pk: key[PK]?.S ?? "", sk: key[SK]?.S ?? "" }));
-      await this.#waitToRetry(inVain, untilMs, new Error(`${left.length} of ${keys.length} items were left over`));
+      await patience.pause(inVain, "read", new Error(`${left.length} of ${keys.length} items were left over`));
     }
   }
 
   /** Asks again until there is an answer or no time is left: for what only reads. */
-  async #ask(request: DynamoRequest, untilMs: number): Promise<Record<string, unknown>> {
-    const { clock, tableName } = this.#options;
+  async #ask(request: DynamoRequest, patience: Patience, what: string): Promise<Record<string, unknown>> {
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.#send(request, Math.max(1, untilMs - clock.now()));
+      const timeoutMs = patience.leftMs;
+      const answer = await this.#send(request, timeoutMs);
       if (answer.kind === "answered") return answer.body;
-      await this.#waitToRetry(attempt, untilMs, readFaultOf(answer, tableName));
+      patience.attempted(answer, timeoutMs);
+      await patience.pause(attempt, what, readFaultOf(answer, this.#options.tableName));
     }
   }
 
-  async #waitToRetry(attempt: number, untilMs: number, cause: unknown): Promise<void> {
+  #patience(timeoutMs: number): Patience {
     const { clock, random } = this.#options;
-    const waitMs = Math.ceil((0.5 + random() / 2) * BACKOFF_MS * 2 ** Math.min(attempt, BACKOFF_DOUBLINGS_MAX));
-    if (clock.now() + waitMs >= untilMs) throw unavailable("read", cause);
-    await clock.sleep(waitMs, undefined);
+    return new Patience({ clock, random, timeoutMs });
   }
 
   async #send({ operation, body }: DynamoRequest, timeoutMs: number) {
@@ -157,8 +157,6 @@ export class DynamoItems implements ItemStore {
 }
 
 const NOTHING: Item = Object.freeze({});
-const BACKOFF_MS = 10;
-const BACKOFF_DOUBLINGS_MAX = 6;
 
 function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
   return operation === undefined ? decodeItem : decodeOperation;

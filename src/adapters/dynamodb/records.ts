@@ -2,7 +2,8 @@ import { ConflictError } from "../../domain/errors.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import type { Attributes } from "./codec.ts";
-import { readFaultOf, transactionAnswerOf, unavailable } from "./errors.ts";
+import { readFaultOf, transactionAnswerOf } from "./errors.ts";
+import { Patience } from "./patience.ts";
 import { Expression, keyOf, type RecordWrite } from "./records-write.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
@@ -63,7 +64,7 @@ export class Records {
   /** As it stands now, with all that was answered before. */
   async get(key: TableKey): Promise<Attributes | undefined> {
     const input = { TableName: this.tableName, Key: keyOf(key), ConsistentRead: true };
-    const { Item } = await this.#ask("GetItem", input, this.#until(), "read");
+    const { Item } = await this.#ask("GetItem", input, this.#patience(), "read");
     return Item as Attributes | undefined;
   }
 
@@ -84,7 +85,7 @@ export class Records {
     let from: unknown;
     do {
       const start = from === undefined ? {} : { ExclusiveStartKey: from };
-      const body = await this.#ask("Query", { ...input, ...start }, this.#until(), "list");
+      const body = await this.#ask("Query", { ...input, ...start }, this.#patience(), "list");
       yield* (body.Items ?? []) as readonly Attributes[];
       from = body.LastEvaluatedKey;
     } while (from !== undefined);
@@ -92,16 +93,15 @@ export class Records {
 
   /** All or none. Asked again with the same token when nobody knows whether it was done: it is not done twice. */
   async transact(writes: readonly RecordWrite[]): Promise<TransactReply> {
-    const { ids, clock } = this.#options;
     const TransactItems = writes.map(({ kind, input }) => ({ [kind]: { TableName: this.tableName, ...input } }));
-    const body = JSON.stringify({ ClientRequestToken: ids.id(), TransactItems, ...this.#priced });
-    const untilMs = this.#until();
+    const body = JSON.stringify({ ClientRequestToken: this.#options.ids.id(), TransactItems, ...this.#priced });
+    const patience = this.#patience();
     for (let attempt = 0; ; attempt++) {
-      const sent = await this.#send("TransactWriteItems", body, untilMs - clock.now());
+      const sent = await this.#send("TransactWriteItems", body, patience);
       const answer = transactionAnswerOf(sent, this.tableName);
       if (answer.kind === "applied") return answer;
       if (answer.kind === "failed") return { kind: "failed", failed: failedIn(sent) };
-      await this.#pause(attempt, untilMs, "change", answer.cause);
+      await patience.pause(attempt, "change", answer.cause);
     }
   }
 
@@ -111,27 +111,32 @@ export class Records {
   }
 
   async #getChunk(keys: readonly TableKey[], consistent: boolean, found: Map<string, Attributes>): Promise<void> {
-    const untilMs = this.#until();
+    const patience = this.#patience();
     let wanted: unknown = { Keys: keys.map(keyOf), ConsistentRead: consistent };
     for (let attempt = 0; ; attempt++) {
-      const body = await this.#ask("BatchGetItem", { RequestItems: { [this.tableName]: wanted } }, untilMs, "read");
+      const body = await this.#ask("BatchGetItem", { RequestItems: { [this.tableName]: wanted } }, patience, "read");
       for (const item of this.#ofTable<readonly Attributes[]>(body.Responses) ?? []) {
         found.set(idOf({ pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" }), item);
       }
       wanted = this.#ofTable(body.UnprocessedKeys);
       if (wanted === undefined) return;
-      await this.#pause(attempt, untilMs, "read", new Error("Items were left over."));
+      await patience.pause(attempt, "read", new Error("Items were left over."));
     }
   }
 
   async #deleteChunk(keys: readonly TableKey[]): Promise<void> {
-    const untilMs = this.#until();
+    const patience = this.#patience();
     let wanted: unknown = keys.map((key) => ({ DeleteRequest: { Key: keyOf(key) } }));
     for (let attempt = 0; ; attempt++) {
-      const body = await this.#ask("BatchWriteItem", { RequestItems: { [this.tableName]: wanted } }, untilMs, "delete");
+      const body = await this.#ask(
+        "BatchWriteItem",
+        { RequestItems: { [this.tableName]: wanted } },
+        patience,
+        "delete",
+      );
       wanted = this.#ofTable(body.UnprocessedItems);
       if (wanted === undefined) return;
-      await this.#pause(attempt, untilMs, "delete", new Error("Items were left over."));
+      await patience.pause(attempt, "delete", new Error("Items were left over."));
     }
   }
 
@@ -139,34 +144,28 @@ export class Records {
   async #ask(
     operation: DynamoOperation,
     input: object,
-    untilMs: number,
+    patience: Patience,
     what: string,
   ): Promise<Record<string, unknown>> {
     const body = JSON.stringify({ ...input, ...this.#priced });
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.#send(operation, body, untilMs - this.#options.clock.now());
+      const answer = await this.#send(operation, body, patience);
       if (answer.kind === "answered") return answer.body;
-      await this.#pause(attempt, untilMs, what, readFaultOf(answer, this.tableName));
+      await patience.pause(attempt, what, readFaultOf(answer, this.tableName));
     }
   }
 
-  async #send(operation: DynamoOperation, body: string, leftMs: number): Promise<DynamoAnswer> {
+  async #send(operation: DynamoOperation, body: string, patience: Patience): Promise<DynamoAnswer> {
     // One attempt never uses up all the time: an answer that was lost is asked for again.
-    const timeoutMs = Math.max(1, Math.min(leftMs, ATTEMPT_MAX_MS));
+    const timeoutMs = Math.min(patience.leftMs, ATTEMPT_MAX_MS);
     const answer = await this.#options.client.send(operation, body, { timeoutMs });
+    patience.attempted(answer, timeoutMs);
     if (answer.kind === "answered") this.#options.onConsumed?.(answer.body.ConsumedCapacity);
     return answer;
   }
 
-  async #pause(attempt: number, untilMs: number, what: string, cause: unknown): Promise<void> {
-    const { clock, random } = this.#options;
-    const waitMs = Math.ceil((0.5 + random() / 2) * BACKOFF_MS * 2 ** Math.min(attempt, BACKOFF_DOUBLINGS_MAX));
-    if (clock.now() + waitMs >= untilMs) throw unavailable(what, cause);
-    await clock.sleep(waitMs, undefined);
-  }
-
-  #until(): number {
-    return this.#options.clock.now() + this.#options.timeoutMs;
+  #patience(): Patience {
+    return new Patience(this.#options);
   }
 
   #ofTable<Value>(tables: unknown): Value | undefined {
@@ -178,8 +177,6 @@ const GETS_MAX = 100;
 const WRITES_MAX = 25;
 const ATTEMPT_MAX_MS = 3_000;
 const CHANGES_MAX = 50;
-const BACKOFF_MS = 10;
-const BACKOFF_DOUBLINGS_MAX = 6;
 
 /** Ends what is tried again because somebody was faster: so often nobody is, or a condition is wrong. */
 export function mustEnd(attempt: number, what: string): void {
