@@ -33,6 +33,7 @@ import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { doRounds, mayJoin, type RoundsContext } from "./rounds.ts";
+import { takeSeveral } from "./several.ts";
 import { checkShared, sharedTopUp } from "./shared-limits.ts";
 import { mergedState } from "./split.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
@@ -83,20 +84,12 @@ export class ProtocolBuckets implements BucketStore {
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
     if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
     if (context.atomic) return takeTogether(this.#context, claims, context);
-    const suspects = claims.filter(({ bucket }) => this.#isSuspect(bucket, context.nowMs));
-    if (suspects.length === 0 || suspects.length === claims.length) {
-      return Promise.all(claims.map((claim) => this.#takeOne(claim, context)));
-    }
-    const first = await Promise.all(suspects.map((claim) => this.#takeOne(claim, context)));
-    const isGranted = first.every(({ kind }) => kind === "taken");
-    return Promise.all(
-      claims.map((claim): Answer | Promise<Answer> => {
-        const asked = first[suspects.indexOf(claim)];
-        if (asked !== undefined) return asked;
-        if (isGranted) return this.#takeOne(claim, context);
-        return { kind: "spared", state: this.#seenState(claim, context.nowMs) };
-      }),
-    );
+    return takeSeveral(claims, {
+      take: (claim) => this.#takeOne(claim, context),
+      giveBack: (claim, { ticket }) => this.credit({ ...claim, ticket }, claim.take, context),
+      isSuspect: ({ bucket }) => this.#isSuspect(bucket, context.nowMs),
+      spared: (claim) => ({ kind: "spared", state: this.#seenState(claim, context.nowMs) }),
+    });
   }
 
   async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
