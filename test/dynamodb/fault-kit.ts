@@ -21,13 +21,15 @@ export const CAPACITY = 20;
 /** Longer than any answer takes that is not held up on purpose. */
 export const PATIENT_MS = 30_000;
 /** For requests that hang: so long they are waited for, in real time. On a busy machine others may be too slow for it. */
-export const HASTY_MS = 700;
+export const HASTY_MS = 1_000;
 
 const LIMIT = "rpd";
 const STANDING_MS = 1_800_000_000_000;
 const KEYS = { accessKeyId: "test", secretAccessKey: "test" };
 const PROCESSES = 3;
 const PRIMED = 1;
+const OPENED_MAX = 50;
+const AT_ONCE = 8;
 
 /** Two children that charge one parent, on a resource of their own. */
 interface Family {
@@ -65,7 +67,7 @@ export function faultGround(engine: Engine): FaultGround {
       for (const id of [family.ada, family.bob]) {
         await founder.createEntity({ id, parentId: family.parent, cascade: true });
       }
-      return new Scene(t, { engine, table, family, proxy: await FaultProxy.open(t, engine.endpoint) });
+      return new Scene(t, { engine, table, family, founder, proxy: await FaultProxy.open(t, engine.endpoint) });
     },
   };
 }
@@ -77,16 +79,27 @@ function wayTo(endpoint: string, table: string): OpenOptions {
   };
 }
 
+interface SceneParts {
+  readonly engine: Engine;
+  readonly table: string;
+  readonly family: Family;
+  readonly proxy: FaultProxy;
+  /** Goes past the proxy. */
+  readonly founder: RateLimiter;
+}
+
 /** A family behind a proxy. Time stands still, so nothing is refilled: what was granted is gone until it is given back. */
 export class Scene {
   readonly proxy: FaultProxy;
   readonly family: Family;
   readonly table: string;
   readonly #engine: Engine;
+  readonly #founder: RateLimiter;
   readonly #t: TestContext;
 
-  constructor(t: TestContext, parts: { engine: Engine; table: string; family: Family; proxy: FaultProxy }) {
+  constructor(t: TestContext, parts: SceneParts) {
     this.#t = t;
+    this.#founder = parts.founder;
     this.#engine = parts.engine;
     this.table = parts.table;
     this.family = parts.family;
@@ -101,21 +114,34 @@ export class Scene {
   }
 
   /**
-   * Processes that have met the parent, each with a slot for its nonces that no other has. One token of each child is taken
-   * for good before: buckets stand below their brim then, and nobody guesses wrongly on which side.
+   * Processes that have met ada and the parent, each with a slot for its nonces that no other has. One token of each child is
+   * taken for good before: buckets stand below their brim then, and nobody guesses wrongly on which side.
    */
   async processes(options: Partial<OpenOptions> = {}): Promise<readonly RateLimiter[]> {
     const found = new Map<string, RateLimiter>();
-    const first = await this.open();
-    for (const child of ["ada", "bob"] as const) await this.take(first, PRIMED, child);
-    while (found.size < PROCESSES) {
+    for (const child of ["ada", "bob"] as const) await this.take(this.#founder, PRIMED, child);
+    for (let opened = 0; found.size < PROCESSES; opened++) {
+      assert.ok(opened < OPENED_MAX, "no process got to know the family in time");
       const limiter = await this.open(options);
+      const slot = await this.#slotOf(limiter);
+      if (slot === undefined || found.has(slot)) await limiter.close();
+      else found.set(slot, limiter);
+    }
+    await this.proxy.idle();
+    return [...found.values()];
+  }
+
+  /** The slot of a process, which has met ada and the parent then; undefined when the machine was too busy for that. */
+  async #slotOf(limiter: RateLimiter): Promise<string | undefined> {
+    try {
       const seen = await this.proxy.during(async () => (await this.take(limiter, 1)).rollback());
       const slots = seen.flatMap((passage) => nonceOf(passage)?.slot ?? []);
       assert.ok(slots[0] !== undefined, "no take was seen to carry a nonce");
-      if (!found.has(slots[0])) found.set(slots[0], limiter);
+      return slots[0];
+    } catch (error) {
+      if (error instanceof RateLimiterUnavailable) return undefined;
+      throw error;
     }
-    return [...found.values()];
   }
 
   take(limiter: RateLimiter, count: number, child: "ada" | "bob" = "ada"): Promise<Lease> {
@@ -136,9 +162,9 @@ export class Scene {
     };
   }
 
-  /** Takes all there is, first many at once, then the rest one by one; how much it was. */
+  /** Takes all there is, first some at once, then the rest one by one; how much it was. */
   async drain(limiter: RateLimiter): Promise<number> {
-    const { granted, failed } = await this.takeAll([limiter], 2 * CAPACITY);
+    const { granted, failed } = await this.takeAll([limiter], AT_ONCE);
     for (const error of failed) assert.ok(error instanceof RateLimitExceeded, `not a refusal: ${error}`);
     let drained = granted.length;
     for (const child of ["ada", "bob"] as const) {
@@ -184,10 +210,9 @@ export function tokens(count: number): Record<string, number> {
   return { [LIMIT]: count };
 }
 
-/** What is left when the children of a family with processes have taken so much. */
-export function leftAfter({ ada, bob }: { readonly ada: number; readonly bob: number }): Levels {
-  const full = CAPACITY - PRIMED;
-  return { parent: full - PRIMED - ada - bob, ada: full - ada, bob: full - bob };
+/** What is left when the children have taken so much. */
+export function leftOf(before: Levels, { ada, bob }: { readonly ada: number; readonly bob: number }): Levels {
+  return { parent: before.parent - ada - bob, ada: before.ada - ada, bob: before.bob - bob };
 }
 
 /** Everybody who was turned away was told of an outage, and why. */

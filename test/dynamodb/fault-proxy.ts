@@ -119,6 +119,7 @@ export class FaultProxy {
   readonly #onward = new HttpAgent({ keepAlive: true });
   readonly #sockets = new Set<Socket>();
   readonly #watchers = new Set<() => void>();
+  readonly #crossings = new Set<Promise<void>>();
   #server: Server;
   #isOver = false;
 
@@ -166,6 +167,11 @@ export class FaultProxy {
     }
   }
 
+  /** Resolves when nothing is on its way through here any more; what hangs is not. */
+  async idle(): Promise<void> {
+    while (this.#crossings.size > 0) await Promise.allSettled([...this.#crossings]);
+  }
+
   /** What came meanwhile. */
   async during(work: () => Promise<unknown>): Promise<readonly Passage[]> {
     const before = this.passages.length;
@@ -179,10 +185,13 @@ export class FaultProxy {
       socket.on("close", () => this.#sockets.delete(socket)).on("error", () => {});
     });
     server.on("request", (incoming, outgoing) => {
-      this.#cross(incoming, outgoing).catch((error: unknown) => {
-        // What is still on its way when the test is over may fail; nothing else may.
-        if (!this.#isOver) throw error;
-      });
+      const crossing = this.#cross(incoming, outgoing)
+        .catch((error: unknown) => {
+          // What is still on its way when the test is over may fail; nothing else may.
+          if (!this.#isOver) throw error;
+        })
+        .finally(() => this.#crossings.delete(crossing));
+      this.#crossings.add(crossing);
     });
   }
 

@@ -9,7 +9,7 @@ import {
   RateLimiterUnavailable,
 } from "../../src/entry/index.ts";
 import { describeDynamo } from "./engine.ts";
-import { assertUnavailable, CAPACITY, faultGround, HASTY_MS, leftAfter, type Scene, tokens } from "./fault-kit.ts";
+import { assertUnavailable, CAPACITY, faultGround, HASTY_MS, leftOf, type Scene, tokens } from "./fault-kit.ts";
 import { always, isRead, isTake, type Kind, ofEntity } from "./fault-passages.ts";
 import { AFTER, BEFORE, type Fault, HOPELESS } from "./fault-proxy.ts";
 
@@ -43,6 +43,7 @@ await describeDynamo("what a fault means", (engine) => {
       const scene = await ground.scene(t);
       const [limiter] = await scene.processes({ onUnavailable: "allow", configTtlMs: 0 });
       assert.ok(limiter !== undefined);
+      const before = await scene.levels();
       const lease = await scene.take(limiter, 1);
       for (const is of [isTake, isRead] as Kind[]) {
         scene.proxy.choose = always(fault, is);
@@ -52,18 +53,19 @@ await describeDynamo("what a fault means", (engine) => {
       scene.proxy.choose = always(fault, isTake);
       await assert.rejects(lease.consume(tokens(1)), isHopeless);
       scene.proxy.choose = () => undefined;
-      assert.deepEqual(await scene.levels(), leftAfter({ ada: 1, bob: 0 }));
+      assert.deepEqual(await scene.levels(), leftOf(before, { ada: 1, bob: 0 }));
       assert.equal(await scene.isGranted(limiter), true);
     });
 
     test(`${name}, at the parent only: the child gets back what it gave`, async (t) => {
       const scene = await ground.scene(t);
       const limiters = await scene.processes({ onUnavailable: "allow" });
+      const before = await scene.levels();
       scene.proxy.choose = always(fault, ofEntity(scene.family.parent, isTake));
       const { granted, failed } = await scene.takeAll(limiters, 6);
       assert.deepEqual(granted, []);
       for (const error of failed) assert.ok(isHopeless(error), `${error}`);
-      assert.deepEqual(await scene.levels(), leftAfter({ ada: 0, bob: 0 }));
+      assert.deepEqual(await scene.levels(), before);
     });
 
     test(`${name}: a limiter does not open, and says so at once`, async (t) => {

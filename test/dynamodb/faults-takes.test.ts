@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateLimitExceeded, type RateLimiter } from "../../src/entry/index.ts";
 import { describeDynamo } from "./engine.ts";
-import { assertUnavailable, faultGround, HASTY_MS, leftAfter, PATIENT_MS, type Scene } from "./fault-kit.ts";
+import { assertUnavailable, faultGround, HASTY_MS, type Levels, leftOf, PATIENT_MS, type Scene } from "./fault-kit.ts";
 import { always, assertDoneOnce, firstTries, isTake, ofEntity } from "./fault-passages.ts";
 import { AFTER, BEFORE, type Fault } from "./fault-proxy.ts";
 
@@ -27,20 +27,24 @@ await describeDynamo("takes under faults", (engine) => {
     test(`${name}, once for each write: everybody is granted, and each take counts once`, async (t) => {
       const scene = await ground.scene(t);
       const limiters = await scene.processes();
+      const before = await scene.levels();
       scene.proxy.choose = firstTries(fault);
       const { granted, failed } = await scene.takeAll(limiters, 12);
       assert.deepEqual(failed, []);
       assert.deepEqual(new Set(granted.map(({ degraded }) => degraded)), new Set([false]));
       // What goes on beside the takes is over then.
       await Promise.all(limiters.map((limiter) => limiter.close()));
-      assert.deepEqual(await scene.levels(), leftAfter({ ada: 6, bob: 6 }));
+      assert.deepEqual(await scene.levels(), leftOf(before, { ada: 6, bob: 6 }));
     });
   }
 
   for (const [name, fault] of FAULTS) {
+    const isHanging = HANGS.includes(name);
+
     test(`${name}, for as long as it lasts: nobody is granted, everybody is told, and then it goes on`, async (t) => {
       const scene = await ground.scene(t);
       const limiters = await processesFor(scene, name);
+      const before = await scene.levels();
       scene.proxy.choose = always(fault, isTake);
       const seen = await scene.proxy.during(async () => {
         const { granted, failed } = await scene.takeAll(limiters, ASKED);
@@ -53,31 +57,37 @@ await describeDynamo("takes under faults", (engine) => {
 
       // What was done unseen counts, and once; what was not done does not count.
       assertDoneOnce(seen);
+      await Promise.all(limiters.map((limiter) => limiter.close()));
       const each = isAfter(name) ? ASKED / 2 : 0;
-      const left = leftAfter({ ada: each, bob: each });
-      assert.deepEqual(await scene.levels(), left);
+      const least = leftOf(before, { ada: each, bob: each });
+      const levels = await scene.levels();
+      if (isHanging) assertWithin(levels, least, before);
+      else assert.deepEqual(levels, least);
 
       scene.proxy.choose = () => undefined;
-      assert.equal(await scene.drain(await scene.open()), left.parent);
+      assert.equal(await scene.drain(await scene.open()), levels.parent);
     });
 
     test(`${name}, at the parent only: the child gets back what it gave`, async (t) => {
       const scene = await ground.scene(t);
       const limiters = await processesFor(scene, name);
-      const { parent } = scene.family;
-      scene.proxy.choose = always(fault, ofEntity(parent, isTake));
+      const before = await scene.levels();
+      scene.proxy.choose = always(fault, ofEntity(scene.family.parent, isTake));
       const { granted, failed } = await scene.takeAll(limiters, ASKED);
       assert.deepEqual(granted, []);
       if (name !== CONFLICT) assertUnavailable(failed);
-      const untouched = leftAfter({ ada: 0, bob: 0 });
-      const lost = isAfter(name) ? ASKED : 0;
-      assert.deepEqual(await scene.levels(), { ...untouched, parent: untouched.parent - lost });
+      await Promise.all(limiters.map((limiter) => limiter.close()));
+      const least = { ...before, parent: before.parent - (isAfter(name) ? ASKED : 0) };
+      const levels = await scene.levels();
+      if (isHanging) assertWithin(levels, { ...least, ada: before.ada - 3, bob: before.bob - 3 }, before);
+      else assert.deepEqual(levels, least);
     });
   }
 
   test("an outage of which the policy is `allow` lets everybody through, uncounted, and says why", async (t) => {
     const scene = await ground.scene(t);
     const limiters = await scene.processes({ onUnavailable: "allow" });
+    const before = await scene.levels();
     for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name) && !isAfter(name))) {
       scene.proxy.choose = always(fault, isTake);
       const { granted, failed } = await scene.takeAll(limiters, ASKED);
@@ -93,7 +103,14 @@ await describeDynamo("takes under faults", (engine) => {
         // There is nothing to give back.
         await lease.rollback();
       }
-      assert.deepEqual(await scene.levels(), leftAfter({ ada: 0, bob: 0 }), name);
+      assert.deepEqual(await scene.levels(), before, name);
     }
   });
 });
+
+/** Where things hang there is little time, and on a busy machine some may have run out of it before they were sent. */
+function assertWithin(levels: Levels, least: Levels, most: Levels): void {
+  for (const name of ["parent", "ada", "bob"] as const) {
+    assert.ok(levels[name] >= least[name] && levels[name] <= most[name], `${name} has ${levels[name]}`);
+  }
+}
