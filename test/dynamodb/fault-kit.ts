@@ -30,6 +30,7 @@ const PROCESSES = 3;
 const PRIMED = 1;
 const OPENED_MAX = 50;
 const AT_ONCE = 8;
+const ATTEMPTS_MAX = 20;
 
 /** Two children that charge one parent, on a resource of their own. */
 interface Family {
@@ -117,10 +118,20 @@ export class Scene {
    * Processes that have met ada and the parent, each with a slot for its nonces that no other has. One token of each child is
    * taken for good before: buckets stand below their brim then, and nobody guesses wrongly on which side.
    */
-  async processes(options: Partial<OpenOptions> = {}): Promise<readonly RateLimiter[]> {
+  processes(options: Partial<OpenOptions> = {}): Promise<readonly RateLimiter[]> {
+    return this.#processes(PROCESSES, options);
+  }
+
+  /** The same, but one. */
+  async process(options: Partial<OpenOptions> = {}): Promise<RateLimiter> {
+    const [only] = await this.#processes(1, options);
+    return only as RateLimiter;
+  }
+
+  async #processes(count: number, options: Partial<OpenOptions>): Promise<readonly RateLimiter[]> {
     const found = new Map<string, RateLimiter>();
     for (const child of ["ada", "bob"] as const) await this.take(this.#founder, PRIMED, child);
-    for (let opened = 0; found.size < PROCESSES; opened++) {
+    for (let opened = 0; found.size < count; opened++) {
       assert.ok(opened < OPENED_MAX, "no process got to know the family in time");
       const limiter = await this.open(options);
       const slot = await this.#slotOf(limiter);
@@ -177,6 +188,15 @@ export class Scene {
   async isGranted(limiter: RateLimiter, child: "ada" | "bob" = "ada"): Promise<boolean> {
     const { resource, [child]: entityId } = this.family;
     return (await limiter.tryAcquire({ entityId, resource, consume: tokens(1) })).ok;
+  }
+
+  /** It goes on for a process that has little time, as soon as the machine is quick enough for it. */
+  async assertRecovered(limiter: RateLimiter): Promise<void> {
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const lease = await this.take(limiter, 1).catch((error: unknown) => assertUnavailable([error]));
+      if (lease !== undefined) return assert.equal(lease.degraded, false);
+    }
+    assert.fail(`not granted in ${ATTEMPTS_MAX} attempts after the outage`);
   }
 
   /** Tokens as they are stored, all shards together; read past the proxy. A bucket that is not there is full. */

@@ -32,6 +32,8 @@ export const isGiveBack: Kind = (passage) => passage.operation === "UpdateItem" 
 
 export const isRead: Kind = ({ operation }) => operation === "BatchGetItem" || operation === "GetItem";
 
+export const isTransaction: Kind = ({ operation }) => operation === "TransactWriteItems";
+
 /** DynamoDB did it. */
 export const isDone: Kind = ({ said }) => said?.status === 200;
 
