@@ -1,3 +1,4 @@
+import { benchDynamodb } from "./dynamodb.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
 import { benchProtocol } from "./protocol.ts";
@@ -8,6 +9,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   sqlite: benchSqlite,
   kinds: benchKinds,
   protocol: benchProtocol,
+  dynamodb: benchDynamodb,
 };
 
 const args = process.argv.slice(2);
