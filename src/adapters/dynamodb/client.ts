@@ -1,3 +1,5 @@
+import type { Item } from "../../ports/item-store.ts";
+
 /** Operations of DynamoDB that this package uses. */
 export type DynamoOperation =
   | "GetItem"
@@ -18,17 +20,19 @@ export type DynamoOperation =
 export interface DynamoCall {
   /** An answer that comes later counts as lost. */
   readonly timeoutMs: number;
+  /** A quicker way than JSON to the item of an answer, for clients that have its text; undefined: this one takes JSON. */
+  readonly readItem?: ((text: string) => Item | undefined) | undefined;
 }
 
 /**
  * What became of one request, as a value. No client repeats a request by itself: only who wrote it knows whether it may be.
- * - `answered`: the service did what was asked.
+ * - `answered`: the service did what was asked. `item`: read by the caller's own way, in place of the body.
  * - `failed`: the service says that it did not, and why; `code` is its exception, without the namespace.
  * - `unsent`: it certainly did not reach the service (no connection, no credentials in time).
  * - `lost`: nobody knows; `later` tells, should an answer come after all.
  */
 export type DynamoAnswer =
-  | { readonly kind: "answered"; readonly body: Record<string, unknown> }
+  | { readonly kind: "answered"; readonly body: Record<string, unknown>; readonly item?: Item }
   | {
       readonly kind: "failed";
       readonly status: number;

@@ -26,6 +26,7 @@ export interface ItemReader {
 export function itemAnswerOf(answer: DynamoAnswer, reader: ItemReader): ItemAnswer {
   switch (answer.kind) {
     case "answered": {
+      if (answer.item !== undefined) return { kind: "applied", item: answer.item };
       const attributes = answer.body.Attributes as Attributes | undefined;
       return { kind: "applied", item: attributes === undefined ? reader.after : reader.decode(attributes) };
     }

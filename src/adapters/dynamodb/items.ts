@@ -15,6 +15,7 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
 import { type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
+import { ItemTexts } from "./item-text.ts";
 import { Patience } from "./patience.ts";
 import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
 import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
@@ -41,15 +42,22 @@ export interface DynamoItemsOptions {
 export class DynamoItems implements ItemStore {
   readonly #options: DynamoItemsOptions;
   readonly #requests: ItemRequests;
+  readonly #readItem: (text: string) => Item | undefined;
 
   constructor(options: DynamoItemsOptions) {
     const { tableName, namespaceId, onConsumed } = options;
     this.#options = options;
     this.#requests = new ItemRequests({ tableName, namespaceId, consumedCapacity: onConsumed !== undefined });
+    const texts = new ItemTexts();
+    this.#readItem = (text) => texts.read(text);
   }
 
   async write(write: ItemWrite, { timeoutMs }: ItemCall): Promise<ItemAnswer> {
-    const answer = await this.#send(this.#requests.write(write), timeoutMs);
+    const { client, onConsumed } = this.#options;
+    const { operation, body } = this.#requests.write(write);
+    const readItem = write.key.operation === undefined ? this.#readItem : undefined;
+    const answer = await client.send(operation, body, { timeoutMs, readItem });
+    if (onConsumed !== undefined && answer.kind === "answered") onConsumed(answer.body.ConsumedCapacity);
     return itemAnswerOf(answer, this.#readerOf(write));
   }
 

@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { DynamoAnswer } from "./client.ts";
+import type { DynamoAnswer, DynamoCall } from "./client.ts";
 
 /** What an HTTP answer that arrived whole has to say. */
 export interface HttpAnswer {
@@ -9,12 +9,15 @@ export interface HttpAnswer {
 }
 
 /** Reads an answer. One that was damaged on the way, or that nobody at DynamoDB wrote, tells nothing: it is lost. */
-export function readAnswer({ status, headers, bytes }: HttpAnswer): DynamoAnswer {
+export function readAnswer({ status, headers, bytes }: HttpAnswer, readItem: DynamoCall["readItem"]): DynamoAnswer {
   const crc = headers["x-amz-crc32"];
   if (crc !== undefined && Number(crc) !== crc32(bytes)) {
     return lost(status, `its checksum should be ${crc} and is ${crc32(bytes)}`);
   }
-  const body = parsed(bytes);
+  const text = bytes.toString("utf8");
+  const item = status === 200 ? readItem?.(text) : undefined;
+  if (item !== undefined) return { kind: "answered", body: NOTHING, item };
+  const body = parsed(text);
   if (status === 200)
     return body === undefined ? lost(status, "its body is no JSON object") : { kind: "answered", body };
   const code = codeOf(body?.__type ?? headers["x-amzn-errortype"]);
@@ -29,9 +32,11 @@ export function readAnswer({ status, headers, bytes }: HttpAnswer): DynamoAnswer
   };
 }
 
-function parsed(bytes: Buffer): Record<string, unknown> | undefined {
+const NOTHING = Object.freeze({});
+
+function parsed(text: string): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : undefined;

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { DynamoAnswer, DynamoOperation } from "./client.ts";
+import type { DynamoAnswer, DynamoCall, DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import { readAnswer } from "./transport-answer.ts";
 
@@ -21,6 +21,7 @@ export interface ExchangeInit {
   readonly operation: DynamoOperation;
   readonly body: string;
   readonly timeoutMs: number;
+  readonly readItem: DynamoCall["readItem"];
   readonly resolve: (answer: DynamoAnswer) => void;
 }
 
@@ -43,6 +44,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Settled before it was written: must not be written any more. */
   isDropped = false;
   readonly #host: ExchangeHost;
+  readonly #readItem: DynamoCall["readItem"];
   #resolve: (answer: DynamoAnswer) => void;
   #timer: NodeJS.Timeout;
   #isLate = false;
@@ -53,10 +55,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = NO_HEADERS;
   #bytes: Buffer | undefined;
 
-  constructor(host: ExchangeHost, { operation, body, timeoutMs, resolve }: ExchangeInit) {
+  constructor(host: ExchangeHost, { operation, body, timeoutMs, readItem, resolve }: ExchangeInit) {
     this.#host = host;
     this.operation = operation;
     this.body = body;
+    this.#readItem = readItem;
     this.#resolve = resolve;
     this.#timer = setTimeout(onTime, timeoutMs, this, timeoutMs);
   }
@@ -100,7 +103,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const answer = readAnswer({ status: this.#status, headers: this.#headers, bytes: this.#bytes ?? NO_BYTES });
+    const whole = { status: this.#status, headers: this.#headers, bytes: this.#bytes ?? NO_BYTES };
+    const answer = readAnswer(whole, this.#readItem);
     if (answer.kind === "failed" && !this.#isLate && this.#host.mayRepeat(this, answer.code)) {
       this.#isWritten = false;
       this.#host.repeat(this);

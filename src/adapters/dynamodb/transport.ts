@@ -130,14 +130,14 @@ class Transport implements DynamoClient, ExchangeHost {
     this.#onDate = options.onDate;
   }
 
-  send(operation: DynamoOperation, body: string, { timeoutMs }: DynamoCall): Promise<DynamoAnswer> {
+  send(operation: DynamoOperation, body: string, { timeoutMs, readItem }: DynamoCall): Promise<DynamoAnswer> {
     return new Promise((resolve) => {
       if (this.#closing !== undefined) {
         resolve({ kind: "unsent", cause: new LimiterError("closed", "The connection to DynamoDB has been closed.") });
         return;
       }
       this.#waiting++;
-      this.#attempt(new Exchange(this, { operation, body, timeoutMs, resolve }));
+      this.#attempt(new Exchange(this, { operation, body, timeoutMs, readItem, resolve }));
     });
   }
 
