@@ -1,20 +1,14 @@
-import { CONCURRENCY, callOf, type Scene } from "./dynamodb-ways.ts";
+import { CONCURRENCY, callOf, type Scene, type Stint, type Told } from "./dynamodb-ways.ts";
 
-// One way of acquiring, in a process of its own. Told for how many milliseconds to go on, it tells what came of it.
-
-export interface Told {
-  readonly calls: number;
-  /** Of this process's CPU, a call. */
-  readonly microseconds: number;
-}
+// One way of acquiring, in a process of its own. Told how long to go on, it tells what came of it.
 
 const call = await callOf(JSON.parse(process.argv[2] ?? "") as Scene);
 let calls = 0;
-process.on("message", async (milliseconds: number) => {
+process.on("message", async (stint: Stint) => {
   const first = calls;
-  const untilMs = performance.now() + milliseconds;
+  const untilMs = performance.now() + stint.milliseconds;
   const caller = async (): Promise<void> => {
-    while (performance.now() < untilMs) await call(calls++);
+    while (calls - first < stint.calls || performance.now() < untilMs) await call(calls++);
   };
   const before = process.cpuUsage();
   await Promise.all(Array.from({ length: CONCURRENCY }, caller));

@@ -31,7 +31,22 @@ export const flexibleTable = (table: string) => `${table}-flexible`;
 const CAPACITY = 1_000_000_000;
 const LIMITS = (["rpm", "tpm"] as const).map((name) => Limit.perHour(name, 60, { burst: CAPACITY }));
 const TOKENS = { rpm: 1, tpm: 500 };
-const KEYS = Array.from({ length: 1_000 }, (_, i) => `user-${i}`);
+const KEYS = Array.from({ length: 256 }, (_, i) => `user-${i}`);
+
+/** How long to go on: at least both. */
+export interface Stint {
+  readonly milliseconds: number;
+  readonly calls: number;
+}
+
+/** What came of it. */
+export interface Told {
+  readonly calls: number;
+  /** Of the process's CPU, a call. */
+  readonly microseconds: number;
+  /** A call, where that was asked of the store. */
+  readonly writeUnits?: number;
+}
 
 export async function callOf(scene: Scene): Promise<Call> {
   switch (scene.way) {

@@ -1,135 +1,158 @@
-import { type ChildProcess, fork } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { DynamoDB } from "@aws-sdk/client-dynamodb";
-import { createTable } from "../src/entry/dynamodb.ts";
-import type { Told } from "./dynamodb-client.ts";
-import { CREDENTIALS, configure, flexibleTable, REGION, type Scene } from "./dynamodb-ways.ts";
+import { createTable, deleteTable } from "../src/entry/dynamodb.ts";
+import { fetchedEngine } from "../test/dynamodb/engine-download.ts";
+import { startEngine } from "../test/dynamodb/engine-process.ts";
+import { type Client, clientFor, originalFor } from "./dynamodb-clients.ts";
+import { CREDENTIALS, configure, flexibleTable, REGION, type Scene, type Told } from "./dynamodb-ways.ts";
 import { median } from "./measure.ts";
-
-const ROUNDS = 7;
-const ROUND_MS = 500;
-/** Long enough to meet all buckets, and for the code to be compiled. */
-const WARM_MS = 3_000;
 
 interface Rows {
   readonly title: string;
   readonly rows: readonly object[];
 }
 
-/** Whole acquires on the DynamoDB store: the client's CPU, in a process of its own for each way. */
+/** Where it is measured, and how long. */
+interface Place {
+  readonly name: string;
+  readonly endpoint: string;
+  /** Calls of a way before it is measured: code has to be compiled, and buckets to be met. */
+  readonly warmCalls: number;
+  readonly rounds: number;
+  readonly roundMs: number;
+  /** Calls that have arrived so far, where that can be told. */
+  readonly arrived: () => Promise<number> | undefined;
+}
+
+/** Whole acquires on the DynamoDB store, 64 at a time: the CPU of the client, which has a process of its own for each way. */
 export async function benchDynamodb(): Promise<Rows[]> {
+  return [...(await inMemory()), ...(await onDynamodbLocal())];
+}
+
+async function inMemory(): Promise<Rows[]> {
   const server = fork(new URL("./dynamodb-server.ts", import.meta.url));
   const [{ port }] = (await once(server, "message")) as [{ port: number }];
-  const counting = async (): Promise<number> => {
+  const arrived = async (): Promise<number> => {
     server.send("calls");
     const [{ calls }] = (await once(server, "message")) as [{ calls: number }];
     return calls;
   };
-  const tables = await tablesOn("a store in memory", `http://127.0.0.1:${port}`, counting);
+  const endpoint = `http://127.0.0.1:${port}`;
+  const place = { name: "a server in memory", endpoint, warmCalls: 20_000, rounds: 9, roundMs: 400, arrived };
+  const table = await preparedTable(place);
+  const tables: Rows[] = [];
+  for (const limits of [1, 2] as const) {
+    tables.push({
+      title: titleOf(limits, place),
+      rows: await compared(await contendersOf(place, table, limits), place),
+    });
+  }
   server.disconnect();
   return tables;
 }
 
-/** One table of ways for each number of limits. */
-async function tablesOn(
-  where: string,
-  endpoint: string,
-  counting: (() => Promise<number>) | undefined,
-): Promise<Rows[]> {
-  const table = `bench-${process.pid}`;
-  await createTable({ stack: table, endpoint, region: REGION, credentials: CREDENTIALS });
-  await createFlexibleTable(endpoint, flexibleTable(table));
-  await configure({ endpoint, table });
-  const tables: Rows[] = [];
-  for (const limits of [1, 2] as const) {
-    const common = { endpoint, table, limits };
-    const title = `DynamoDB: CPU of an acquire of ${limits === 1 ? "one limit" : "two limits"}, ${where}`;
-    tables.push({ title, rows: await compared(scenesOf(common), counting) });
+async function onDynamodbLocal(): Promise<Rows[]> {
+  let endpoint: string;
+  try {
+    endpoint = process.env.ZAEL_TEST_ENDPOINT || (await startEngine(await fetchedEngine()));
+  } catch (error) {
+    process.stderr.write(`SKIPPED. No DynamoDB Local: ${error instanceof Error ? error.message : error}\n`);
+    return [];
   }
-  return tables;
+  const arrived = () => undefined;
+  const place = { name: "DynamoDB Local", endpoint, warmCalls: 2_000, rounds: 5, roundMs: 1_500, arrived };
+  const table = await preparedTable(place);
+  const contenders = await contendersOf(place, table, 2);
+  const original = await originalFor(endpoint, table);
+  if (original !== undefined) contenders.push({ name: "the original (Python, 0.17.0)", client: original });
+  const rows = await compared(contenders, place);
+  for (const stack of [table, flexibleTable(table)]) {
+    await deleteTable({ stack, endpoint, region: REGION, credentials: CREDENTIALS });
+  }
+  return [{ title: titleOf(2, place), rows }];
 }
 
-function scenesOf(common: Pick<Scene, "endpoint" | "table" | "limits">): Scene[] {
-  const scene = (way: Scene["way"], buckets: Scene["buckets"], coalesce: boolean): Scene => ({
-    ...common,
-    way,
-    buckets,
-    coalesce,
+function titleOf(limits: 1 | 2, { name }: Place): string {
+  return `DynamoDB: CPU of an acquire of ${limits === 1 ? "one limit" : "two limits"}, ${name}`;
+}
+
+interface Contender {
+  readonly name: string;
+  readonly client: Client;
+}
+
+const FLOOR = "raw undici, an equal body (floor)";
+const FLEXIBLE = "rate-limiter-flexible";
+
+async function contendersOf({ endpoint }: Place, table: string, limits: 1 | 2): Promise<Contender[]> {
+  const contender = async (name: string, scene: Pick<Scene, "way" | "buckets" | "coalesce">): Promise<Contender> => ({
+    name,
+    client: await clientFor({ ...scene, endpoint, table, limits }),
   });
-  return [
-    scene("floor", "one", false),
-    scene("ours", "many", false),
-    scene("ours", "many", true),
-    scene("ours", "one", false),
-    scene("ours", "one", true),
-    scene("SDK tuned", "one", false),
-    scene("SDK default", "one", false),
-    scene("rate-limiter-flexible", "many", false),
-  ];
+  return Promise.all([
+    contender(FLOOR, { way: "floor", buckets: "one", coalesce: false }),
+    contender("ours, many buckets, coalescing off", { way: "ours", buckets: "many", coalesce: false }),
+    contender("ours, many buckets, coalescing on", { way: "ours", buckets: "many", coalesce: true }),
+    contender("ours, one bucket, coalescing off", { way: "ours", buckets: "one", coalesce: false }),
+    contender("ours, one bucket, coalescing on", { way: "ours", buckets: "one", coalesce: true }),
+    contender("SDK tuned, one UpdateItem", { way: "SDK tuned", buckets: "one", coalesce: false }),
+    contender("SDK default, one UpdateItem", { way: "SDK default", buckets: "one", coalesce: false }),
+    contender(FLEXIBLE, { way: "rate-limiter-flexible", buckets: "many", coalesce: false }),
+  ]);
 }
 
-function nameOf({ way, coalesce, buckets }: Scene): string {
-  if (way === "floor") return "raw undici, an equal body (floor)";
-  if (way !== "ours") return way;
-  return `ours, ${buckets === "many" ? "many buckets" : "one bucket"}, coalescing ${coalesce ? "on" : "off"}`;
-}
-
-/** Lets the ways take turns, and compares within a round. */
-async function compared(
-  scenes: readonly Scene[],
-  counting: (() => Promise<number>) | undefined,
-): Promise<readonly object[]> {
-  const clients = await Promise.all(scenes.map(clientFor));
-  for (const client of clients) await run(client, WARM_MS);
-  const costs = clients.map((): number[] => []);
-  const trips = clients.map(() => 0);
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [i, client] of clients.entries()) {
-      const before = await counting?.();
-      const { calls, microseconds } = await run(client, ROUND_MS);
-      costs[i]?.push(microseconds);
-      if (before !== undefined) trips[i] = (((await counting?.()) ?? 0) - before) / calls;
+/** Lets the contenders take turns, and compares within a round. */
+async function compared(contenders: readonly Contender[], place: Place): Promise<readonly object[]> {
+  for (const { name, client } of contenders) {
+    // The others are so much dearer that they would take minutes.
+    const isLean = name === FLOOR || name.startsWith("ours");
+    await client.run({ milliseconds: 0, calls: isLean ? place.warmCalls : place.warmCalls / 5 });
+  }
+  const told = contenders.map((): (Told & { readonly trips: number | undefined })[] => []);
+  for (let round = 0; round < place.rounds; round++) {
+    for (const [i, { client }] of contenders.entries()) {
+      const before = await place.arrived();
+      const one = await client.run({ milliseconds: place.roundMs, calls: 1 });
+      const after = await place.arrived();
+      const trips = before === undefined || after === undefined ? undefined : (after - before) / one.calls;
+      told[i]?.push({ ...one, trips });
     }
   }
-  for (const client of clients) client.disconnect();
-  const [floor] = costs as [number[]];
-  const flexible = costs.at(-1) as number[];
-  return scenes.map((scene, i) => {
-    const own = costs[i] as number[];
+  for (const { client } of contenders) client.end();
+  const costsOf = (name: string) => told[contenders.findIndex((one) => one.name === name)]?.map(costOf) as number[];
+  const [floor, flexible] = [costsOf(FLOOR), costsOf(FLEXIBLE)];
+  return contenders.map(({ name }, i) => {
+    const own = told[i] as (typeof told)[number];
+    const [{ trips, writeUnits }] = own as [(typeof own)[number]];
     return {
-      name: nameOf(scene),
-      microseconds: rounded(median(own)),
-      "times the floor": rounded(median(own.map((cost, round) => cost / (floor[round] as number)))),
-      "of rate-limiter-flexible": rounded(median(own.map((cost, round) => (flexible[round] as number) / cost))),
-      ...(counting === undefined ? {} : { "calls an acquire": rounded(trips[i] as number) }),
+      name,
+      microseconds: rounded(median(own.map(costOf))),
+      "times the floor": rounded(median(own.map((one, round) => costOf(one) / (floor[round] as number)))),
+      ratio: rounded(median(own.map((one, round) => (flexible[round] as number) / costOf(one)))),
+      ...(trips === undefined ? {} : { "calls an acquire": rounded(trips) }),
+      ...(writeUnits === undefined ? {} : { "write units an acquire": rounded(writeUnits) }),
     };
   });
 }
 
-async function clientFor(scene: Scene): Promise<ChildProcess> {
-  const client = fork(new URL("./dynamodb-client.ts", import.meta.url), [JSON.stringify(scene)]);
-  client.once("exit", (code) => {
-    if (code !== 0) throw new Error(`The client "${nameOf(scene)}" ended with ${code}.`);
-  });
-  await once(client, "message");
-  return client;
+function costOf({ microseconds }: Told): number {
+  return microseconds;
 }
 
-async function run(client: ChildProcess, milliseconds: number): Promise<Told> {
-  client.send(milliseconds);
-  const [told] = (await once(client, "message")) as [Told];
-  return told;
-}
-
-async function createFlexibleTable(endpoint: string, TableName: string): Promise<void> {
+async function preparedTable({ endpoint }: Place): Promise<string> {
+  const table = `bench-${process.pid}`;
+  await createTable({ stack: table, endpoint, region: REGION, credentials: CREDENTIALS, projection: "ALL" });
   const client = new DynamoDB({ region: REGION, endpoint, credentials: CREDENTIALS });
   await client.createTable({
-    TableName,
+    TableName: flexibleTable(table),
     AttributeDefinitions: [{ AttributeName: "key", AttributeType: "S" }],
     KeySchema: [{ AttributeName: "key", KeyType: "HASH" }],
     BillingMode: "PAY_PER_REQUEST",
   });
   client.destroy();
+  await configure({ endpoint, table });
+  return table;
 }
 
 function rounded(value: number): number {

@@ -26,7 +26,8 @@ const LOCK_POLL_MS = 250;
 /** A lock whose owner has not yet written its name is younger than this. */
 const LOCK_BIRTH_MS = 5_000;
 
-function cacheFolder(): string {
+/** Where what is fetched is kept, for this and other checkouts. */
+export function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "zae-limiter");
 }
 
