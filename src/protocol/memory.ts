@@ -78,6 +78,8 @@ export class Memories {
   readonly #known = new BoundedMap<BucketMemory>(BUCKETS_REMEMBERED / 2);
   readonly #calendar: Calendar;
   readonly #shared: boolean;
+  /** Asked for several times in a row by each request. */
+  #latest: BucketMemory | undefined;
   #learnt = 0;
 
   constructor(calendar: Calendar, shared: boolean) {
@@ -91,11 +93,13 @@ export class Memories {
   }
 
   of(key: BucketKey): BucketMemory {
+    if (this.#latest?.key.id === key.id) return this.#latest;
     let memory = this.#known.get(key.id);
     if (memory === undefined) {
       memory = new BucketMemory(key);
       this.#known.set(key.id, memory);
     }
+    this.#latest = memory;
     return memory;
   }
 

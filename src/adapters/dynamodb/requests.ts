@@ -48,6 +48,8 @@ export class ItemRequests {
   /** How a request begins. */
   readonly #table: string;
   readonly #shapes = new Shapes();
+  /** How a request for an item begins. The way to a bucket keeps its key, so that the text is put together once. */
+  readonly #places = new WeakMap<ItemKey, string>();
   /** Members that every request ends with. */
   readonly #tail: string;
   /** How a write of one item ends: one that changes it shows it after, all of them before, where a condition fails. */
@@ -164,7 +166,12 @@ export class ItemRequests {
   }
 
   #at(key: ItemKey): string {
-    return `${this.#table},"Key":${keyText(this.keyOf(key))}`;
+    let text = this.#places.get(key);
+    if (text === undefined) {
+      text = `${this.#table},"Key":${keyText(this.keyOf(key))}`;
+      this.#places.set(key, text);
+    }
+    return text;
   }
 
   #auditPut({ event, auditId, keptS }: AuditRecord): string {
