@@ -1,4 +1,4 @@
-import { benchDynamodb } from "./dynamodb.ts";
+import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
 import { benchProtocol } from "./protocol.ts";
@@ -10,6 +10,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   kinds: benchKinds,
   protocol: benchProtocol,
   dynamodb: benchDynamodb,
+  "dynamodb-local": benchDynamodbLocal,
 };
 
 const args = process.argv.slice(2);
