@@ -71,8 +71,11 @@ export async function configure({ endpoint, table }: Pick<Scene, "endpoint" | "t
 }
 
 function openLimiter({ endpoint, table, coalesce }: Pick<Scene, "endpoint" | "table" | "coalesce">) {
-  const store = `dynamodb:${table}`;
-  return RateLimiter.open({ store, endpoint, coalesce, region: REGION, credentials: CREDENTIALS, timeoutMs: 30_000 });
+  return RateLimiter.open({
+    ...{ store: `dynamodb:${table}`, endpoint, coalesce, region: REGION, credentials: CREDENTIALS, timeoutMs: 30_000 },
+    // While others have their turns it would be forgotten, and then reading it be measured.
+    configTtlMs: 3_600_000,
+  });
 }
 
 function resourceOf(limits: number): string {
@@ -97,30 +100,31 @@ function keysOf({ way, coalesce, buckets }: Scene): (i: number) => string {
   return (i) => keys[i % keys.length] as string;
 }
 
-/** What an acquire sends, so that it can be sent any number of times: the nonce that it must not find is never there. */
-async function recorded(scene: Scene): Promise<UpdateItemCommandInput> {
+/** What an acquire sends, for each bucket, so that it can be sent any number of times: its nonce is never found there. */
+async function recorded(scene: Scene): Promise<readonly UpdateItemCommandInput[]> {
+  const take = await ours({ ...scene, buckets: "many", coalesce: false });
+  for (let i = 0; i < KEYS.length; i++) await take(i);
   const created = channel("undici:request:create");
-  let body = "";
+  const bodies: string[] = [];
   const listen = (message: unknown) => {
-    const { request } = message as { readonly request: { readonly body: unknown } };
-    body = String(request.body);
+    bodies.push(String((message as { readonly request: { readonly body: unknown } }).request.body));
   };
-  const take = await ours({ ...scene, buckets: "one", coalesce: false });
-  await take(0);
   created.subscribe(listen);
-  await take(0);
+  for (let i = 0; i < KEYS.length; i++) await take(i);
   created.unsubscribe(listen);
-  const input = JSON.parse(body) as UpdateItemCommandInput;
-  const value = /<> (:\d+)/.exec(input.ConditionExpression ?? "")?.[1] ?? "";
-  const nonce = input.ExpressionAttributeValues?.[value];
-  if (nonce?.N === undefined) throw new Error(`The write of an acquire has no nonce: ${body}`);
-  nonce.N = `${nonce.N.slice(0, -1)}${(Number(nonce.N.at(-1)) + 5) % 10}`;
-  return input;
+  return bodies.map((body) => {
+    const input = JSON.parse(body) as UpdateItemCommandInput;
+    const value = /<> (:\d+)/.exec(input.ConditionExpression ?? "")?.[1] ?? "";
+    const nonce = input.ExpressionAttributeValues?.[value];
+    if (nonce?.N === undefined) throw new Error(`The write of an acquire has no nonce: ${body}`);
+    nonce.N = `${nonce.N.slice(0, -1)}${(Number(nonce.N.at(-1)) + 5) % 10}`;
+    return input;
+  });
 }
 
 /** The least that HTTP costs here: the same body and as many headers, through undici, the answer thrown away. */
 async function floor(scene: Scene): Promise<Call> {
-  const body = JSON.stringify(await recorded(scene));
+  const bodies = (await recorded(scene)).map((input) => JSON.stringify(input));
   const pool = new Pool(scene.endpoint, { connections: 2 * CONCURRENCY, headersTimeout: 0, bodyTimeout: 0 });
   const signature = `Signature=${"0".repeat(64)}`;
   const signed = "SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target";
@@ -134,10 +138,10 @@ async function floor(scene: Scene): Promise<Call> {
     ],
     ["x-amz-security-token", CREDENTIALS.sessionToken],
   ].flat();
-  return () =>
+  return (i) =>
     new Promise<void>((resolve, reject) => {
       pool.dispatch(
-        { method: "POST", path: "/", headers, body },
+        { method: "POST", path: "/", headers, body: bodies[i % bodies.length] as string },
         {
           onRequestStart() {},
           onResponseStart: (_controller, status) => {
@@ -152,8 +156,8 @@ async function floor(scene: Scene): Promise<Call> {
 }
 
 async function sdk(scene: Scene, client: DynamoDB): Promise<Call> {
-  const input = await recorded(scene);
-  return () => client.updateItem(input);
+  const inputs = await recorded(scene);
+  return (i) => client.updateItem(inputs[i % inputs.length] as UpdateItemCommandInput);
 }
 
 function tunedClient({ endpoint }: Scene): DynamoDB {

@@ -60,7 +60,12 @@ export async function benchDynamodbLocal(): Promise<Rows[]> {
   const arrived = () => undefined;
   const place = { name: "DynamoDB Local", endpoint, warmCalls: 1_500, rounds: 5, roundMs: 1_500, arrived };
   const table = await preparedTable(place);
-  const contenders = await contendersOf(place, table, 2);
+  // It answers many writes of one item at a time with an internal error, each fourth of them.
+  const contenders = (await contendersOf(place, table, 2)).filter(({ name, client }) => {
+    if (name !== ONE_APART) return true;
+    client.end();
+    return false;
+  });
   const original = await originalFor(endpoint, table);
   if (original !== undefined) contenders.push({ name: "the original (Python, 0.17.0)", client: original });
   const rows = await compared(contenders, place);
@@ -79,6 +84,7 @@ interface Contender {
   readonly client: Client;
 }
 
+const ONE_APART = "ours, one bucket, coalescing off";
 const FLOOR = "raw undici, an equal body (floor)";
 const FLEXIBLE = "rate-limiter-flexible";
 
@@ -88,13 +94,13 @@ async function contendersOf({ endpoint }: Place, table: string, limits: 1 | 2): 
     client: await clientFor({ ...scene, endpoint, table, limits }),
   });
   return Promise.all([
-    contender(FLOOR, { way: "floor", buckets: "one", coalesce: false }),
+    contender(FLOOR, { way: "floor", buckets: "many", coalesce: false }),
     contender("ours, many buckets, coalescing off", { way: "ours", buckets: "many", coalesce: false }),
     contender("ours, many buckets, coalescing on", { way: "ours", buckets: "many", coalesce: true }),
-    contender("ours, one bucket, coalescing off", { way: "ours", buckets: "one", coalesce: false }),
+    contender(ONE_APART, { way: "ours", buckets: "one", coalesce: false }),
     contender("ours, one bucket, coalescing on", { way: "ours", buckets: "one", coalesce: true }),
-    contender("SDK tuned, one UpdateItem", { way: "SDK tuned", buckets: "one", coalesce: false }),
-    contender("SDK default, one UpdateItem", { way: "SDK default", buckets: "one", coalesce: false }),
+    contender("SDK tuned, one UpdateItem", { way: "SDK tuned", buckets: "many", coalesce: false }),
+    contender("SDK default, one UpdateItem", { way: "SDK default", buckets: "many", coalesce: false }),
     contender(FLEXIBLE, { way: "rate-limiter-flexible", buckets: "many", coalesce: false }),
   ]);
 }
