@@ -46,6 +46,7 @@ export class OriginalProcess {
   readonly #gates = new Map<string, (call: OriginalCall) => Promise<void>>();
   #count = 0;
   #said = "";
+  #gone: Error | undefined;
 
   /** It ends with this process, which it reads from. */
   constructor() {
@@ -75,6 +76,7 @@ export class OriginalProcess {
 
   ask<Answer>(what: string, details: Readonly<Record<string, unknown>> = {}): Promise<Answer> {
     const id = ++this.#count;
+    if (this.#gone !== undefined) return Promise.reject(this.#gone);
     return new Promise<Answer>((resolve, reject) => {
       this.#waiting.set(id, { resolve: (value) => resolve(value as Answer), reject });
       this.#listen();
@@ -115,7 +117,8 @@ export class OriginalProcess {
   }
 
   #ended(why: string): void {
-    this.#fail(new Error(`The original is gone: ${why}`));
+    this.#gone = new Error(`The original is gone: ${why}`);
+    this.#fail(this.#gone);
   }
 
   #fail(error: Error): void {

@@ -93,7 +93,7 @@ class Driver:
         number = self.number()
         self.waiting[number] = asyncio.get_running_loop().create_future()
         say({"call": number, **event})
-        await self.waiting.pop(number)
+        await self.waiting[number]
 
     async def serve(self):
         reader = asyncio.StreamReader(limit=2**24)
@@ -103,7 +103,7 @@ class Driver:
         while line := await reader.readline():
             request = json.loads(line)
             if "go" in request:
-                self.waiting[request["go"]].set_result(None)
+                self.waiting.pop(request["go"]).set_result(None)
                 continue
             task = asyncio.create_task(self.answer(request))
             tasks.add(task)
