@@ -26,6 +26,14 @@ await describeDynamo("a table that the original works on, too", (engine) => {
     assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(50_000));
   });
 
+  test("limits are brought to a live bucket also by a process that has not met it (rule 9)", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    await ground.place.take([claim("a", rpm, { rpm: 1 })], T0);
+    const { place } = await ground.another();
+    await place.set({ level: "entity", entityId: "a", resource: "api" }, [Limit.perMinute("rpm", 40)]);
+    assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(40_000));
+  });
+
   test("a move tells the buckets who the parent is, but not over what a later one told (rule 19)", async (t) => {
     const ground = await newGround(engine, t, { shared: true });
     const { place, put, records, namespaceId } = ground;
