@@ -5,7 +5,7 @@ import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
-import { ALL_RULES } from "../../protocol/rules.ts";
+import { ALL_RULES, type Rules } from "../../protocol/rules.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
@@ -51,6 +51,8 @@ export interface DynamoStoreOptions {
   readonly isTimeKnown: () => boolean;
   /** Told what each answer says it cost, where this is given. */
   readonly onConsumed?: (consumed: unknown) => void;
+  /** Absent: all of them. A test switches one off to show what it is for. */
+  readonly rules?: Rules;
 }
 
 /** A store on a table that is there: makes nothing, and says which call to make where something is missing. */
@@ -153,7 +155,8 @@ function bucketsOf(
     ...(options.onConsumed === undefined ? {} : { onConsumed: options.onConsumed }),
   });
   return new ProtocolBuckets({
-    ...{ items, calendar, clock, random, readings, coalesce, exact, shared, denyMemoryMs, rules: ALL_RULES },
+    ...{ items, calendar, clock, random, readings, coalesce, exact, shared, denyMemoryMs },
+    rules: options.rules ?? ALL_RULES,
     latestServerMs: options.latestServerMs,
     isTimeKnown: options.isTimeKnown,
   });
