@@ -34,6 +34,54 @@ await describeDynamo("a table that the original works on, too", (engine) => {
     assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(40_000));
   });
 
+  test("a bucket that is made says who owns it, as it is at that moment (rule 18)", async (t) => {
+    const ground = await newGround(engine, t, { shared: true });
+    const { place, records, namespaceId, wire } = ground;
+    await place.create({ id: "one" });
+    await place.create({ id: "two" });
+    await place.create({ id: "a", parentId: "one", cascade: true });
+    const other = await ground.another();
+    let isMoved = false;
+    wire.fault = async ({ operation, send }) => {
+      // Read already, and not written yet: somebody moves it.
+      if (operation === "TransactWriteItems" && !isMoved) {
+        isMoved = true;
+        const change = { patch: { parentId: "two" }, version: undefined, nowMs: T0 };
+        await other.place.scope.entities.update("a", change, place.event("entity_updated", "a"));
+      }
+      return send();
+    };
+    const [answer] = await place.take([claim("a", rpm, { rpm: 1 })], T0);
+    assert.equal(answer?.kind, "taken");
+    assert.ok(isMoved);
+    const meta = await records.get(entityKey(namespaceId, "a"));
+    const { cascade, parent_id, pgen, pinc } = await bucketOf(ground, 0);
+    assert.deepEqual([cascade, parent_id, pgen, pinc], [{ BOOL: true }, S("two"), meta?.pgen, meta?.pinc]);
+    assert.equal(answer.kind === "taken" && (await place.level("a", "rpm", T0)), 9_000);
+  });
+
+  test("a bucket of nobody in particular is made as such, and one that is there already is not made (rule 18)", async (t) => {
+    const { place, wire, ...ground } = await newGround(engine, t, { shared: true });
+    const { place: other } = await ground.another();
+    wire.fault = async ({ operation, send }) => {
+      if (operation === "TransactWriteItems") await other.take([claim("a", rpm, { rpm: 4 })], T0);
+      return send();
+    };
+    const [answer] = await place.take([claim("a", rpm, { rpm: 1 })], T0);
+    assert.equal(answer?.kind, "taken");
+    assert.equal(await other.level("a", "rpm", T0), 5_000);
+    const { cascade, parent_id, pgen } = await bucketOf({ ...ground, place, wire }, 0);
+    assert.deepEqual([cascade, parent_id, pgen], [{ BOOL: false }, undefined, undefined]);
+  });
+
+  test("on a table of our own nothing of that is read or written", async (t) => {
+    const { place, wire, ...ground } = await newGround(engine, t);
+    await place.take([claim("b", rpm, { rpm: 1 })], T0);
+    const calls = await wire.during(() => place.take([claim("a", rpm, { rpm: 1 })], T0));
+    assert.deepEqual(calls, ["BatchGetItem", "PutItem"]);
+    assert.equal("cascade" in (await bucketOf({ ...ground, place, wire }, 0)), false);
+  });
+
   test("a move tells the buckets who the parent is, but not over what a later one told (rule 19)", async (t) => {
     const ground = await newGround(engine, t, { shared: true });
     const { place, put, records, namespaceId } = ground;

@@ -64,6 +64,13 @@ export function transactionAnswerOf(answer: DynamoAnswer, tableName: string): Tr
   }
 }
 
+/** Which conditions of a transaction did not hold, by the number of the write. */
+export function failedReasons(answer: DynamoAnswer): ReadonlySet<number> {
+  if (answer.kind !== "failed") return new Set();
+  const failed = reasonsOf(answer.body).map(({ Code }, i) => (Code === "ConditionalCheckFailed" ? i : -1));
+  return new Set(failed.filter((i) => i >= 0));
+}
+
 /** What a read that failed may be asked again for; anything else is thrown. */
 export function readFaultOf(answer: Exclude<DynamoAnswer, { kind: "answered" }>, tableName: string): unknown {
   return answer.kind === "failed" ? undecidedOf(answer, tableName).cause : answer.cause;

@@ -1,5 +1,6 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type {
   Item,
@@ -14,8 +15,9 @@ import type {
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
-import { type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
+import { failedReasons, type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
 import { ItemTexts } from "./item-text.ts";
+import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
 import { Patience } from "./patience.ts";
 import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
 import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
@@ -36,6 +38,8 @@ export interface DynamoItemsOptions {
   readonly auditKeptS: number;
   /** Told what each answer says it cost, where this is given. */
   readonly onConsumed?: (consumed: unknown) => void;
+  /** Shared table: items that are made say who owns them. */
+  readonly owners?: OwnerStamps;
 }
 
 /** The items of one namespace in a DynamoDB table. */
@@ -43,6 +47,8 @@ export class DynamoItems implements ItemStore {
   readonly #options: DynamoItemsOptions;
   readonly #requests: ItemRequests;
   readonly #readItem: (text: string) => Item | undefined;
+  /** By the writes as they were given: a transaction that is repeated must be the same. */
+  readonly #stamped = new WeakMap<readonly ItemWrite[], Stamped>();
 
   constructor(options: DynamoItemsOptions) {
     const { tableName, namespaceId, onConsumed } = options;
@@ -53,7 +59,8 @@ export class DynamoItems implements ItemStore {
   }
 
   async write(write: ItemWrite, { timeoutMs }: ItemCall): Promise<ItemAnswer> {
-    const { client, onConsumed } = this.#options;
+    const { client, onConsumed, owners } = this.#options;
+    if (owners !== undefined && isMaking(write)) return this.#make(write, owners, timeoutMs);
     const { operation, body } = this.#requests.write(write);
     const readItem = write.key.operation === undefined ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
@@ -66,9 +73,19 @@ export class DynamoItems implements ItemStore {
     { token, event }: { readonly token: string; readonly event: AuditEvent | undefined },
     { timeoutMs }: ItemCall,
   ): Promise<TransactionAnswer> {
-    const { auditIdOf, auditKeptS, tableName } = this.#options;
+    const { auditIdOf, auditKeptS, tableName, owners } = this.#options;
     const audit = event === undefined ? undefined : { event, auditId: auditIdOf(event), keptS: auditKeptS };
-    const answer = await this.#send(this.#requests.transaction(writes, token, audit), timeoutMs);
+    let stamped: Stamped = { writes, checks: [] };
+    if (owners !== undefined && writes.some(isMaking)) {
+      const asked = this.#stamped.get(writes) ?? (await owners.on(writes).catch(notAsked));
+      if ("kind" in asked) return asked;
+      this.#stamped.set(writes, asked);
+      stamped = asked;
+    }
+    const answer = await this.#send(
+      this.#requests.transaction(stamped.writes, token, audit, ...stamped.checks),
+      timeoutMs,
+    );
     return transactionAnswerOf(answer, tableName);
   }
 
@@ -109,6 +126,21 @@ export class DynamoItems implements ItemStore {
     const items = entityIds.slice(0, limit).map((entityId) => bucketKey(entityId, resource));
     const last = items.at(-1);
     return entityIds.length > limit && last !== undefined ? { items, cursor: last.entityId } : { items };
+  }
+
+  /** Makes an item, if its owner is still who it was. */
+  async #make(write: ItemWrite, owners: OwnerStamps, timeoutMs: number): Promise<ItemAnswer> {
+    for (let attempt = 0; attempt < OWNERS_MAX; attempt++) {
+      const asked = await owners.on([write]).catch(notAsked);
+      if ("kind" in asked) return asked;
+      const made = asked.writes[0] as ItemWrite;
+      const answer = await this.#send(this.#requests.checkedPut(made, asked.checks), timeoutMs);
+      const failed = failedReasons(answer);
+      // The owner changed, and nothing was in the way of the item itself.
+      if (failed.size > 0 && !failed.has(0)) continue;
+      return itemAnswerOf(answer, this.#readerOf(made));
+    }
+    return { kind: "refused", why: "conflict", cause: new Error(`${write.key.bucket.entityId} changes all the time`) };
   }
 
   /** Reads until every key was answered for: what was left over is not missing. */
@@ -165,6 +197,7 @@ export class DynamoItems implements ItemStore {
 }
 
 const NOTHING: Item = Object.freeze({});
+const OWNERS_MAX = 5;
 
 function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
   return operation === undefined ? decodeItem : decodeOperation;
@@ -178,6 +211,12 @@ function stored(item: Item): Item {
     copy[name] = typeof value === "number" ? value + 0 : value;
   }
   return copy;
+}
+
+/** Nothing was sent that could have been written. */
+function notAsked(cause: unknown): Extract<ItemAnswer, { kind: "refused" }> {
+  if (!(cause instanceof RateLimiterUnavailable)) throw cause;
+  return { kind: "refused", why: "unreachable", cause };
 }
 
 function placeId(pk: string, sk: string): string {

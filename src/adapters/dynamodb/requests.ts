@@ -3,6 +3,7 @@ import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts
 import { eventItem } from "./audit-record.ts";
 import type { DynamoOperation } from "./client.ts";
 import { encodeMembers, encodeOperation } from "./codec.ts";
+import type { RecordWrite } from "./records-write.ts";
 import { checkName, Shapes } from "./requests-shape.ts";
 import {
   auditKey,
@@ -82,8 +83,13 @@ export class ItemRequests {
   }
 
   /** All or none. The same writes, token and record give the same text: that is what the store compares. */
-  transaction(writes: readonly ItemWrite[], token: string, audit: AuditRecord | undefined): DynamoRequest {
-    const items = writes.map((write) => this.#transactItem(write));
+  transaction(
+    writes: readonly ItemWrite[],
+    token: string,
+    audit: AuditRecord | undefined,
+    ...checks: readonly RecordWrite[]
+  ): DynamoRequest {
+    const items = [...writes.map((write) => this.#transactItem(write)), ...checks.map((check) => this.#record(check))];
     if (audit !== undefined) items.push(`{"Put":${this.#auditPut(audit)}}}`);
     if (items.length < 1 || items.length > KEYS_MAX) {
       throw new RangeError(
@@ -92,6 +98,12 @@ export class ItemRequests {
     }
     const body = `{"ClientRequestToken":${JSON.stringify(token)},"TransactItems":[${items.join(",")}]${this.#tail}`;
     return { operation: "TransactWriteItems", body };
+  }
+
+  /** A put that happens only where the checks hold; it shows the item that was in its way. */
+  checkedPut(write: ItemWrite, checks: readonly RecordWrite[]): DynamoRequest {
+    const items = [`{"Put":${this.#put(write)},${OLD_ON_FAILURE}}}`, ...checks.map((check) => this.#record(check))];
+    return { operation: "TransactWriteItems", body: `{"TransactItems":[${items.join(",")}]${this.#tail}` };
   }
 
   /** At most 100 keys, each once. */
@@ -163,6 +175,10 @@ export class ItemRequests {
     // A check must have a condition, also where everything will do.
     const nothing = item === "either" && when.length === 0;
     return `${this.#at(key)}${this.#shapes.members({ ...WITHOUT_EFFECTS, item, when: nothing ? ANYTHING : when })}`;
+  }
+
+  #record({ kind, input }: RecordWrite): string {
+    return `{"${kind}":{"TableName":${this.#name},${JSON.stringify(input).slice(1)}}`;
   }
 
   #at(key: ItemKey): string {

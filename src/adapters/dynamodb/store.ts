@@ -14,6 +14,7 @@ import { ConfigReach } from "./config-reach.ts";
 import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
+import { OwnerStamps } from "./items-owner.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
@@ -114,7 +115,8 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
   // Of this namespace alone: in another the same names are other buckets.
   const readings = new ConfigReadings();
-  const buckets = bucketsOf(namespaceId, parts, audit, readings);
+  const owners = new OwnerStamps(namespaceId, { records: urgent, resolve: (bucket) => config.resolveNow(bucket) });
+  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const config: DynamoConfig = new DynamoConfig(namespaceId, {
@@ -137,11 +139,16 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   };
 }
 
+interface BucketParts {
+  readonly audit: DynamoAudit;
+  readonly owners: OwnerStamps;
+  readonly readings: ConfigReadings;
+}
+
 function bucketsOf(
   namespaceId: string,
   { options, auditIds }: SharedParts,
-  audit: DynamoAudit,
-  readings: ConfigReadings,
+  { audit, owners, readings }: BucketParts,
 ): ProtocolBuckets {
   const { client, table, clock, random, calendar, coalesce, exact, shared, denyMemoryMs, adminTimeoutMs } = options;
   const items = new DynamoItems({
@@ -153,6 +160,8 @@ function bucketsOf(
       return audit.keptS;
     },
     ...(options.onConsumed === undefined ? {} : { onConsumed: options.onConsumed }),
+    // Only the original goes by it.
+    ...(shared ? { owners } : {}),
   });
   return new ProtocolBuckets({
     ...{ items, calendar, clock, random, readings, coalesce, exact, shared, denyMemoryMs },

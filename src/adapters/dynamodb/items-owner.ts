@@ -1,0 +1,73 @@
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { LevelConfig } from "../../domain/config.ts";
+import type { Item, ItemWrite } from "../../ports/item-store.ts";
+import { isUnchanged } from "./entities-record.ts";
+import type { Records } from "./records.ts";
+import { checkRecord, missing, type RecordWrite } from "./records-write.ts";
+import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID } from "./schema.ts";
+
+/** What the items that are made say of their owners, and that it is still so when they are made. */
+export interface Stamped {
+  readonly writes: readonly ItemWrite[];
+  readonly checks: readonly RecordWrite[];
+}
+
+/**
+ * Who owns a bucket that is made on a table that the original works on, too: it charges the parent that the item names, and
+ * none where the item names none. Read when the item is made, and pinned in the same transaction: a parent that changes in
+ * between would else be undone for this bucket.
+ */
+export class OwnerStamps {
+  readonly #namespaceId: string;
+  readonly #records: Records;
+  readonly #resolve: (bucket: BucketKey) => Promise<LevelConfig>;
+
+  constructor(
+    namespaceId: string,
+    parts: { readonly records: Records; resolve(bucket: BucketKey): Promise<LevelConfig> },
+  ) {
+    this.#namespaceId = namespaceId;
+    this.#records = parts.records;
+    this.#resolve = parts.resolve;
+  }
+
+  /** The writes, with stamps on the items that are made; the very same where none is. */
+  async on(writes: readonly ItemWrite[]): Promise<Stamped> {
+    const checks = new Map<string, RecordWrite>();
+    const stamped: ItemWrite[] = [];
+    for (const write of writes) {
+      if (!isMaking(write)) {
+        stamped.push(write);
+        continue;
+      }
+      const { stamp, check } = await this.#of(write.key.bucket);
+      stamped.push({ ...write, set: { ...write.set, ...stamp } });
+      // A transaction must not name an item twice.
+      checks.set(write.key.bucket.entityId, check);
+    }
+    return { writes: stamped, checks: [...checks.values()] };
+  }
+
+  async #of(bucket: BucketKey): Promise<{ readonly stamp: Item; readonly check: RecordWrite }> {
+    const key = entityKey(this.#namespaceId, bucket.entityId);
+    const meta = await this.#records.get(key);
+    // Later than what it is pinned to: what changed in between fails the check.
+    const { cascade, parentId } = await this.#resolve(bucket);
+    const generation = meta?.[PARENT_GENERATION]?.N;
+    const incarnation = meta?.[INCARNATION]?.S;
+    const stamp: Item = {
+      [CASCADE]: cascade,
+      ...(parentId === undefined ? {} : { [PARENT_ID]: parentId }),
+      // Older releases count no changes of the parent.
+      ...(generation === undefined || incarnation === undefined
+        ? {}
+        : { [PARENT_GENERATION]: Number(generation), [INCARNATION]: incarnation }),
+    };
+    return { stamp, check: checkRecord(key, meta === undefined ? missing : isUnchanged(meta)) };
+  }
+}
+
+/** Whether a write makes an item of a bucket. Records of operations have no owner. */
+export function isMaking({ kind, key }: ItemWrite): boolean {
+  return kind === "put" && key.operation === undefined;
+}
