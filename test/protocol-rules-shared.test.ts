@@ -175,6 +175,28 @@ test("sharedKeepsExpired: an item that has expired and is still there keeps its 
   assert.ok(renewed * 1000 > T0 + 5 * DAY_MS, "whoever came to it did not renew it");
 });
 
+test("a claim that is refused renews what the original lets expire before the debt is paid, with one write", async () => {
+  const cluster = new Cluster();
+  const ours = await cluster.open({ shared: true });
+  const one = claim("ada", [Kinds.perDay("rpd", 10)], { rpd: 1 });
+  assert.ok(await ours.place.grants(one, T0));
+  assert.equal((await ours.place.debit(one, { rpd: 50 }, T0)).kind, "applied");
+  const ttlS = () => Number(cluster.item(ours.place.namespaceId, "ada")?.ttl);
+  const item = cluster.item(ours.place.namespaceId, "ada") ?? {};
+  const shortened = { ...item, ttl: Math.floor((T0 + DAY_MS) / 1000) };
+  cluster.world.table.put(ours.place.namespaceId, { bucket: one.bucket, shard: 0 }, shortened);
+  cluster.clock.set(T0 + HOUR_MS);
+  let writes = 0;
+  cluster.world.table.watch(() => {
+    writes++;
+  });
+  assert.equal(await granted(ours, one, 5, T0 + HOUR_MS), 0);
+  // 41 are owed, and then 10 are to be had.
+  const fullMs = T0 + (51 * DAY_MS) / 10;
+  assert.ok(ttlS() * 1000 >= fullMs + HOUR_MS, `kept until ${ttlS()}, full at ${fullMs / 1000}`);
+  assert.equal(writes, 1);
+});
+
 test("sharedReadsAfter: limits that were read before the original changed them in place do not undo the change", async () => {
   const { on, off } = await played("sharedReadsAfter", async (rules) => {
     const cluster = new Cluster();

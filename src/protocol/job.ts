@@ -5,6 +5,7 @@ import type { MemoPart } from "../ports/item-store.ts";
 import { type Image, inWordsOf } from "./codec.ts";
 import { broughtBy, mustTellAnew } from "./forms.ts";
 import type { Env, Intent, Move } from "./intent.ts";
+import { expiresInDebt } from "./moves.ts";
 import { broughtTo, epochAfter } from "./rebase.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
@@ -40,7 +41,7 @@ export interface Walked {
   readonly refused: readonly Job[];
   /** The bucket as it stands for them, with their limits brought to it. */
   readonly state: BucketState;
-  /** Whether it has limits now that the item does not know of. */
+  /** Whether it has limits now that the item does not know of, or must be kept longer than the item says. */
   readonly brings: boolean;
 }
 
@@ -57,7 +58,9 @@ export function walk(
   const state = stateFor(image, jobs, bring, readingMs, env);
   const brings =
     image !== undefined &&
-    (state.signature !== image.state.signature || state.limits.length !== image.state.limits.length);
+    (state.signature !== image.state.signature ||
+      state.limits.length !== image.state.limits.length ||
+      expiresInDebt(image, readingMs, env));
   const fitting: Job[] = [];
   const refused: Job[] = [];
   const left = new Map<string, number>();

@@ -104,6 +104,20 @@ export function keepFor(
   else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);
 }
 
+/**
+ * Whether a shared item may expire before it has paid what it owes: the original does not think of debts when it says how long
+ * an item is kept.
+ */
+export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, shared }: Env): boolean {
+  const ttl = numberOf(item, TTL);
+  if (!shared || ttl === undefined) return false;
+  const fromMs = Math.max(readingMs, state.epochMs);
+  const debts = debtsOf(state.limits, fromMs - state.epochMs, []);
+  if (debts.length === 0) return false;
+  const untilS = keptUntilFromS(debts, fromMs, calendar);
+  return untilS === undefined || ttl < untilS;
+}
+
 /** Limits that owe something already, whoever took it. */
 function debtsOf(limits: readonly LimitState[], elapsedMs: number, known: readonly Low[]): Low[] {
   const debts: Low[] = [];
