@@ -112,13 +112,13 @@ export class Shared {
   }
 
   /** A shard of a bucket as it is stored. */
-  async item(shard = 0, entityId = ADA.entityId): Promise<Attributes> {
+  async item(shard = 0, entityId: string = ADA.entityId): Promise<Attributes> {
     const item = await this.found(shard, entityId);
     assert.ok(item !== undefined, `there is no shard ${shard} of ${entityId}`);
     return item;
   }
 
-  async found(shard: number, entityId = ADA.entityId): Promise<Attributes | undefined> {
+  async found(shard: number, entityId: string = ADA.entityId): Promise<Attributes | undefined> {
     return this.records.get(
       itemTableKey(await this.namespaceId(), { bucket: bucketKey(entityId, ADA.resource), shard }),
     );

@@ -73,9 +73,8 @@ await describeDynamo("rules of a shared table", (engine) => {
     assert.ok(ttl < shared.now() + 8 * DAY_MS, "the original did not shorten it");
     await shared.at(ttl + DAY_MS);
     for (const process of [our, await shared.our()]) assert.equal(await grants(process, ask({ rpd: 1 })), false);
-    assert.ok(await grants(our, ask({ rpm: 1 })));
     const item = await shared.item();
-    assert.ok(numberIn(item, "ttl") * 1000 > shared.now() + DAY_MS, "whoever wrote to it did not renew it");
+    assert.ok(numberIn(item, "ttl") * 1000 > shared.now() + 2 * DAY_MS, "whoever came to it did not renew it");
     await shared.pass(3 * DAY_MS);
     assert.equal(await their.grants(ask({ rpd: 1 })), true, "eleven days of refill, and ten and a bit of debt");
   });
