@@ -93,6 +93,28 @@ await describeDynamo("limits changed by either", (engine) => {
     assert.ok(await their.grants(ask({ rpm: 1, tpm: 1 })));
   });
 
+  test("what a limit of ours loses while the original does not know of it is at most the refill of that time (rule 10)", async (t) => {
+    const { shared, our, their, weSet } = await together(t, rpm(10));
+    const slowPass = async () => {
+      assert.ok(await their.grants(ask({ rpm: 10 })));
+      await shared.pass(MINUTE_MS / 2 - SECOND_MS);
+      assert.ok(await their.grants(ask({ rpm: 4 })), "by a slow pass");
+    };
+    assert.ok(await their.grants(ask({ rpm: 1 })));
+    await shared.pass(10 * MINUTE_MS);
+    assert.ok(await their.grants(ask({ rpm: 1 })), "it remembers its configuration from now on");
+    await weSet(rpm(10), Limit.perMinute("tpm", 60));
+    await shared.pass(SECOND_MS);
+    await their.grants(ask({ rpm: 8 }));
+    await shared.pass(30 * SECOND_MS);
+    await their.grants(ask({ rpm: 5 }));
+    // Nobody took of it: it is as full as it was.
+    assert.ok(await grants(our, ask({ tpm: 60 })));
+    await shared.pass(61 * SECOND_MS);
+    await slowPass();
+    assert.ok(await grants(our, ask({ tpm: 30 })), "from then on it drips for both");
+  });
+
   test("a limit that the original adds is known to ours when it reads configuration again", async (t) => {
     const { shared, our, their, theySet } = await together(t, rpm(60));
     assert.ok(await grants(our, ask({ rpm: 1 })));

@@ -15,6 +15,8 @@ import warnings
 from datetime import timedelta
 
 import zae_limiter
+import zae_limiter.repository
+from aiobotocore.session import get_session
 from zae_limiter import Limit, RateLimiter, RateLimitExceeded, Repository, ScheduleEntry
 from zae_limiter.version import CURRENT_SCHEMA_VERSION
 
@@ -47,6 +49,12 @@ def govern_time():
             module.time = CLOCK
     # A float of seconds does not bring every millisecond back.
     Repository._now_ms = lambda _: CLOCK.now()
+
+
+def share_session():
+    """All clients read the descriptions of the services once, instead of once each."""
+    session = get_session()
+    zae_limiter.repository.get_session = lambda: session
 
 
 class Client:
@@ -268,4 +276,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     govern_time()
+    share_session()
     asyncio.run(Driver().serve())
