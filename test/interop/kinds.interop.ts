@@ -206,6 +206,9 @@ await describeDynamo("kinds of limits in two hands", (engine) => {
       const total = first === "ours" ? (await ours()) + (await theirs()) : (await theirs()) + (await ours());
       t.diagnostic(`in the window, ${first} first: ${total * 5} of 30`);
       assert.equal(total * 5, 30);
+      // What is stored are the numbers of the limit, not of the window: they would be scaled twice (rule 5).
+      assert.equal(numberIn(await shared.item(), "b_rph_cp"), 60_000);
+      assert.equal(numberIn(await shared.item(), "b_rph_ra"), 60_000);
       // 16:00: outside again, and an hour later the whole is there.
       await shared.pass(3 * HOUR_MS);
       const later = first === "ours" ? (await ours()) + (await theirs()) : (await theirs()) + (await ours());

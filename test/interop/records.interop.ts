@@ -106,6 +106,45 @@ await describeDynamo("records of both", (engine) => {
     assert.equal(await their.grants(ask({ rpm: 1 }, "p")), false);
   });
 
+  test("leases on a bucket that the other side deleted give nothing back, and make nothing", async (t) => {
+    const shared = await Shared.on(engine, t);
+    const [our, their] = [await shared.our(), await shared.their()];
+    await our.setResourceDefaults("api", [Limit.perDay("rpd", 10)]);
+    for (const deletes of ["ours", "theirs"] as const) {
+      await our.createEntity({ id: "ada" });
+      const ours = await our.acquire(ask({ rpd: 3 }));
+      const theirs = await their.acquire(ask({ rpd: 3 }));
+      assert.equal(await grants(our, ask({ rpd: 5 })), false);
+      if (deletes === "ours") await our.deleteEntity("ada");
+      else await their.call("delete_entity", ["ada"]);
+      assert.equal(await shared.found(0), undefined);
+      await ours.rollback();
+      await theirs.fail();
+      assert.equal(await shared.found(0), undefined, `after ${deletes} deleted it`);
+    }
+    // Whoever comes next finds a new one.
+    assert.equal((await admitted(our, ask({ rpd: 1 }), 6)) + (await their.admits(ask({ rpd: 1 }), 6)), 10);
+  });
+
+  test("flags and limits in one item: what either replaces keeps what the other set", async (t) => {
+    const shared = await Shared.on(engine, t);
+    const [our, their] = [await shared.our({ configTtlMs: 0 }), await shared.their({ config_cache_ttl: 0 })];
+    const limits = (capacity: number) => [Limit.perDay("rpd", capacity)];
+    await our.setLimits("ada", limits(10), { resource: "api" });
+    await our.setAccess({ entityId: "ada", resource: "api" }, "disabled");
+    await their.call("set_limits", ["ada", limits(20), "api"]);
+    await assert.rejects(grants(our, ask({ rpd: 1 })), { code: "resource_disabled" });
+    await their.call("enable_entity", ["ada", "api"]);
+    await our.setLimits("ada", limits(30), { resource: "api" });
+    assert.equal(await their.call("get_entity_disabled", ["ada", "api"]), false);
+    assert.equal((await our.resolveLimits("ada", "api")).limits[0]?.capacity, 30);
+    assert.ok(await their.grants(ask({ rpd: 30 })));
+    await their.call("delete_limits", ["ada", "api"]);
+    await our.setLimits("ada", limits(5), { resource: "api" });
+    const listed = await their.call<readonly [readonly string[]]>("list_entities_with_custom_limits", ["api"]);
+    assert.deepEqual(listed[0], ["ada"]);
+  });
+
   test("configuration at four levels is resolved alike, whoever wrote which level", async (t) => {
     for (const first of ["ours", "theirs"] as const) {
       const shared = await Shared.on(engine, t);
