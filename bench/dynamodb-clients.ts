@@ -1,11 +1,8 @@
-import { execFile, fork, spawn } from "node:child_process";
+import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { cacheFolder } from "../test/dynamodb/engine-download.ts";
+import { fetchedOriginal } from "../test/interop/environment.ts";
 import { CONCURRENCY, CREDENTIALS, REGION, type Scene, type Stint, type Told } from "./dynamodb-ways.ts";
 
 /** A process that acquires in one way. */
@@ -60,24 +57,4 @@ export async function originalFor(endpoint: string, table: string): Promise<Clie
     },
     end: () => child.stdin.end(),
   };
-}
-
-const ORIGINAL = "0.17.0";
-const FETCH_TIMEOUT_MS = 5 * 60_000;
-
-/** The Python that has it; fetched once, kept outside of the repository. */
-async function fetchedOriginal(): Promise<string> {
-  const folder = join(cacheFolder(), `original-${ORIGINAL}`);
-  const python = join(folder, "bin", "python");
-  if (existsSync(python)) return python;
-  mkdirSync(cacheFolder(), { recursive: true });
-  const run = promisify(execFile);
-  try {
-    await run("python3", ["-m", "venv", folder], { timeout: FETCH_TIMEOUT_MS });
-    await run(python, ["-m", "pip", "install", "--quiet", `zae-limiter==${ORIGINAL}`], { timeout: FETCH_TIMEOUT_MS });
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
-    throw error;
-  }
-  return python;
 }
