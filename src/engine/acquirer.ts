@@ -1,7 +1,7 @@
 import { type Amount, checkAmounts } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
-import { ConflictError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Claim, TakenAnswer, TakeReply } from "../ports/bucket-store.ts";
@@ -9,7 +9,20 @@ import { DenyMemory } from "./deny-memory.ts";
 import { GivenLimits } from "./given-limits.ts";
 import { Lease, type LeaseMaker, type LeasePart } from "./lease.ts";
 import { type Level, Levels } from "./levels.ts";
-import { claimsOf, disabledIn, isOneReading, leaseParts, type PartChain, type Plan, planOf } from "./plan.ts";
+import {
+  claimsOf,
+  disabledIn,
+  isOneReading,
+  leaseParts,
+  type PartChain,
+  PLANS_MAX,
+  type Plan,
+  type Planned,
+  type PlanTime,
+  planOf,
+  restless,
+  timeLeft,
+} from "./plan.ts";
 import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
 import {
   type AcquireRequest,
@@ -42,9 +55,6 @@ export interface Question {
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
-
-/** How often a plan is made anew because configuration changed under it, before giving up. */
-const PLANS_MAX = 50;
 
 /** The acquire loop: plan the chain, look in memory, ask the store, read its answers. */
 export class Acquirer {
@@ -83,10 +93,13 @@ export class Acquirer {
     const swift = this.#swift(request);
     if (swift !== undefined) return swift;
     request.signal?.throwIfAborted();
+    let startedMs: number | undefined;
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = this.#world.clock.now();
       let chain = this.#known(request, nowMs);
       let others = NO_OTHERS;
+      const hasWaited = chain === undefined || request.also !== undefined || startedMs !== undefined;
+      startedMs ??= nowMs;
       try {
         chain ??= await this.levels.chain(request.entityId, request.resource, nowMs);
         if (request.also !== undefined) others = await this.#others(request, nowMs);
@@ -95,7 +108,8 @@ export class Acquirer {
         // Not even the limits are known.
         return this.#unavailable(request, [], error);
       }
-      const plan = this.#planned(request, chain, others, nowMs);
+      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#world.clock.now() - startedMs : 0);
+      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
       const sent = this.#sent(plan);
@@ -138,7 +152,7 @@ export class Acquirer {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         return this.#unavailable(request, [], error);
       }
-      const plan = this.#planned(request, chain, others, nowMs);
+      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs: this.#settings.timeoutMs });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
       const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
@@ -252,18 +266,13 @@ export class Acquirer {
    * The plan; or the refusal that memory already knows; or `stale`, when configuration has moved on: the levels it would be
    * made of, remembered at different times, do not belong together.
    */
-  #planned(
-    request: AcquireRequest,
-    chain: readonly Level[],
-    others: readonly PartChain[],
-    nowMs: number,
-  ): Plan | Refusal | "stale" {
+  #planned(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], at: PlanTime): Planned {
     if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
       this.levels.expire();
       return "stale";
     }
     try {
-      const plan = this.#plan(request, chain, others, nowMs);
+      const plan = this.#plan(request, chain, others, at);
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Nobody is told that a limit is unknown or too low, or a resource disabled, by configuration that is known to be old.
@@ -274,7 +283,7 @@ export class Acquirer {
     }
   }
 
-  #plan(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], nowMs: number): Plan {
+  #plan(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], at: PlanTime): Plan {
     const entity = chain[0] as Level;
     this.#onUnavailable = entity.onUnavailable;
     let disabled = disabledIn(chain);
@@ -282,10 +291,10 @@ export class Acquirer {
     if (disabled !== undefined) throw disabled;
     const first =
       request.limits === undefined
-        ? this.#given.stored(entity, nowMs)
-        : this.#given.standIn(entity, request.limits, nowMs);
+        ? this.#given.stored(entity, at.nowMs)
+        : this.#given.standIn(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
-    return planOf(request, own, others, nowMs, this.#settings.timeoutMs);
+    return planOf(request, own, others, at);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
@@ -388,11 +397,4 @@ export class Acquirer {
   #allows(level: Level | undefined): boolean {
     return (this.#settings.onUnavailable ?? level?.onUnavailable ?? this.#onUnavailable) === "allow";
   }
-}
-
-function restless({ entityId, resource }: AcquireRequest): ConflictError {
-  return new ConflictError(
-    "config_restless",
-    `The limits of ${entityId} on ${resource} changed ${PLANS_MAX} times while they were being applied; try again.`,
-  );
 }

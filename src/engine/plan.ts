@@ -1,9 +1,11 @@
 import type { Tokens } from "../domain/amounts.ts";
-import { ResourceDisabled } from "../domain/errors.ts";
+import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { LeasePart } from "./lease.ts";
 import type { Level } from "./levels.ts";
+import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
+import type { Settings } from "./settings.ts";
 
 /** One resource of a request, with the chain of levels it concerns. */
 export interface PartChain {
@@ -24,14 +26,22 @@ export interface Plan extends TakeContext {
   readonly parts: readonly number[];
 }
 
+/** The reading of the clock that a plan goes by, and how long the store may take for it. */
+export type PlanTime = Pick<TakeContext, "nowMs" | "timeoutMs">;
+
+/** The plan; or the refusal that memory already knows; or that configuration has moved on. */
+export type Planned = Plan | Refusal | "stale";
+
+/** How often a plan is made anew because configuration changed under it, before giving up. */
+export const PLANS_MAX = 50;
+
 const ONE_PART: readonly number[] = Object.freeze([]);
 
 export function planOf(
   request: AcquireRequest,
   chain: readonly Level[],
   others: readonly PartChain[],
-  nowMs: number,
-  timeoutMs: number,
+  { nowMs, timeoutMs }: PlanTime,
 ): Plan {
   const demands = demandsOf(request.consume, chain);
   let parts = ONE_PART;
@@ -95,4 +105,17 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
     if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
   }
   return demands;
+}
+
+/** Nobody can be told anything by limits that never stand still. */
+export function restless({ entityId, resource }: AcquireRequest): ConflictError {
+  return new ConflictError(
+    "config_restless",
+    `The limits of ${entityId} on ${resource} changed ${PLANS_MAX} times while they were being applied; try again.`,
+  );
+}
+
+/** What is left of the time of an acquire for the store to take in. A clock that was put back gives none. */
+export function timeLeft({ timeoutMs }: Pick<Settings, "timeoutMs">, spentMs: number): number {
+  return Math.min(timeoutMs, Math.max(1, timeoutMs - spentMs));
 }

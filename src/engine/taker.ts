@@ -69,7 +69,7 @@ export class Taker {
     ).then(() => verdict);
   }
 
-  /** Gives back what is held on several buckets. Never throws: what cannot be confirmed counts as not given. */
+  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
   async giveBack(
     helds: readonly Held[],
     amounts: readonly (readonly Amount[])[],

@@ -44,5 +44,7 @@ export class Teller {
 /** One line about a fault, for messages. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof RateLimiterUnavailable && cause.cause !== undefined) return reasonOf(cause.cause);
-  return cause instanceof Error ? cause.message : String(cause);
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  // It goes on in a sentence.
+  return reason.replace(/\.$/, "");
 }

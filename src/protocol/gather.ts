@@ -16,6 +16,7 @@ import type { ShardTicket, TicketPart } from "./ticket.ts";
 
 const LOOKS_MAX = 4;
 const ATTEMPTS_MAX = 8;
+const SENDS_MAX = 4;
 const BACKOFF_MS = 8;
 
 /** A bucket with all its shards; none when there is no such bucket. */
@@ -64,14 +65,17 @@ export async function takeTogether(
   let wholes = remembered(context, claims);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const isSure = wholes === undefined;
-    wholes ??= await readWhole(context, bucketsOf(claims), { readingMs: nowMs, timeoutMs });
+    wholes ??= await readWhole(context, bucketsOf(claims), {
+      readingMs: nowMs,
+      timeoutMs: left(untilMs, clock.now()),
+    });
     const drawn = draw(context, claims, wholes, nowMs);
     if (drawn.kind !== "write" && !isSure) {
       wholes = undefined;
       continue;
     }
     if (drawn.kind === "answers") {
-      if (drawn.writes.length > 0) for (const write of drawn.writes) await items.write(write, { timeoutMs });
+      for (const write of drawn.writes) await items.write(write, { timeoutMs: left(untilMs, clock.now()) });
       return drawn.answers;
     }
     const answer = await transactOnce(context, drawn.writes, untilMs);
@@ -80,7 +84,9 @@ export async function takeTogether(
     if (answer.kind === "applied") return drawn.answers;
     wholes = undefined;
     if (answer.kind === "unknown") return claims.map(() => ({ kind: "unavailable", cause: answer.cause }));
-    if (answer.kind === "refused" && (answer.why !== "conflict" || clock.now() >= untilMs)) {
+    // What is only in the way of others goes on for longer than what may be down.
+    const isOver = clock.now() >= untilMs || attempt + 1 >= SENDS_MAX;
+    if (answer.kind === "refused" && (answer.why === "conflict" ? clock.now() >= untilMs : isOver)) {
       return claims.map(() => ({ kind: "unavailable", cause: answer.cause }));
     }
     if (answer.kind === "refused") await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** attempt), undefined);

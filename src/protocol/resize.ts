@@ -24,8 +24,15 @@ export function sizeWanted(memory: BucketMemory, shard: number, readingMs: numbe
   const rate = memory.rates[shard];
   if (rate?.perSecond === undefined || memory.resizing || readingMs < memory.resizeAfterMs) return undefined;
   if (rate.busySpans >= BUSY_SPANS && memory.shardCount < SHARDS_MAX) return "more";
-  if (memory.shardCount > 1 && rate.perSecond < IDLE_PER_SECOND) return "fewer";
+  if (memory.shardCount > 1 && rate.perSecond < IDLE_PER_SECOND && !isYoung(memory, readingMs)) return "fewer";
   return undefined;
+}
+
+/** Whether it was seen that there have not been so many shards for long: they are not joined yet, and nobody need read them. */
+function isYoung(memory: BucketMemory, readingMs: number): boolean {
+  const first = memory.seen(0)?.image;
+  const changedMs = first === undefined ? undefined : numberOf(first.item, SDA);
+  return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
 }
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
