@@ -17,7 +17,7 @@ import { ourWith } from "./rules-kit.ts";
 /** 100 a second; in real time as many as this machine can be asked for twice over, if that is less. */
 const RATE_MAX = 100;
 const LASTS_MS = 4_000;
-const PLAYED_MS = 2_000;
+const PLAYED_MS = 1_000;
 const TRIED_MS = 1_000;
 const CLIENTS = 4;
 const ONE = ask({ rps: 1 });
@@ -35,7 +35,7 @@ await describeDynamo("a saturated bucket", (engine) => {
       tell(t, "common clock", { ...terms, all, ...run, worst });
       assert.ok(all.length <= run.due + 1, `${all.length} of ${run.due}`);
       assert.ok(worst <= (ours === 0 ? 2 : 1.1), `a burst of ${worst} capacities`);
-      if (ours > 0) assert.ok(all.length >= 0.95 * run.due, `only ${all.length} of ${run.due}`);
+      if (ours > 0) assert.ok(all.length >= 0.9 * run.due, `only ${all.length} of ${run.due}`);
     });
   }
 
