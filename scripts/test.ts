@@ -2,6 +2,8 @@ import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
+import { fetchedEngine } from "../test/dynamodb/engine-download.ts";
+import { startEngine } from "../test/dynamodb/engine-process.ts";
 
 // `npm test`: types and lint first, then every test. `npm test -- src/bucket` runs the files whose path contains that;
 // options such as `--test-name-pattern=idle` go to the test runner.
@@ -23,7 +25,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const checked = await run("npm", ["run", "--silent", "check"]);
   if (checked !== 0) return checked;
-  return run(process.execPath, [
+  const runnerArgs = [
     "--test",
     "--test-reporter=spec",
     `--test-timeout=${TEST_TIMEOUT_MS}`,
@@ -31,7 +33,18 @@ async function main(args: readonly string[]): Promise<number> {
     `--test-concurrency=${Math.max(2, availableParallelism())}`,
     ...options,
     ...files,
-  ]);
+  ];
+  return run(process.execPath, runnerArgs, await engineFor(files));
+}
+
+/** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
+async function engineFor(files: readonly string[]): Promise<Record<string, string>> {
+  if (process.env.ZAEL_TEST_ENDPOINT || !files.some((file) => file.includes("dynamodb"))) return {};
+  try {
+    return { ZAEL_TEST_ENDPOINT: await startEngine(await fetchedEngine()) };
+  } catch {
+    return {};
+  }
 }
 
 function testFiles(filters: readonly string[]): string[] {
@@ -41,9 +54,9 @@ function testFiles(filters: readonly string[]): string[] {
     .sort();
 }
 
-function run(command: string, args: readonly string[]): Promise<number> {
+function run(command: string, args: readonly string[], env: Record<string, string> = {}): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
+    const child = spawn(command, args, { cwd: root, stdio: "inherit", env: { ...process.env, ...env } });
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 1));
   });

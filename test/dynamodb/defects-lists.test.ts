@@ -153,7 +153,7 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
     const scene = await table.newScene();
     const { limiter } = await scene.process({ onUnavailable: "allow" });
     const vast = { id: "a", metadata: { note: "n".repeat(410_000) } };
-    await assert.rejects(limiter.createEntity(vast), { code: "request_invalid" });
+    await assert.rejects(limiter.createEntity(vast), { code: "store_refused" });
     await assert.rejects(limiter.getEntity("a"), NotFoundError);
     assert.deepEqual((await limiter.auditEvents()).events, []);
   });

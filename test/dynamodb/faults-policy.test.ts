@@ -15,7 +15,7 @@ import { AFTER, BEFORE, type Fault, HOPELESS } from "./fault-proxy.ts";
 
 const CODES: Readonly<Record<keyof typeof HOPELESS, string>> = {
   "access is denied": "access_denied",
-  "the request is called invalid": "request_invalid",
+  "the request is called invalid": "store_refused",
   "the table is gone": "table_not_found",
 };
 /** By a clock that only sleepers move: enough for a busy machine, and little to wait for. */
