@@ -41,7 +41,7 @@ async function main(args: readonly string[]): Promise<number> {
 async function engineFor(files: readonly string[]): Promise<Record<string, string>> {
   if (process.env.ZAEL_TEST_ENDPOINT || !files.some((file) => file.includes("dynamodb"))) return {};
   try {
-    return { ZAEL_TEST_ENDPOINT: await startEngine(await fetchedEngine()) };
+    return { ZAEL_TEST_ENDPOINT: await startEngine(await fetchedEngine()), ZAEL_TEST_ENGINE: "local" };
   } catch {
     return {};
   }
