@@ -73,6 +73,7 @@ async def main(table, endpoint, concurrency):
         microseconds = (cpu_seconds() - cpu) * 1_000_000 / made
         answer = {"calls": made, "microseconds": microseconds, "writeUnits": (units.written - written) / made}
         print(json.dumps(answer), flush=True)
+    await repository.close()
 
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

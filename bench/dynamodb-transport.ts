@@ -6,9 +6,7 @@ import { DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput } from "
 import { Pool } from "undici";
 import { openSdkClient } from "../src/adapters/dynamodb/sdk-client.ts";
 import { openTransport } from "../src/adapters/dynamodb/transport.ts";
-
-// `node bench/dynamodb-transport.ts`: microseconds of this process's CPU a call, as ratios to undici with nothing around it,
-// against a server in another process that always gives the same answer.
+import { median } from "./measure.ts";
 
 const CONCURRENCY = 64;
 const ROUNDS = 7;
@@ -41,46 +39,47 @@ const input: UpdateItemCommandInput = {
 const body = JSON.stringify(input);
 const credentials = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "secret", sessionToken: "t".repeat(400) };
 
-const server = fork(fileURLToPath(new URL("dynamodb-canned-server.ts", import.meta.url)));
-const [port] = (await once(server, "message")) as [number];
-const endpoint = `http://127.0.0.1:${port}`;
-
-const ways: Way[] = [
-  rawUndici(),
-  await ours(),
-  sdk("SDK tuned", {
+/** What a call costs by itself, without a limiter around it: CPU of this process, against a server that always answers the same. */
+export async function benchDynamodbTransport(): Promise<{ title: string; rows: readonly object[] }[]> {
+  const server = fork(fileURLToPath(new URL("dynamodb-canned-server.ts", import.meta.url)));
+  const [port] = (await once(server, "message")) as [number];
+  const endpoint = `http://127.0.0.1:${port}`;
+  const tuned = {
     maxAttempts: 1,
     cacheMiddleware: true,
     requestHandler: { httpAgent: new Agent({ keepAlive: true, maxSockets: CONCURRENCY }) },
-  }),
-  await oursOverSdk(),
-  sdk("SDK default", {}),
-];
-// Warm, and know how many calls make a round.
-const calls: number[] = [];
-for (const way of ways) {
-  await cpuMicroseconds(way, 2000);
-  calls.push(Math.ceil((ROUND_MS * 1000) / (await cpuMicroseconds(way, 2000))));
-}
-const costs = ways.map((): number[] => []);
-for (let round = 0; round < ROUNDS; round++) {
-  for (const [i, way] of ways.entries()) costs[i]?.push(await cpuMicroseconds(way, calls[i] as number));
-}
-const floor = costs[0] as number[];
-console.table(
-  ways.map(({ name }, i) => {
+  };
+  const ways: Way[] = [
+    rawUndici(endpoint),
+    await ours(endpoint),
+    sdk("SDK tuned", endpoint, tuned),
+    await oursOverSdk(endpoint),
+    sdk("SDK default", endpoint, {}),
+  ];
+  // Warm, and know how many calls make a round.
+  const calls: number[] = [];
+  for (const way of ways) {
+    await cpuMicroseconds(way, 2000);
+    calls.push(Math.ceil((ROUND_MS * 1000) / (await cpuMicroseconds(way, 2000))));
+  }
+  const costs = ways.map((): number[] => []);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [i, way] of ways.entries()) costs[i]?.push(await cpuMicroseconds(way, calls[i] as number));
+  }
+  const floor = costs[0] as number[];
+  const rows = ways.map(({ name }, i) => {
     const own = costs[i] as number[];
     return {
       name,
-      "us CPU a call": Number(median(own).toFixed(1)),
+      microseconds: Number(median(own).toFixed(1)),
       "times the floor": Number(median(own.map((cost, round) => cost / (floor[round] as number))).toFixed(2)),
     };
-  }),
-);
-server.disconnect();
-process.exit(0);
+  });
+  server.disconnect();
+  return [{ title: "DynamoDB: CPU of a bare call, a server that always answers the same", rows }];
+}
 
-function rawUndici(): Way {
+function rawUndici(endpoint: string): Way {
   const pool = new Pool(endpoint, { connections: CONCURRENCY, headersTimeout: 0, bodyTimeout: 0 });
   // As many headers as a signed request has.
   const headers = [
@@ -108,7 +107,7 @@ function rawUndici(): Way {
   };
 }
 
-async function ours(): Promise<Way> {
+async function ours(endpoint: string): Promise<Way> {
   let dates = 0;
   const client = await openTransport({
     region: "us-east-1",
@@ -122,7 +121,7 @@ async function ours(): Promise<Way> {
   return { name: "ours", call: () => expectAnswered(client.send("UpdateItem", body, { timeoutMs: 5000 })) };
 }
 
-async function oursOverSdk(): Promise<Way> {
+async function oursOverSdk(endpoint: string): Promise<Way> {
   const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENCY });
   const given = new DynamoDBClient({
     region: "us-east-1",
@@ -137,7 +136,7 @@ async function oursOverSdk(): Promise<Way> {
   };
 }
 
-function sdk(name: string, config: object): Way {
+function sdk(name: string, endpoint: string, config: object): Way {
   const client = new DynamoDBClient({ region: "us-east-1", endpoint, credentials, ...config });
   return { name, call: () => client.send(new UpdateItemCommand(input)) };
 }
@@ -156,8 +155,4 @@ async function cpuMicroseconds({ call }: Way, calls: number): Promise<number> {
   await Promise.all(Array.from({ length: CONCURRENCY }, worker));
   const { user, system } = process.cpuUsage(before);
   return (user + system) / calls;
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 }

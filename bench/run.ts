@@ -1,4 +1,5 @@
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
+import { benchDynamodbTransport } from "./dynamodb-transport.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
 import { benchProtocol } from "./protocol.ts";
@@ -9,6 +10,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   sqlite: benchSqlite,
   kinds: benchKinds,
   protocol: benchProtocol,
+  "dynamodb-transport": benchDynamodbTransport,
   dynamodb: benchDynamodb,
   "dynamodb-local": benchDynamodbLocal,
 };

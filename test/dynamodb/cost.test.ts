@@ -7,22 +7,17 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ItemKey, ItemValue } from "../../src/ports/item-store.ts";
 import { update } from "../../src/testing/conditional-kit.ts";
 import { describeDynamo, type Engine } from "./engine.ts";
-
-interface Consumed {
-  readonly CapacityUnits: number;
-  readonly Table: { readonly CapacityUnits: number };
-  readonly GlobalSecondaryIndexes?: Readonly<Record<string, { readonly CapacityUnits: number }>>;
-}
+import { Meter } from "./units.ts";
 
 const CALL = { timeoutMs: 10_000 };
 const key: ItemKey = { bucket: bucketKey("customer-0123456789abcdef", "gpt-4-turbo"), shard: 0 };
 
-/** Items whose answers are asked what they cost: units of the table, and of each index that was touched. */
+/** Items, and what a call for them costs: units of the table, and of each index that was touched. */
 async function itemsOf(engine: Engine, gsi2Projection: "KEYS_ONLY" | "ALL") {
   const tableName = await engine.newTable({ gsi2Projection, expiry: false });
-  let last: readonly Consumed[] = [];
+  const meter = new Meter(engine.client);
   const items = new DynamoItems({
-    client: engine.client,
+    client: meter,
     tableName,
     namespaceId: "0123456789a",
     clock: systemClock,
@@ -30,18 +25,10 @@ async function itemsOf(engine: Engine, gsi2Projection: "KEYS_ONLY" | "ALL") {
     listTimeoutMs: 10_000,
     auditIdOf: ({ eventId }) => eventId,
     auditKeptS: 1,
-    onConsumed: (consumed) => {
-      last = (Array.isArray(consumed) ? consumed : [consumed]) as readonly Consumed[];
-    },
   });
-  const cost = async (call: Promise<unknown>): Promise<Record<string, number>> => {
+  const cost = async (call: Promise<unknown>): Promise<Readonly<Record<string, number>>> => {
     await call;
-    const units: Record<string, number> = { table: 0 };
-    for (const { CapacityUnits, Table, GlobalSecondaryIndexes } of last) {
-      units.table! += Table?.CapacityUnits ?? CapacityUnits;
-      for (const [index, spent] of Object.entries(GlobalSecondaryIndexes ?? {})) units[index] = spent.CapacityUnits;
-    }
-    return units;
+    return meter.last;
   };
   return { items, cost };
 }

@@ -18,6 +18,8 @@ export interface Units {
 export class Meter implements DynamoClient {
   readonly #client: DynamoClient;
   #units: Units = NOTHING;
+  /** Of the last call, as the engine says it: units of the table, and of each index that was touched. */
+  last: Readonly<Record<string, number>> = {};
 
   constructor(client: DynamoClient) {
     this.#client = client;
@@ -31,6 +33,7 @@ export class Meter implements DynamoClient {
       call,
     );
     this.#units = sum(this.#units, costOf(operation, input, answer));
+    this.last = answer.kind === "answered" ? unitsIn(answer.body.ConsumedCapacity) : {};
     return answer;
   }
 
@@ -86,4 +89,13 @@ function costOf(operation: DynamoOperation, input: Record<string, unknown>, answ
 
 function unitsOfKey({ ConsistentRead }: Record<string, unknown>): number {
   return ConsistentRead === true ? 1 : 0.5;
+}
+
+function unitsIn(told: unknown): Record<string, number> {
+  const units: Record<string, number> = { table: 0 };
+  for (const { CapacityUnits = 0, Table, GlobalSecondaryIndexes = {} } of [told ?? []].flat() as readonly Consumed[]) {
+    units.table = (units.table ?? 0) + (Table?.CapacityUnits ?? CapacityUnits);
+    for (const [index, spent] of Object.entries(GlobalSecondaryIndexes)) units[index] = spent.CapacityUnits;
+  }
+  return units;
 }

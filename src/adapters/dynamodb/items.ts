@@ -13,7 +13,7 @@ import type {
   TransactionAnswer,
 } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
-import type { DynamoClient } from "./client.ts";
+import type { DynamoAnswer, DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
 import { failedReasons, type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
 import { ItemTexts } from "./item-text.ts";
@@ -36,8 +36,6 @@ export interface DynamoItemsOptions {
   readonly auditIdOf: (event: AuditEvent) => string;
   /** How long events are kept, in seconds. */
   readonly auditKeptS: number;
-  /** Told what each answer says it cost, where this is given. */
-  readonly onConsumed?: (consumed: unknown) => void;
   /** Shared table: items that are made say who owns them. */
   readonly owners?: OwnerStamps;
 }
@@ -51,20 +49,19 @@ export class DynamoItems implements ItemStore {
   readonly #stamped = new WeakMap<readonly ItemWrite[], Stamped>();
 
   constructor(options: DynamoItemsOptions) {
-    const { tableName, namespaceId, onConsumed } = options;
+    const { tableName, namespaceId } = options;
     this.#options = options;
-    this.#requests = new ItemRequests({ tableName, namespaceId, consumedCapacity: onConsumed !== undefined });
+    this.#requests = new ItemRequests({ tableName, namespaceId });
     const texts = new ItemTexts();
     this.#readItem = (text) => texts.read(text);
   }
 
   async write(write: ItemWrite, { timeoutMs }: ItemCall): Promise<ItemAnswer> {
-    const { client, onConsumed, owners } = this.#options;
+    const { client, owners } = this.#options;
     if (owners !== undefined && isMaking(write)) return this.#make(write, owners, timeoutMs);
     const { operation, body } = this.#requests.write(write);
     const readItem = write.key.operation === undefined ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
-    if (onConsumed !== undefined && answer.kind === "answered") onConsumed(answer.body.ConsumedCapacity);
     return itemAnswerOf(answer, this.#readerOf(write));
   }
 
@@ -183,11 +180,8 @@ export class DynamoItems implements ItemStore {
     return new Patience({ clock, random, timeoutMs });
   }
 
-  async #send({ operation, body }: DynamoRequest, timeoutMs: number) {
-    const { client, onConsumed } = this.#options;
-    const answer = await client.send(operation, body, { timeoutMs });
-    if (onConsumed !== undefined && answer.kind === "answered") onConsumed(answer.body.ConsumedCapacity);
-    return answer;
+  #send({ operation, body }: DynamoRequest, timeoutMs: number): Promise<DynamoAnswer> {
+    return this.#options.client.send(operation, body, { timeoutMs });
   }
 
   #readerOf({ key, kind, set }: ItemWrite): ItemReader {

@@ -16,8 +16,6 @@ export interface RecordsOptions {
   readonly ids: Random;
   /** Bound on one call with all its attempts, in ms: nobody waits for a grant here. */
   readonly timeoutMs: number;
-  /** Told what each answer says it cost, where this is given. */
-  readonly onConsumed?: (consumed: unknown) => void;
 }
 
 /** Items of one partition of the table or of an index, in the order of their sort keys. */
@@ -52,13 +50,10 @@ export type TransactReply =
 export class Records {
   readonly tableName: string;
   readonly #options: RecordsOptions;
-  /** Asks for the price, the table and each index apart. */
-  readonly #priced: Readonly<Record<string, string>>;
 
   constructor(options: RecordsOptions) {
     this.tableName = options.tableName;
     this.#options = options;
-    this.#priced = options.onConsumed === undefined ? {} : { ReturnConsumedCapacity: "INDEXES" };
   }
 
   /** As it stands now, with all that was answered before. */
@@ -94,7 +89,7 @@ export class Records {
   /** All or none. Asked again with the same token when nobody knows whether it was done: it is not done twice. */
   async transact(writes: readonly RecordWrite[]): Promise<TransactReply> {
     const TransactItems = writes.map(({ kind, input }) => ({ [kind]: { TableName: this.tableName, ...input } }));
-    const body = JSON.stringify({ ClientRequestToken: this.#options.ids.id(), TransactItems, ...this.#priced });
+    const body = JSON.stringify({ ClientRequestToken: this.#options.ids.id(), TransactItems });
     const patience = this.#patience();
     for (let attempt = 0; ; attempt++) {
       const sent = await this.#send("TransactWriteItems", body, patience);
@@ -147,7 +142,7 @@ export class Records {
     patience: Patience,
     what: string,
   ): Promise<Record<string, unknown>> {
-    const body = JSON.stringify({ ...input, ...this.#priced });
+    const body = JSON.stringify(input);
     for (let attempt = 0; ; attempt++) {
       const answer = await this.#send(operation, body, patience);
       if (answer.kind === "answered") return answer.body;
@@ -160,7 +155,6 @@ export class Records {
     const timeoutMs = Math.min(patience.leftMs, ATTEMPT_MAX_MS);
     const answer = await this.#options.client.send(operation, body, { timeoutMs });
     patience.attempted(answer, timeoutMs);
-    if (answer.kind === "answered") this.#options.onConsumed?.(answer.body.ConsumedCapacity);
     return answer;
   }
 

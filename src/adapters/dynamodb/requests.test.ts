@@ -8,7 +8,7 @@ import type { ItemWrite } from "../../ports/item-store.ts";
 import { ItemRequests } from "./requests.ts";
 import { Shapes } from "./requests-shape.ts";
 
-const requests = new ItemRequests({ tableName: "limits", namespaceId: "ns", consumedCapacity: false });
+const requests = new ItemRequests({ tableName: "limits", namespaceId: "ns" });
 const key = { bucket: bucketKey("a", "api"), shard: 0 };
 const KEY = { PK: { S: "ns/BUCKET#a#api#0" }, SK: { S: "#STATE" } };
 const PLACE = {
@@ -213,17 +213,6 @@ test("a read names its keys and whether it must be current", () => {
   assert.deepEqual(JSON.parse(body), { RequestItems: { limits: { Keys, ConsistentRead: true } } });
 });
 
-test("what a call costs is asked for on demand", () => {
-  const asking = new ItemRequests({ tableName: "limits", namespaceId: "ns", consumedCapacity: true });
-  const bodies = [
-    ...(["update", "put", "delete", "check"] as const).map((kind) => asking.write(write({ kind })).body),
-    asking.transaction([write({ kind: "delete" })], "t", undefined).body,
-    asking.batchGet([asking.keyOf(key)], false).body,
-    asking.bucketsOf("api", { after: undefined, from: undefined, count: 5 }).body,
-  ];
-  for (const body of bodies) assert.equal(JSON.parse(body).ReturnConsumedCapacity, "INDEXES");
-});
-
 test("nobody writes what follows from the key", () => {
   for (const name of ["PK", "SK", "entity_id", "resource", "GSI2SK", "GSI4PK"]) {
     assert.throws(() => requests.write(write({ set: { [name]: "x" } })), /follows from the key of an item/);
@@ -251,7 +240,7 @@ test("writes of one shape share one text but for the values; another operator or
 });
 
 test("what was remembered of other writes changes no request", () => {
-  const options = { tableName: "limits", namespaceId: "ns", consumedCapacity: false };
+  const options = { tableName: "limits", namespaceId: "ns" };
   const remembering = new ItemRequests(options);
   fc.assert(
     fc.property(stories, (steps) => {

@@ -38,8 +38,6 @@ export const KEYS_MAX = 100;
 export interface RequestsOptions {
   readonly tableName: string;
   readonly namespaceId: string;
-  /** Whether answers say what they cost, the table and each index apart. */
-  readonly consumedCapacity: boolean;
 }
 
 /** Requests for the items of one namespace: text in, text out; nothing is sent. */
@@ -51,33 +49,25 @@ export class ItemRequests {
   readonly #shapes = new Shapes();
   /** How a request for an item begins. The way to a bucket keeps its key, so that the text is put together once. */
   readonly #places = new WeakMap<ItemKey, string>();
-  /** Members that every request ends with. */
-  readonly #tail: string;
-  /** How a write of one item ends: one that changes it shows it after, all of them before, where a condition fails. */
-  readonly #updateTail: string;
-  readonly #otherTail: string;
 
-  constructor({ tableName, namespaceId, consumedCapacity }: RequestsOptions) {
+  constructor({ tableName, namespaceId }: RequestsOptions) {
     this.#namespaceId = namespaceId;
     this.#name = JSON.stringify(tableName);
     this.#table = `{"TableName":${this.#name}`;
-    this.#tail = consumedCapacity ? `,"ReturnConsumedCapacity":"INDEXES"}` : "}";
-    this.#otherTail = `,${OLD_ON_FAILURE}${this.#tail}`;
-    this.#updateTail = `,"ReturnValues":"ALL_NEW"${this.#otherTail}`;
   }
 
   write(write: ItemWrite): DynamoRequest {
     switch (write.kind) {
       case "update":
-        return { operation: "UpdateItem", body: `${this.#update(write)}${this.#updateTail}` };
+        return { operation: "UpdateItem", body: `${this.#update(write)}${UPDATE_TAIL}` };
       case "put":
-        return { operation: "PutItem", body: `${this.#put(write)}${this.#otherTail}` };
+        return { operation: "PutItem", body: `${this.#put(write)}${OTHER_TAIL}` };
       case "delete":
-        return { operation: "DeleteItem", body: `${this.#delete(write)}${this.#otherTail}` };
+        return { operation: "DeleteItem", body: `${this.#delete(write)}${OTHER_TAIL}` };
       // The one way to look at a condition without writing.
       case "check": {
         const check = `{"ConditionCheck":${this.#check(write)},${OLD_ON_FAILURE}}}`;
-        return { operation: "TransactWriteItems", body: `{"TransactItems":[${check}]${this.#tail}` };
+        return { operation: "TransactWriteItems", body: `{"TransactItems":[${check}]}` };
       }
     }
   }
@@ -96,14 +86,14 @@ export class ItemRequests {
         `A transaction of ${items.length} items, its event included; it holds from 1 to ${KEYS_MAX}.`,
       );
     }
-    const body = `{"ClientRequestToken":${JSON.stringify(token)},"TransactItems":[${items.join(",")}]${this.#tail}`;
+    const body = `{"ClientRequestToken":${JSON.stringify(token)},"TransactItems":[${items.join(",")}]}`;
     return { operation: "TransactWriteItems", body };
   }
 
   /** A put that happens only where the checks hold; it shows the item that was in its way. */
   checkedPut(write: ItemWrite, checks: readonly RecordWrite[]): DynamoRequest {
     const items = [`{"Put":${this.#put(write)},${OLD_ON_FAILURE}}}`, ...checks.map((check) => this.#record(check))];
-    return { operation: "TransactWriteItems", body: `{"TransactItems":[${items.join(",")}]${this.#tail}` };
+    return { operation: "TransactWriteItems", body: `{"TransactItems":[${items.join(",")}]}` };
   }
 
   /** At most 100 keys, each once. */
@@ -112,7 +102,7 @@ export class ItemRequests {
       throw new RangeError(`A read of ${keys.length} items; one call holds from 1 to ${KEYS_MAX}.`);
     }
     const wanted = keys.map(keyText).join(",");
-    const body = `{"RequestItems":{${this.#name}:{"Keys":[${wanted}],"ConsistentRead":${consistent}}}${this.#tail}`;
+    const body = `{"RequestItems":{${this.#name}:{"Keys":[${wanted}],"ConsistentRead":${consistent}}}}`;
     return { operation: "BatchGetItem", body };
   }
 
@@ -132,7 +122,7 @@ export class ItemRequests {
       `${this.#table},"IndexName":"${RESOURCE_INDEX}",` +
       `"KeyConditionExpression":"${GSI2PK} = :0 AND ${GSI2SK} BETWEEN :1 AND :2",` +
       `"ProjectionExpression":"${GSI2SK}","ExpressionAttributeValues":{${values}},` +
-      `"Limit":${page.count}${start}${this.#tail}`;
+      `"Limit":${page.count}${start}}`;
     return { operation: "Query", body };
   }
 
@@ -200,6 +190,9 @@ export class ItemRequests {
 }
 
 const OLD_ON_FAILURE = `"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`;
+/** How a write of one item ends: one that changes it shows it after, all of them before, where a condition fails. */
+const OTHER_TAIL = `,${OLD_ON_FAILURE}}`;
+const UPDATE_TAIL = `,"ReturnValues":"ALL_NEW"${OTHER_TAIL}`;
 const NOTHING: Item = Object.freeze({});
 const WITHOUT_EFFECTS = { set: NOTHING, place: NOTHING, add: {}, remove: [] } as const;
 const ANYTHING: readonly Clause[] = [

@@ -50,8 +50,6 @@ export interface DynamoStoreOptions {
   readonly latestServerMs: () => number;
   /** Whether the clock has heard of the server's time; always true of one that does not listen. */
   readonly isTimeKnown: () => boolean;
-  /** Told what each answer says it cost, where this is given. */
-  readonly onConsumed?: (consumed: unknown) => void;
   /** Absent: all of them. A test switches one off to show what it is for. */
   readonly rules?: Rules;
 }
@@ -159,7 +157,6 @@ function bucketsOf(
     get auditKeptS() {
       return audit.keptS;
     },
-    ...(options.onConsumed === undefined ? {} : { onConsumed: options.onConsumed }),
     // Only the original goes by it.
     ...(shared ? { owners } : {}),
   });
@@ -191,9 +188,8 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
 }
 
 function recordsOf(options: DynamoStoreOptions, timeoutMs: number): Records {
-  const { client, table, clock, random, ids, onConsumed } = options;
-  const priced = onConsumed === undefined ? {} : { onConsumed };
-  return new Records({ client, tableName: table, clock, random, ids, timeoutMs, ...priced });
+  const { client, table, clock, random, ids } = options;
+  return new Records({ client, tableName: table, clock, random, ids, timeoutMs });
 }
 
 async function requireWholeIndex({ client, table, clock, adminTimeoutMs }: DynamoStoreOptions): Promise<void> {
