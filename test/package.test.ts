@@ -106,6 +106,23 @@ test("the README's example runs from the installed package", async () => {
   await run(process.execPath, ["example.ts"], project);
 });
 
+test("a DynamoDB store says which package to install, and its types need none", async () => {
+  const lines = [
+    'import { RateLimiter } from "zae-limiter";',
+    'import { type DynamoStoreOptions, openDynamo } from "zae-limiter/dynamodb";',
+    'const credentials = { accessKeyId: "a", secretAccessKey: "b" };',
+    'const way: DynamoStoreOptions = { stack: "limits", region: "eu-west-1", endpoint: "http://127.0.0.1:1", credentials };',
+    "const told = (error: unknown) => console.log(String(error));",
+    "await openDynamo(way).catch(told);",
+    'await RateLimiter.open({ store: "dynamodb:limits" }).catch(told);',
+  ];
+  await writeFile(join(project, "dynamodb.ts"), lines.join("\n"));
+  const [given, found] = (await run(process.execPath, ["dynamodb.ts"], project)).split("\n");
+  assert.match(given ?? "", /The package undici is not installed.*`npm install undici`/);
+  assert.match(found ?? "", /The package @aws-sdk\/client-dynamodb is not installed/);
+  assert.deepEqual(await compile("dynamodb.ts"), []);
+});
+
 test("the README's example compiles strictly against the packaged types", async () => {
   await writeFile(join(project, "typed.ts"), readExample());
   assert.deepEqual(await compile("typed.ts"), []);
