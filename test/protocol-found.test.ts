@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../src/domain/bucket-key.ts";
-import { limitMakers } from "../src/domain/limit.ts";
+import { type Limit, limitMakers } from "../src/domain/limit.ts";
 import type { Item } from "../src/ports/item-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
 import { claim, HOUR_MS, MINUTE_MS, T0 } from "../src/testing/contract-kit.ts";
@@ -79,4 +79,29 @@ test("a claim that comes to no end on a bucket that was split is told of the who
   const [answer] = await slow.place.take([one], T0 + MINUTE_MS);
   assert.equal(answer?.kind, "contended");
   assert.ok(answer.state.limits.every(({ terms, part }) => terms.capacityMilli === 3_000 && part === undefined));
+});
+
+test("what is bought for shards that have heard of different limits is worth the same on all of them, and no more", async () => {
+  const cluster = new Cluster();
+  const [first, operator] = [await cluster.open(), await cluster.open()];
+  const of = (limit: Limit, asOfMs: number) => {
+    return claim("ada", [limit], { rpm: 1 }, { origin: { asOfMs, generation: null } });
+  };
+  const old = of(Kinds.custom("rpm", { capacity: 10, refillAmount: 1, refillPeriodMs: HOUR_MS }), T0);
+  assert.ok(await first.place.grants(old, T0));
+  assert.ok(await first.buckets.resize(old.bucket, "more", T0));
+  // One of the two shards hears of it.
+  const newer = of(Kinds.custom("rpm", { capacity: 100, refillAmount: 1, refillPeriodMs: HOUR_MS }), T0 + 2);
+  assert.ok(await first.place.grants(newer, T0 + 2));
+  // Planned before that, by configuration that said something else.
+  const between = of(Kinds.quota("rpm", 10, { reset: { cron: "0 0 1 * *" } }), T0 + 1);
+  const { amounts } = await operator.place.topUp(between, { rpm: 24 }, T0 + 3);
+  assert.deepEqual(amounts, [{ limit: "rpm", milli: 24_000 }]);
+  const shards = [0, 1].map((shard) => cluster.item(first.place.namespaceId, "ada", shard) as Record<string, number>);
+  assert.deepEqual(
+    shards.map(({ b_rpm_cp }) => b_rpm_cp),
+    [100_000, 100_000],
+  );
+  // Ten less two that were taken, and what was bought.
+  assert.equal((shards[0]?.b_rpm_tk ?? 0) + (shards[1]?.b_rpm_tk ?? 0), 32_000);
 });

@@ -13,6 +13,7 @@ import type { Intent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
 import { newItem } from "./new-item.ts";
 import { broughtTo, epochAfter, toldAnew, writeAnew } from "./rebase.ts";
+import { bringNewest } from "./resize.ts";
 import type { RoundsContext } from "./rounds.ts";
 import { roomIn } from "./split.ts";
 import { SPARE_S } from "./ttl.ts";
@@ -74,6 +75,8 @@ async function operate(context: RoundsContext, operation: Operation, wanted: Wan
       await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** Math.min(attempt, 5)), undefined);
       continue;
     }
+    // Some may have heard of newer limits than others, by which a purchase would be worth something else on each.
+    if (isTorn(context, operation, images) && (await bringNewest(context, bucket, images, nowMs))) continue;
     const drawn = drawnFor(context, operation, images, wanted);
     const record: Item = {
       [WRITER]: writer,
@@ -112,6 +115,14 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
     { name: TTL, is: "<=", value: Math.floor(nowMs / 1000) },
   ] as const;
   return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], memo: undefined };
+}
+
+/** Whether the shards would go by different limits after those of the operation were brought to them. */
+function isTorn({ env }: RoundsContext, { set, origin, nowMs }: Operation, images: readonly Image[]): boolean {
+  const signatures = images.map(({ state }) => {
+    return broughtTo(state, { set, origin }, nowMs, epochAfter(state, nowMs, env), env).signature;
+  });
+  return new Set(signatures).size > 1;
 }
 
 function drawnFor(

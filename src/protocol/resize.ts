@@ -72,8 +72,8 @@ export async function resize(
   return false;
 }
 
-/** Shards are joined that go by the same limits. True when some had to be told of newer ones first. */
-async function bringNewest(
+/** What is done to all shards at once is done by the same limits. True when some had to be told of newer ones first. */
+export async function bringNewest(
   context: RoundsContext,
   bucket: BucketKey,
   images: readonly Image[],

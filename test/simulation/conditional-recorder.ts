@@ -237,7 +237,8 @@ export class ConditionalRecorder {
     { memo, before, after }: { memo: WriteMemo; before: Item | undefined; after: Item },
   ): boolean {
     model.cross(memo.readingMs);
-    const all = this.#calls.pinsOf(held);
+    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone.
+    const all = this.#calls.pinsOf(held).filter(({ pins }) => pins.has(amount.limit));
     const count = Number(after[SHARD_COUNT] ?? 1);
     const own = all.filter(({ shard }) => shard % count === key.shard);
     const pins = (own.length > 0 ? own : all).map((one) => one.pins);
