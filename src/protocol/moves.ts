@@ -87,7 +87,7 @@ export function keepFor(
   { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
   low: readonly Low[],
   { readingMs, bring }: Pick<Intent, "readingMs" | "bring">,
-  { calendar, rules, shared }: Env,
+  { calendar, rules }: Env,
 ): void {
   if (!rules.ttlCovers) return;
   const has = numberOf(item, TTL);
@@ -99,7 +99,8 @@ export function keepFor(
   const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
-    else if (shared) builder.absent(TTL);
+    // Somebody who goes by other limits may have set one meanwhile, that nobody renews.
+    else builder.absent(TTL);
   } else if (has !== undefined && has >= untilS) builder.whereUnless(TTL, ">=", untilS);
   else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);
 }
