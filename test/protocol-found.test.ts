@@ -105,3 +105,19 @@ test("what is bought for shards that have heard of different limits is worth the
   // Ten less two that were taken, and what was bought.
   assert.equal((shards[0]?.b_rpm_tk ?? 0) + (shards[1]?.b_rpm_tk ?? 0), 32_000);
 });
+
+test("shards that are joined by a reading older than what was taken from one of them hold no more than they did", async () => {
+  const cluster = new Cluster();
+  const [slow, first] = [await cluster.open(), await cluster.open()];
+  const limits = [Kinds.custom("rpm", { capacity: 20, refillAmount: 10, refillPeriodMs: 1_000 })];
+  const take = (rpm: number) => claim("ada", limits, { rpm });
+  assert.ok(await first.place.grants(take(1), T0));
+  assert.ok(await first.buckets.resize(take(1).bucket, "more", T0));
+  const takenMs = T0 + 10 * MINUTE_MS;
+  cluster.clock.set(takenMs);
+  // One shard is empty then, the other full.
+  assert.ok(await first.place.grants(take(10), takenMs));
+  assert.ok(await slow.buckets.resize(take(1).bucket, 1, takenMs - 5_000));
+  assert.equal(await first.place.grants(take(11), takenMs + 1), false);
+  assert.ok(await first.place.grants(take(10), takenMs + 1));
+});

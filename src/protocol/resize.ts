@@ -60,7 +60,10 @@ export async function resize(
     if (first === undefined || images.length !== first.shardCount) return false;
     if (images.some(({ shardCount }) => shardCount !== first.shardCount)) return false;
     if (to !== "more" && (await bringNewest(context, bucket, images, readingMs))) continue;
-    const atMs = Math.max(readingMs, ...images.map(({ state }) => state.epochMs + 1));
+    // Not by a reading from before the shards were read: what drips into one shard after it would pay for what was taken from
+    // another by a later one, and joined they would hold more than both did.
+    const seenMs = Math.max(readingMs, Math.min(clock.now(), env.latestServerMs()));
+    const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
     const writes = writesFor(images, to, atMs, context);
     if (writes === undefined) return false;
     const answer = await transactOnce(context, writes, clock.now() + TIMEOUT_MS);

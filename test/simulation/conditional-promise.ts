@@ -85,7 +85,7 @@ export class PromiseLedger {
   gained(bucketId: string, limit: Limit, milli: bigint, period: ModelPeriod | undefined): void {
     this.goesBy(bucketId, limit, period);
     const run = this.#runs.get(idOf(bucketId, limit.name));
-    if (run !== undefined) run.taken -= milli * BigInt(limit.refillPeriodMs);
+    if (run !== undefined) run.taken -= milli;
     if (period !== undefined) this.#period(bucketId, limit, period).allowed += milli;
   }
 
