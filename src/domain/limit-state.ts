@@ -264,9 +264,12 @@ function throughWindows(state: LimitState, fromMs: number, toMs: number, calenda
     // credited, which matters to nobody but a limit that fills over months; the alternative is to stop the process.
     if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - WALK_MS);
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
+    const wasFull = balance.tokensMilli >= terms.capacityMilli;
     balance = underTerms(balance, terms, then);
-    // What lies over the brim has flowed off, fractions too: a limit that is full has no past.
-    if (balance.tokensMilli === then.capacityMilli) balance = { tokensMilli: balance.tokensMilli, remainder: 0 };
+    // What lies over the brim has flowed off, fractions too, over that of the window that ends as over that of the next: a
+    // limit that is full has no past.
+    const isFull = wasFull || balance.tokensMilli === then.capacityMilli;
+    if (isFull) balance = { tokensMilli: balance.tokensMilli, remainder: 0 };
     terms = then;
   }
   const { tokensMilli, remainder } = rebase(balance, terms, toMs - atMs);

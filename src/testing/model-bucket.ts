@@ -131,7 +131,7 @@ export class ModelBucket {
    * What is wrong with the bucket that the store has, seen at a reading; empty when nothing is. It learns from it where the
    * store has moved the epoch to: that may be any reading of the write, and never back.
    */
-  problems(state: BucketState, readingMs: number, windowsMost = 1n): string[] {
+  problems(state: BucketState, readingMs: number): string[] {
     const problems: string[] = [];
     if (state.epochMs !== this.#epochMs) {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
@@ -141,7 +141,7 @@ export class ModelBucket {
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
-    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs, windowsMost));
+    for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
       // A limit that nobody asks for any more may be forgotten once it is full: it would start full again.
@@ -198,7 +198,7 @@ export class ModelBucket {
     return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
-  #problemsOf(limit: LimitState, epochMs: number, readingMs: number, windowsMost: bigint): string[] {
+  #problemsOf(limit: LimitState, epochMs: number, readingMs: number): string[] {
     const { name } = limit;
     const model = this.#limits.get(name);
     if (model === undefined) return [`there is a limit ${name} that nobody brought`];
@@ -211,9 +211,7 @@ export class ModelBucket {
     if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
     const level = model.levelMilli(readingMs);
     const apart = storedMilli(limit, epochMs, readingMs) - level;
-    // Where a store tells several windows in one step, each of them may round.
-    const most = limit.limit.schedule === undefined ? 1n : windowsMost;
-    if (apart < -most || apart > most) {
+    if (apart < -1n || apart > 1n) {
       problems.push(`${name} holds ${apart} millitokens more than the model's ${level}`);
     }
     return problems;

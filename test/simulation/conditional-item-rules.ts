@@ -91,9 +91,6 @@ export function counterProblems(
   });
 }
 
-/** How far, in millitokens, a limit that has passed through windows may be off: each edge may round. */
-export const WINDOWS_MOST = 2n;
-
 export function shownItem({ bucket, shard }: ItemKey): string {
   return `${shownKey(bucket.id)}#${shard}`;
 }

@@ -19,7 +19,6 @@ import {
   shownItem,
   slotWritten,
   vuProblems,
-  WINDOWS_MOST,
 } from "./conditional-item-rules.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
@@ -133,7 +132,7 @@ export class ConditionalRecorder {
     this.#cut(key, model, memo, parts);
     for (const part of parts) this.#moved(key, model, part, { memo, before, after, atMs });
     const image = this.#decoded(key, after);
-    this.#tell(key, model.problems(image.state, memo.readingMs, WINDOWS_MOST));
+    this.#tell(key, model.problems(image.state, memo.readingMs));
     this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
     for (const { kind, of, amounts } of parts) {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, memo.readingMs));
