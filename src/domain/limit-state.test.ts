@@ -243,6 +243,16 @@ test("what was bought can be spent above the capacity, and is waited for no long
   assert.equal(earliestFor({ ...bought, tokensMilli: 9_000 }, 0, 10_000, 500, calendar), DAY_MS);
 });
 
+test("what drips into a full window flows off with it, fractions too: the next window begins at the brim exactly", () => {
+  const schedule = [{ cron: "0-29 * * * *", scale: 0.5 }];
+  const limit = Limit.custom("rpm", { capacity: 12, refillAmount: 52, refillPeriodMs: DAY_MS, schedule });
+  const hourMs = Date.UTC(2026, 2, 15, 14);
+  // Full within the first half of the hour, from just below the brim, with a fraction of its own.
+  const state = { ...fullLimit(limit, true, hourMs, calendar), tokensMilli: 5_990, remainder: 12_345 };
+  const half = advanceLimit(state, hourMs, hourMs + 1_800_000, calendar);
+  assert.deepEqual([half.tokensMilli, half.remainder], [6_000, 0]);
+});
+
 test("a schedule that changes every minute, and a bucket left alone for a year, do not stop the process", () => {
   let calls = 0;
   const counting = {
