@@ -128,7 +128,7 @@ test("a level that is known to be short costs the other levels nothing", async (
   assert.deepEqual(kinds(await a.place.take(chain, T0)), ["taken", "taken"]);
   assert.deepEqual(kinds(await a.place.take([chain[0] as Claim], T0 + 1)), ["short"]);
   cluster.spent();
-  assert.deepEqual(kinds(await a.place.take(chain, T0 + 2)), ["short", "spared"]);
+  assert.deepEqual(kinds(await a.place.take(chain, T0 + 2)), ["short", "skipped"]);
   assert.deepEqual(cluster.spent(), FREE);
 });
 

@@ -179,8 +179,8 @@ export class Cluster {
   rebases = 0;
 
   constructor() {
-    this.world.table.watch(({ before, after, memo }) => {
-      if (memo?.form === "rebase" && before?.rf !== after?.rf) this.rebases++;
+    this.world.table.watch(({ before, after, trace }) => {
+      if (trace?.form === "rebase" && before?.rf !== after?.rf) this.rebases++;
     });
   }
 

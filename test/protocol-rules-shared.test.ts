@@ -212,7 +212,7 @@ test("sharedReadsAfter: limits that were read before the original changed them i
     // First by what it has in its cache, then, if it is told to, by what it reads now.
     const [answer] = await ours.place.take([cached], T0 + SECOND_MS);
     const stored = cluster.item(ours.place.namespaceId, "ada")?.b_rpm_cp;
-    if (answer?.kind === "doubted")
+    if (answer?.kind === "configSuspect")
       assert.ok(await ours.place.grants(claim("ada", after, { rpm: 1 }, read()), T0 + SECOND_MS));
     return Number(stored) / 1000;
   });

@@ -159,7 +159,7 @@ test("configOrder: caches that disagree tell a bucket anew with every take, and 
         const asked = async () =>
           (await one.process.place.take([{ ...one.cached, bucket, take, bypass: false }], cluster.clock.now()))[0];
         let answer = await asked();
-        if (answer?.kind === "doubted") {
+        if (answer?.kind === "configSuspect") {
           one.cached = { set: stored, origin: read(one.readings) };
           answer = await asked();
         }

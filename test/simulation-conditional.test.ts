@@ -30,7 +30,7 @@ test("two hundred worlds of single-item conditional writes keep the promise at e
 const LEAST: Readonly<Record<string, number>> = {
   "claims taken": 3_000,
   "claims short": 400,
-  "claims doubted": 30,
+  "claims configSuspect": 30,
   "claims contended": 1,
   "forms take": 2_000,
   "forms rebase": 500,

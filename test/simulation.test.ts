@@ -10,7 +10,7 @@ test("three hundred worlds on the memory store keep the promise at every step", 
   const least: Readonly<Record<string, number>> = {
     "claims taken": 10_000,
     "claims short": 1_500,
-    "claims spared": 500,
+    "claims skipped": 500,
     "give-backs": 3_000,
     debits: 1_000,
     "takes that were stale": 100,

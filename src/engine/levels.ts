@@ -3,7 +3,7 @@ import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
-import type { Now } from "../ports/bucket-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 
 /** One level of the chain from an entity to its root, as configuration has it. */
@@ -144,7 +144,7 @@ export class Levels {
     return ageMs >= 0 && ageMs < this.#ttlMs ? level : undefined;
   }
 
-  #load(entityId: string, resource: string, nowMs: number): Now<Level> {
+  #load(entityId: string, resource: string, nowMs: number): MaybePromise<Level> {
     const key = `${entityId}\n${resource}`;
     const under = this.#loading.get(key);
     if (under !== undefined) return under;

@@ -1,7 +1,7 @@
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "../ports/bucket-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 
 export interface ListOptions {
   /** Items on a page, at most 10,000. */
@@ -25,11 +25,15 @@ const PAGE_MAX = 10_000;
  * ```
  */
 export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>, AsyncIterable<Item> {
-  readonly #fetch: (page: PageRequest) => Now<Page<Item>>;
+  readonly #fetch: (page: PageRequest) => MaybePromise<Page<Item>>;
   readonly #from: PageRequest;
   readonly #shape: (page: Page<Item>) => Shown;
 
-  constructor(fetch: (page: PageRequest) => Now<Page<Item>>, from: PageRequest, shape: (page: Page<Item>) => Shown) {
+  constructor(
+    fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
+    from: PageRequest,
+    shape: (page: Page<Item>) => Shown,
+  ) {
     this.#fetch = fetch;
     this.#from = from;
     this.#shape = shape;
@@ -58,7 +62,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
 
 /** A list of items as they come. */
 export function listing<Item>(
-  fetch: (page: PageRequest) => Now<Page<Item>>,
+  fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
   options: ListOptions | undefined,
 ): Listing<Item> {
   return new Listing(fetch, pageRequest(options, 1000), ({ items, cursor }) =>

@@ -88,7 +88,7 @@ export class Taker {
 
   #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
     const sights: Sight[] = [];
-    const doubted = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "doubted" ? [bucket] : []));
+    const doubted = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
     if (doubted.length > 0) return { kind: "stale", buckets: doubted };
     for (const [i, answer] of answers.entries()) {
       if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };

@@ -1,8 +1,8 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 /** The audit log of one namespace, newest first. Events are written by the stores that make the changes. */
 export interface AuditStore {
-  list(filter: { readonly entityId?: string }, page: PageRequest): Now<Page<AuditEvent>>;
+  list(filter: { readonly entityId?: string }, page: PageRequest): MaybePromise<Page<AuditEvent>>;
 }

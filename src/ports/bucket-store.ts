@@ -46,16 +46,16 @@ export interface TakeContext extends CallContext {
 
 /**
  * What became of one claim. `taken` shows the state after, all others the state before.
- * - `spared`: it would have fitted, but another claim of the same call did not, and nothing was taken.
- * - `doubted`: the bucket casts doubt on the configuration of this claim; read it again, then plan again.
+ * - `skipped`: it would have fitted, but another claim of the same call did not, and nothing was taken.
+ * - `configSuspect`: the bucket casts doubt on the configuration of this claim; read it again, then plan again.
  * - `contended`: it could not be decided in time among many; a refusal, not a fault.
  * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
  */
 export type Answer =
   | TakenAnswer
   | { readonly kind: "short"; readonly state: BucketState }
-  | { readonly kind: "spared"; readonly state: BucketState }
-  | { readonly kind: "doubted"; readonly state: BucketState }
+  | { readonly kind: "skipped"; readonly state: BucketState }
+  | { readonly kind: "configSuspect"; readonly state: BucketState }
   | { readonly kind: "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly cause: unknown };
 
@@ -95,7 +95,7 @@ export interface OperationReply {
 }
 
 /** Work that may be done at once. A store that computes in memory answers without a promise. */
-export type Now<Value> = Value | Promise<Value>;
+export type MaybePromise<Value> = Value | Promise<Value>;
 
 /**
  * Buckets of one namespace. A bucket that does not exist is full; limits that differ from the bucket's are brought to it
@@ -103,7 +103,7 @@ export type Now<Value> = Value | Promise<Value>;
  * takes all or none; otherwise it answers each, and the caller gives back.
  */
 export interface BucketStore {
-  take(claims: readonly Claim[], context: TakeContext): Now<TakeReply>;
+  take(claims: readonly Claim[], context: TakeContext): MaybePromise<TakeReply>;
   /** Only where the store can answer without waiting. */
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
   /**
@@ -112,18 +112,18 @@ export interface BucketStore {
    */
   takeOne?(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined;
   /** Takes without a lower bound. */
-  debit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
+  debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */
-  credit(held: Held, amounts: readonly Amount[], context: CallContext): Now<WriteReply>;
+  credit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
-  topUp(operation: Operation, amounts: readonly Amount[]): Now<OperationReply>;
+  topUp(operation: Operation, amounts: readonly Amount[]): MaybePromise<OperationReply>;
   /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined. */
-  reset(operation: Operation, limits: readonly string[] | undefined): Now<OperationReply>;
+  reset(operation: Operation, limits: readonly string[] | undefined): MaybePromise<OperationReply>;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
-  read(keys: readonly BucketKey[]): Now<readonly (BucketState | undefined)[]>;
+  read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Buckets of a resource, by entity id. */
   listByResource(
     resource: string,
     page: PageRequest,
-  ): Now<Page<{ readonly key: BucketKey; readonly state: BucketState }>>;
+  ): MaybePromise<Page<{ readonly key: BucketKey; readonly state: BucketState }>>;
 }

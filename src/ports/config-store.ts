@@ -1,7 +1,7 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import type { ConfigScope, LevelConfig, PolicyChange, StoredConfig } from "../domain/config.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 /** Stored limits of one namespace. Every change is written together with its audit event. */
 export interface ConfigStore {
@@ -11,22 +11,26 @@ export interface ConfigStore {
    */
   generation(): number | undefined;
   /** Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone. */
-  resolve(entityId: string, resource: string): Now<LevelConfig>;
+  resolve(entityId: string, resource: string): MaybePromise<LevelConfig>;
   resolveSync?(entityId: string, resource: string): LevelConfig;
-  get(scope: ConfigScope): Now<StoredConfig | undefined>;
+  get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
   /** Replaces the limits of a scope and keeps its policy. `onUnavailable` absent keeps what is stored. */
-  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): Now<void>;
+  set(
+    scope: ConfigScope,
+    config: Pick<StoredConfig, "limits" | "onUnavailable">,
+    event: AuditEvent,
+  ): MaybePromise<void>;
   /** Changes what a scope says about access and cascading, and keeps its limits. */
-  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Now<void>;
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<void>;
   /** Deletes the limits of a scope and keeps its policy. False when there were none; then nothing is audited either. */
-  delete(scope: ConfigScope, event: AuditEvent): Now<boolean>;
+  delete(scope: ConfigScope, event: AuditEvent): MaybePromise<boolean>;
   /** Scopes of one entity that have limits: its default first, then by resource. */
   listForEntity(
     entityId: string,
     page: PageRequest,
-  ): Now<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>>;
+  ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>>;
   /** Ids of entities with limits of their own on a resource, in order. */
-  listEntities(resource: string, page: PageRequest): Now<Page<string>>;
+  listEntities(resource: string, page: PageRequest): MaybePromise<Page<string>>;
   /** Resources with defaults, in order. */
-  listResources(page: PageRequest): Now<Page<string>>;
+  listResources(page: PageRequest): MaybePromise<Page<string>>;
 }

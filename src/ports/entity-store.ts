@@ -1,7 +1,7 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import type { Entity, EntityPatch, ParentProblem } from "../domain/entity.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | ParentProblem;
 
@@ -18,16 +18,16 @@ export type DeleteReply =
 
 /** Entities of one namespace. The hierarchy is checked inside the transaction that writes. */
 export interface EntityStore {
-  create(entity: Entity, event: AuditEvent): Now<CreateReply>;
-  get(id: string): Now<Entity | undefined>;
+  create(entity: Entity, event: AuditEvent): MaybePromise<CreateReply>;
+  get(id: string): MaybePromise<Entity | undefined>;
   /** `version`: change it only while it is at this version. */
   update(
     id: string,
     change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
     event: AuditEvent,
-  ): Now<UpdateReply>;
+  ): MaybePromise<UpdateReply>;
   /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
-  delete(id: string, event: AuditEvent): Now<DeleteReply>;
-  children(id: string, page: PageRequest): Now<Page<Entity>>;
-  list(page: PageRequest): Now<Page<Entity>>;
+  delete(id: string, event: AuditEvent): MaybePromise<DeleteReply>;
+  children(id: string, page: PageRequest): MaybePromise<Page<Entity>>;
+  list(page: PageRequest): MaybePromise<Page<Entity>>;
 }

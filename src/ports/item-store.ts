@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 /** What an attribute holds. Numbers are exact integers. */
 export type ItemValue = number | string | boolean;
@@ -51,22 +51,22 @@ export interface ItemWrite {
   readonly add: Readonly<Record<string, number>>;
   readonly remove: readonly string[];
   /** For whoever watches the writes. Not part of the write. */
-  readonly memo: WriteMemo | undefined;
+  readonly trace: WriteTrace | undefined;
 }
 
 /** What a write is about: whom it serves, and with which reading of the clock. */
-export interface WriteMemo {
+export interface WriteTrace {
   readonly form: "take" | "rebase" | "create" | "credit" | "share" | "operation";
   readonly readingMs: number;
   /** Told anew: since when changed limits count. Absent: since the reading. */
   readonly changedMs?: number;
   /** Claims, and what a lease holds: the very objects that the store was handed. */
-  readonly parts: readonly MemoPart[];
+  readonly parts: readonly TracePart[];
   /** How much below the brim it may have cut, per limit; see the tolerance at the brim. */
   readonly spare: readonly Amount[];
 }
 
-export interface MemoPart {
+export interface TracePart {
   readonly of: object;
   readonly kind: "take" | "debit" | "credit" | "topUp" | "reset";
   readonly amounts: readonly Amount[];
@@ -105,7 +105,7 @@ export interface ItemCall {
  */
 export interface ItemStore {
   /** Of a delete and a check that were applied, `item` is empty. */
-  write(write: ItemWrite, call: ItemCall): Now<ItemAnswer>;
+  write(write: ItemWrite, call: ItemCall): MaybePromise<ItemAnswer>;
   /**
    * At most 100 items, each once. The same token again within ten minutes is the same transaction: it is not done twice.
    * The event, if any, is logged in it.
@@ -114,13 +114,13 @@ export interface ItemStore {
     writes: readonly ItemWrite[],
     options: { readonly token: string; readonly event: AuditEvent | undefined },
     call: ItemCall,
-  ): Now<TransactionAnswer>;
+  ): MaybePromise<TransactionAnswer>;
   /** In the order of the keys. Not `consistent`: perhaps as they were a while ago. Throws `RateLimiterUnavailable`. */
   read(
     keys: readonly ItemKey[],
     options: { readonly consistent: boolean },
     call: ItemCall,
-  ): Now<readonly (Item | undefined)[]>;
+  ): MaybePromise<readonly (Item | undefined)[]>;
   /** Buckets of a resource, by entity id, that have a shard 0. */
-  listBuckets(resource: string, page: PageRequest): Now<Page<BucketKey>>;
+  listBuckets(resource: string, page: PageRequest): MaybePromise<Page<BucketKey>>;
 }

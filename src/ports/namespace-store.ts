@@ -1,7 +1,7 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 export type RecoverReply =
   | { readonly kind: "recovered"; readonly namespace: Namespace }
@@ -17,14 +17,19 @@ export type PurgeReply =
 /** Namespaces of a store. Their audit events go to the namespace `auditIn`: that of the limiter that made the change. */
 export interface NamespaceStore {
   /** Registers the name under the given new id, unless it is registered already; answers what then is. */
-  register(namespace: Namespace, event: AuditEvent, auditIn: string): Now<Namespace>;
+  register(namespace: Namespace, event: AuditEvent, auditIn: string): MaybePromise<Namespace>;
   /** The active namespace of a name. */
-  get(name: string): Now<Namespace | undefined>;
-  list(page: PageRequest): Now<Page<Namespace>>;
+  get(name: string): MaybePromise<Namespace | undefined>;
+  list(page: PageRequest): MaybePromise<Page<Namespace>>;
   /** Hides it: its data stays until purged. Undefined when there is no active one of that name. */
-  delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Now<Namespace | undefined>;
-  recover(id: string, event: AuditEvent, auditIn: string): Now<RecoverReply>;
-  listOrphans(page: PageRequest): Now<Page<Namespace>>;
+  delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): MaybePromise<Namespace | undefined>;
+  recover(id: string, event: AuditEvent, auditIn: string): MaybePromise<RecoverReply>;
+  listOrphans(page: PageRequest): MaybePromise<Page<Namespace>>;
   /** Removes everything of a deleted namespace, in steps; may be run again after it was cut off. */
-  purge(id: string, event: AuditEvent, auditIn: string, onProgress: (recordsDeleted: number) => void): Now<PurgeReply>;
+  purge(
+    id: string,
+    event: AuditEvent,
+    auditIn: string,
+    onProgress: (recordsDeleted: number) => void,
+  ): MaybePromise<PurgeReply>;
 }

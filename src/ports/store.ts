@@ -1,5 +1,5 @@
 import type { AuditStore } from "./audit-store.ts";
-import type { BucketStore, Now } from "./bucket-store.ts";
+import type { BucketStore, MaybePromise } from "./bucket-store.ts";
 import type { ConfigStore } from "./config-store.ts";
 import type { EntityStore } from "./entity-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
@@ -25,6 +25,6 @@ export interface Store {
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */
   scope(namespaceId: string): ScopedStore;
   /** Resolves when the store answers; rejects when it does not. */
-  ping(): Now<void>;
-  close(): Now<void>;
+  ping(): MaybePromise<void>;
+  close(): MaybePromise<void>;
 }

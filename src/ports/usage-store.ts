@@ -1,6 +1,6 @@
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { UsageSnapshot, UsageWindow } from "../domain/usage.ts";
-import type { Now } from "./bucket-store.ts";
+import type { MaybePromise } from "./bucket-store.ts";
 
 export interface UsageQuery {
   readonly entityId?: string;
@@ -14,5 +14,5 @@ export interface UsageQuery {
 /** Usage of one namespace, kept by the store in the transactions of the takes themselves. */
 export interface UsageStore {
   /** By window start, then entity, then resource. */
-  query(query: UsageQuery, page: PageRequest): Now<Page<UsageSnapshot>>;
+  query(query: UsageQuery, page: PageRequest): MaybePromise<Page<UsageSnapshot>>;
 }

@@ -60,14 +60,14 @@ export async function bringTo(
       const image = seen?.image;
       if (seen === undefined || image === undefined) break;
       // What the original changed meanwhile is not undone: whoever asked reads configuration again.
-      if (env.shared && readings.doubtOf(memory, seen, [job], env) === "doubted") {
+      if (env.shared && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
         isDone = false;
         break;
       }
       const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
       const step = formFor(image, bringing(job, { readingMs, nonce, resolved }), env);
       // Nothing to bring: what would be written is no more than another take that takes nothing.
-      if (step.kind === "short" || step.write.memo?.form === "take") break;
+      if (step.kind === "short" || step.write.trace?.form === "take") break;
       const asked = memories.learnt;
       const answer = await items.write(step.write, { timeoutMs: TIMEOUT_MS });
       learnAnswer(context, key, answer, readingMs, asked);

@@ -88,7 +88,7 @@ export class ProtocolBuckets implements BucketStore {
       take: (claim) => this.#takeOne(claim, context),
       giveBack: (claim, { ticket }) => this.credit({ ...claim, ticket }, claim.take, context),
       isSuspect: ({ bucket }) => this.#isSuspect(bucket, context.nowMs),
-      spared: (claim) => ({ kind: "spared", state: this.#seenState(claim, context.nowMs) }),
+      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, context.nowMs) }),
     });
   }
 
@@ -222,7 +222,7 @@ export class ProtocolBuckets implements BucketStore {
     } catch (error) {
       if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
       // Whoever left the queue was not taken; the engine hears of the abort by itself.
-      if (context.signal?.aborted) return { kind: "spared", state: this.#seenState(claim, context.nowMs) };
+      if (context.signal?.aborted) return { kind: "skipped", state: this.#seenState(claim, context.nowMs) };
       throw error;
     }
   }
@@ -294,7 +294,7 @@ export class ProtocolBuckets implements BucketStore {
     for (const claim of claims) isShort ||= this.#surelyShort(claim, nowMs);
     if (!isShort) return undefined;
     return claims.map((claim) => ({
-      kind: this.#surelyShort(claim, nowMs) ? "short" : "spared",
+      kind: this.#surelyShort(claim, nowMs) ? "short" : "skipped",
       state: this.#seenState(claim, nowMs),
     }));
   }

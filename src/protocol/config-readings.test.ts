@@ -42,20 +42,20 @@ test("a difference is doubted until configuration was read that began after the 
   const cached = readings.begin();
   // Another reading was under way when the doubt arose: it may have seen what was before.
   const underWay = readings.begin();
-  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "doubted");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "configSuspect");
   assert.ok(readings.mustBeConsistent(memory.key.id));
-  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, underWay, 2_000)], ENV), "doubted");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, underWay, 2_000)], ENV), "configSuspect");
   assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
 });
 
 test("once they agree the doubt is over, and the next difference is a new one", () => {
   const readings = new ConfigReadings();
   const memory = memoryOf();
-  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "doubted");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "configSuspect");
   const again = readings.begin();
   assert.equal(readings.doubtOf(memory, seen(changed), [jobOf(changed, again, 2_000)], ENV), "none");
   assert.ok(!readings.mustBeConsistent(memory.key.id));
-  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, again, 2_000)], ENV), "doubted");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, again, 2_000)], ENV), "configSuspect");
 });
 
 test("a doubt that was forgotten for many others is not answered by a reading that need not have been consistent", () => {
@@ -63,14 +63,14 @@ test("a doubt that was forgotten for many others is not answered by a reading th
   const memories = ["ada", "bob", "cyd", "dan", "eve"].map(memoryOf);
   const cached = readings.begin();
   for (const memory of memories) {
-    assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "doubted");
+    assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "configSuspect");
   }
   const [forgotten, , , , last] = memories as [BucketMemory, unknown, unknown, unknown, BucketMemory];
   assert.ok(!readings.mustBeConsistent(forgotten.key.id));
   assert.ok(readings.mustBeConsistent(last.key.id));
   const again = jobOf(changed, readings.begin(), 2_000);
   assert.equal(readings.doubtOf(last, seen(old), [again], ENV), "resolved");
-  assert.equal(readings.doubtOf(forgotten, seen(old), [again], ENV), "doubted");
+  assert.equal(readings.doubtOf(forgotten, seen(old), [again], ENV), "configSuspect");
   assert.ok(readings.mustBeConsistent(forgotten.key.id));
   assert.equal(readings.doubtOf(forgotten, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
 });
@@ -84,7 +84,10 @@ test("marks that say that configuration changed are doubted, whatever the limits
   for (const mark of [{ vu: 0 }, { disabled: true }, { bypass: 9_999_999 }]) {
     const readings = new ConfigReadings();
     const memory = memoryOf();
-    assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "doubted");
+    assert.equal(
+      readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV),
+      "configSuspect",
+    );
     assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "resolved");
   }
 });

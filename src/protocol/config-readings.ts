@@ -31,13 +31,13 @@ export class ConfigReadings {
     return this.#doubted.get(bucketId) === true;
   }
 
-  /** `doubted`: ask for configuration again. `resolved`: that was done since. `none`: there is nothing to doubt. */
+  /** `configSuspect`: ask for configuration again. `resolved`: that was done since. `none`: there is nothing to doubt. */
   doubtOf(
     memory: BucketMemory,
     { image }: Pick<Seen, "image">,
     jobs: readonly Job[],
     env: Env,
-  ): "none" | "doubted" | "resolved" {
+  ): "none" | "configSuspect" | "resolved" {
     if (image === undefined || !env.rules.configOrder || (env.shared && !env.rules.sharedReadsAfter)) return "none";
     let verdict: "none" | "resolved" = "none";
     for (const { of, kind, readingMs } of jobs) {
@@ -64,7 +64,7 @@ export class ConfigReadings {
       memory.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
         this.#doubted.set(memory.key.id, true);
-        return "doubted";
+        return "configSuspect";
       }
       verdict = "resolved";
     }

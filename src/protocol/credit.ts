@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, findLimit } from "../domain/bucket-state.ts";
 import { isOfPeriod, type PeriodPin, type TakeMark } from "../domain/give-back.ts";
-import type { ItemKey, ItemWrite, MemoPart } from "../ports/item-store.ts";
+import type { ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Env, Intent } from "./intent.ts";
@@ -16,7 +16,7 @@ export interface GiveBack {
   readonly mark: TakeMark;
   /** Of how many shards the bucket was when something was taken: split since, it comes back to all of them. */
   readonly shardCount: number;
-  readonly parts: readonly MemoPart[];
+  readonly parts: readonly TracePart[];
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
-import type { Item, ItemKey, MemoPart } from "../ports/item-store.ts";
+import type { Item, ItemKey, TracePart } from "../ports/item-store.ts";
 import { namesOf, WCU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
@@ -63,7 +63,7 @@ export class Crediting {
   ): Promise<WriteReply | "elsewhere"> {
     const { env, memories } = this.#context;
     const key: ItemKey = { bucket: held.bucket, shard };
-    const parts: MemoPart[] = [{ of: held, kind: "credit", amounts }];
+    const parts: TracePart[] = [{ of: held, kind: "credit", amounts }];
     const { mark, shardCount } = part;
     const back: GiveBack = { readingMs: context.nowMs, amounts, mark, shardCount, parts };
     const memory = memories.of(held.bucket);

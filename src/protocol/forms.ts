@@ -15,10 +15,10 @@ import {
   keptUntil,
   type Low,
   leastMilli,
-  memoOf,
   moveTokens,
   opensWindow,
   pinTerms,
+  traceOf,
   withLimit,
 } from "./moves.ts";
 import { newItem } from "./new-item.ts";
@@ -88,7 +88,7 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
   if (nonce !== undefined) item[nonce.name] = nonce.value;
   const untilS = bring.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
   if (untilS !== undefined) item[TTL] = env.rules.ttlCovers ? untilS + SPARE_S : Math.ceil(readingMs / 1000) + 60;
-  return { kind: "write", write: putNew(key, item, memoOf("create", intent, readingMs, [])), state };
+  return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
 }
 
 /** The epoch stays: tokens leave a straight line. The side of each brim is the image's, or what is guessed. */
@@ -133,7 +133,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   keepFor(builder, image, state, low, intent, env);
   countAndSign(builder, state.limits, intent);
   builder.add(namesOf(WCU).tk, -1000);
-  const write = builder.update(key, "exists", memoOf("take", intent, readingMs, spare));
+  const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
   // Tokens aside it stays as it is.
   return { kind: "write", write, state };
 }

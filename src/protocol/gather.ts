@@ -109,8 +109,10 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
   );
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
   const doubts = jobs.map((job, i) => doubtIn(readings, wholes[i] as Whole, job, context));
-  if (doubts.includes("doubted")) {
-    const answers = states.map((state, i): Answer => ({ kind: doubts[i] === "doubted" ? "doubted" : "spared", state }));
+  if (doubts.includes("configSuspect")) {
+    const answers = states.map(
+      (state, i): Answer => ({ kind: doubts[i] === "configSuspect" ? "configSuspect" : "skipped", state }),
+    );
     return { kind: "answers", writes: [], answers };
   }
   const short = jobs.map((job, i) =>
@@ -119,7 +121,7 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
   if (short.includes(true)) {
     // Limits that changed reach a bucket also with a claim that is refused.
     const writes = jobs.flatMap((job, i) => bringingWrites(context, wholes[i] as Whole, job, doubts[i] === "resolved"));
-    const answers = states.map((state, i): Answer => ({ kind: short[i] ? "short" : "spared", state }));
+    const answers = states.map((state, i): Answer => ({ kind: short[i] ? "short" : "skipped", state }));
     return { kind: "answers", writes, answers };
   }
   const writes: ItemWrite[] = [];
@@ -128,7 +130,7 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
     const taken = gathered(context, wholes[i] as Whole, job, nowMs, doubts[i] === "resolved");
     if (taken === undefined) {
       // Only a moment's rounding lies between what fits the whole and what its shards give.
-      const refused = states.map((state, at): Answer => ({ kind: at === i ? "short" : "spared", state }));
+      const refused = states.map((state, at): Answer => ({ kind: at === i ? "short" : "skipped", state }));
       return { kind: "answers", writes: [], answers: refused };
     }
     writes.push(...taken.writes);
@@ -229,11 +231,11 @@ function doubtIn(
   { memory, images }: Whole,
   job: Job,
   { env }: RoundsContext,
-): "none" | "doubted" | "resolved" {
-  let verdict: "none" | "doubted" | "resolved" = "none";
+): "none" | "configSuspect" | "resolved" {
+  let verdict: "none" | "configSuspect" | "resolved" = "none";
   for (const image of images) {
     const doubt = readings.doubtOf(memory, { image }, [job], env);
-    if (doubt === "doubted") return doubt;
+    if (doubt === "configSuspect") return doubt;
     if (doubt === "resolved") verdict = doubt;
   }
   return verdict;

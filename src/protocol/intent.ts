@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import type { ItemWrite, MemoPart } from "../ports/item-store.ts";
+import type { ItemWrite, TracePart } from "../ports/item-store.ts";
 import type { Rules } from "./rules.ts";
 
 /** What forms go by besides the item and what is wanted of it. */
@@ -42,7 +42,7 @@ export interface Intent {
   /** Usage, in either direction: also of what moves no tokens. Each limit once. */
   readonly counted: readonly Amount[];
   readonly requests: number;
-  readonly parts: readonly MemoPart[];
+  readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
   /** Ask, although by the image it does not fit: the image may be old. */
   readonly blind: boolean;

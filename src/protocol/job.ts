@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
-import type { MemoPart } from "../ports/item-store.ts";
+import type { TracePart } from "../ports/item-store.ts";
 import { type Image, inWordsOf } from "./codec.ts";
 import { broughtBy, mustTellAnew } from "./forms.ts";
 import type { Env, Intent, Move } from "./intent.ts";
@@ -30,7 +30,7 @@ export type JobOutcome =
       readonly written: BucketState;
       readonly readingMs: number;
     }
-  | { readonly kind: "short" | "doubted" | "contended"; readonly state: BucketState }
+  | { readonly kind: "short" | "configSuspect" | "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown }
   /** The shard is not there; the bucket has others. */
   | { readonly kind: "elsewhere" };
@@ -87,7 +87,7 @@ export function intentOf(
   if (jobs.length === 1 && only !== undefined) return intentOfOne(only, options);
   const moves = new Map<string, Move>();
   const counted = new Map<string, number>();
-  const parts: MemoPart[] = [];
+  const parts: TracePart[] = [];
   let requests = 0;
   for (const { of, kind, amounts } of jobs) {
     parts.push({ of, kind, amounts });

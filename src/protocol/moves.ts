@@ -3,7 +3,7 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import type { WriteMemo } from "../ports/item-store.ts";
+import type { WriteTrace } from "../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
@@ -156,12 +156,12 @@ export function countAndSign(
   if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
 }
 
-export function memoOf(
-  form: WriteMemo["form"],
+export function traceOf(
+  form: WriteTrace["form"],
   { parts }: Intent,
   readingMs: number,
   spare: readonly Amount[],
-): WriteMemo {
+): WriteTrace {
   return { form, readingMs, parts, spare };
 }
 

@@ -5,7 +5,7 @@ import { type BucketState, findLimit, freshBucket } from "../domain/bucket-state
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { TOKENS_MAX } from "../domain/limit.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
-import type { Item, ItemKey, ItemWrite, MemoPart } from "../ports/item-store.ts";
+import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { readWhole, tokenOf } from "./gather.ts";
@@ -114,7 +114,7 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
     { name: TTL, is: "absent" },
     { name: TTL, is: "<=", value: Math.floor(nowMs / 1000) },
   ] as const;
-  return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], memo: undefined };
+  return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], trace: undefined };
 }
 
 /** Whether the shards would go by different limits after those of the operation were brought to them. */
@@ -133,7 +133,7 @@ function drawnFor(
 ): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
   const { env } = context;
   const { set, origin, nowMs } = operation;
-  const parts: MemoPart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
+  const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs, env)));
   const brought = (state: BucketState) => broughtTo(state, { set, origin }, nowMs, atMs, env);
@@ -164,8 +164,8 @@ function drawnFor(
       const value = image.item[tk];
       return value === undefined ? [] : [[{ name: tk, is: "=", value } as const]];
     });
-    const memo = { form: "operation", readingMs: atMs, parts: step.write.memo?.parts ?? [], spare: [] } as const;
-    return { ...step.write, when: [...step.write.when, ...pins], memo };
+    const trace = { form: "operation", readingMs: atMs, parts: step.write.trace?.parts ?? [], spare: [] } as const;
+    return { ...step.write, when: [...step.write.when, ...pins], trace };
   });
   return { writes, gained: inOrder(gained, states[0] as BucketState) };
 }
@@ -209,7 +209,7 @@ function onNothing(
   { env }: RoundsContext,
   { bucket, set, origin, nowMs }: Operation,
   wanted: Wanted,
-  parts: readonly MemoPart[],
+  parts: readonly TracePart[],
 ): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
   const fresh = freshBucket(set, origin, nowMs, env.calendar);
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
@@ -217,8 +217,8 @@ function onNothing(
   const item = newItem(state, env);
   const untilS = origin.own ? undefined : keptUntil(state.limits, [], nowMs, env.calendar);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
-  const memo = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
-  return { writes: [putNew({ bucket, shard: 0 }, item, memo)], gained: inOrder(gained, state) };
+  const trace = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
+  return { writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
 }
 
 // In the order of the limits on the bucket, as other stores tell it.

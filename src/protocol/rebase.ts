@@ -26,11 +26,11 @@ import {
   keepFor,
   type Low,
   leastMilli,
-  memoOf,
   moveTokens,
   opensWindow,
   pinTerms,
   TOP_MILLI,
+  traceOf,
 } from "./moves.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -118,8 +118,8 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent, env);
   writeWcu(builder, image, atMs, env);
   countAndSign(builder, after, intent);
-  const memo = { ...memoOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
-  return { kind: "write", write: builder.update(key, "exists", memo), state: next };
+  const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
+  return { kind: "write", write: builder.update(key, "exists", trace), state: next };
 }
 
 /** The attributes of a bucket as a whole, and of each limit, but for tokens and counters; `vu` in place of its own. */

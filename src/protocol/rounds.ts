@@ -208,9 +208,9 @@ class Rounds {
     const options = { readingMs: this.#readingMs, nonce, resolved: doubt === "resolved", blind: false };
     if (this.#isFrozen) return intentOf(this.#sent, { ...options, guesses: undefined });
     const walked = walk(seen.image, this.#pending, this.#readingMs, options.resolved, env);
-    if (doubt === "doubted") {
+    if (doubt === "configSuspect") {
       // What is only remembered, or hearsay, is looked at before anybody is sent to read configuration.
-      if (this.#isSure) this.#settle(this.#pending, { kind: "doubted", state: walked.state });
+      if (this.#isSure) this.#settle(this.#pending, { kind: "configSuspect", state: walked.state });
       else await this.#look(true);
       return undefined;
     }

@@ -5,7 +5,7 @@ import { boundaryAfter, termsAt } from "../domain/limit-state.ts";
 import { namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { countAndSign, keepFor, memoOf } from "./moves.ts";
+import { countAndSign, keepFor, traceOf } from "./moves.ts";
 import { attributesOf, wantedOf } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -45,7 +45,7 @@ export function setBackForm(image: Image, intent: Intent, env: Env): Step {
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
   keepFor(builder, image, next, low, { ...intent, readingMs: atMs }, env);
   countAndSign(builder, limits, { ...intent, counted: [], requests: 0 });
-  const write = builder.update(key, "exists", memoOf("rebase", { ...intent, parts: [] }, atMs, []));
+  const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next };
 
   function asOf(

@@ -8,7 +8,7 @@ export interface ClaimWays {
   /** Refused so lately that it is asked first, alone: its siblings must not pay for it at their parent. */
   isSuspect(claim: Claim): boolean;
   /** The answer to a claim that was not asked for, since another was not granted. */
-  spared(claim: Claim): Answer;
+  skipped(claim: Claim): Answer;
 }
 
 /** Takes each claim by itself. Where one of them is rejected, the others are given back before anybody hears of it. */
@@ -23,7 +23,7 @@ export async function takeSeveral(claims: readonly Claim[], ways: ClaimWays): Pr
   const all = claims.map((claim): Answer | Thrown | Promise<Answer | Thrown> => {
     const asked = first[suspects.indexOf(claim)];
     if (asked !== undefined) return asked;
-    return isGranted ? take(claim) : ways.spared(claim);
+    return isGranted ? take(claim) : ways.skipped(claim);
   });
   return orGivenBack(claims, await Promise.all(all), ways);
 }

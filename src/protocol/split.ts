@@ -15,7 +15,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
-import type { Clause, ItemValue, ItemWrite, WriteMemo } from "../ports/item-store.ts";
+import type { Clause, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { Env, Intent, Move } from "./intent.ts";
@@ -54,7 +54,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
     const [giving] = resized(image, kept, moves, atMs, env) as [ItemWrite];
     return [
       { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
-      putNew({ ...image.key, shard: siblings.index }, newItem(sibling, env), memoOf(atMs)),
+      putNew({ ...image.key, shard: siblings.index }, newItem(sibling, env), traceOf(atMs)),
     ];
   });
 }
@@ -101,7 +101,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
     ...going.map(({ key, item, state }) => {
       const pins = env.rules.halvePinsTokens ? state.limits.map(({ name }) => namesOf(name).tk) : [];
       const when = [RF, ...pins].map((name) => [{ name, is: "=", value: item[name] as ItemValue }] as const);
-      return removal(key, when, memoOf(atMs));
+      return removal(key, when, traceOf(atMs));
     }),
   ];
 }
@@ -125,7 +125,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   );
   return [
     { ...write, when: [...write.when, ...pins] },
-    putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), env), memoOf(atMs)),
+    putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), env), traceOf(atMs)),
   ];
 }
 
@@ -245,10 +245,10 @@ function resized(
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
-  return [{ ...write, set, memo: memoOf(atMs) }];
+  return [{ ...write, set, trace: traceOf(atMs) }];
 }
 
-function memoOf(readingMs: number): WriteMemo {
+function traceOf(readingMs: number): WriteTrace {
   return { form: "share", readingMs, parts: [], spare: [] };
 }
 

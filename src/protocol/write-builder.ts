@@ -1,4 +1,4 @@
-import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteMemo } from "../ports/item-store.ts";
+import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 
 /** Puts one conditional write together, clause by clause. */
 export class WriteBuilder {
@@ -63,8 +63,8 @@ export class WriteBuilder {
     return this;
   }
 
-  update(key: ItemKey, item: Existence, memo: WriteMemo | undefined): ItemWrite {
-    return { key, kind: "update", item, when: this.#when, set: this.#set, add: this.#add, remove: this.#remove, memo };
+  update(key: ItemKey, item: Existence, trace: WriteTrace | undefined): ItemWrite {
+    return { key, kind: "update", item, when: this.#when, set: this.#set, add: this.#add, remove: this.#remove, trace };
   }
 }
 
@@ -72,11 +72,11 @@ const NOTHING = Object.freeze({});
 const NONE: readonly never[] = Object.freeze([]);
 
 /** Makes an item that must not be there yet. */
-export function putNew(key: ItemKey, item: Item, memo: WriteMemo | undefined): ItemWrite {
-  return { key, kind: "put", item: "missing", when: NONE, set: item, add: NOTHING, remove: NONE, memo };
+export function putNew(key: ItemKey, item: Item, trace: WriteTrace | undefined): ItemWrite {
+  return { key, kind: "put", item: "missing", when: NONE, set: item, add: NOTHING, remove: NONE, trace };
 }
 
 /** Removes an item that is as the clauses say. */
-export function removal(key: ItemKey, when: readonly Clause[], memo: WriteMemo | undefined): ItemWrite {
-  return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, memo };
+export function removal(key: ItemKey, when: readonly Clause[], trace: WriteTrace | undefined): ItemWrite {
+  return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, trace };
 }

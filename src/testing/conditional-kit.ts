@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { bucketKey } from "../domain/bucket-key.ts";
-import type { Now } from "../ports/bucket-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { SeededRandom } from "./random.ts";
@@ -16,7 +16,7 @@ export function at(entityId: string): ItemKey {
 
 /** A write of one item that changes it, or what is given differently. */
 export function update(key: ItemKey, given: Partial<ItemWrite>): ItemWrite {
-  return { key, kind: "update", item: "either", when: [], set: {}, add: {}, remove: [], memo: undefined, ...given };
+  return { key, kind: "update", item: "either", when: [], set: {}, add: {}, remove: [], trace: undefined, ...given };
 }
 
 /** Adds 1 to `n`, making the item where there is none. */
@@ -47,7 +47,7 @@ export function tableAt(startMs: number, given: Partial<TableOptions>) {
 }
 
 /** The answer of a line that does not pause. */
-export function atOnce<Value>(answer: Now<Value>): Value {
+export function atOnce<Value>(answer: MaybePromise<Value>): Value {
   assert.ok(!(answer instanceof Promise), "the line answered with a promise");
   return answer;
 }

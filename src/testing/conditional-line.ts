@@ -2,7 +2,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { Now } from "../ports/bucket-store.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type {
   Item,
   ItemAnswer,
@@ -112,7 +112,7 @@ export class ConditionalLine implements ItemStore {
     this.#underWay.clear();
   }
 
-  write(write: ItemWrite, _call: ItemCall): Now<ItemAnswer> {
+  write(write: ItemWrite, _call: ItemCall): MaybePromise<ItemAnswer> {
     checkWrite(write);
     return this.#send<ItemAnswer>({
       call: "write",
@@ -126,7 +126,7 @@ export class ConditionalLine implements ItemStore {
     writes: readonly ItemWrite[],
     options: { readonly token: string; readonly event: AuditEvent | undefined },
     _call: ItemCall,
-  ): Now<TransactionAnswer> {
+  ): MaybePromise<TransactionAnswer> {
     checkTransaction(writes, options);
     return this.#send<TransactionAnswer>({
       call: "transact",
@@ -140,15 +140,15 @@ export class ConditionalLine implements ItemStore {
     keys: readonly ItemKey[],
     { consistent }: { readonly consistent: boolean },
     _call: ItemCall,
-  ): Now<readonly (Item | undefined)[]> {
+  ): MaybePromise<readonly (Item | undefined)[]> {
     return this.#look(() => this.#end.read(keys, consistent));
   }
 
-  listBuckets(resource: string, page: PageRequest): Now<Page<BucketKey>> {
+  listBuckets(resource: string, page: PageRequest): MaybePromise<Page<BucketKey>> {
     return this.#look(() => this.#end.listBuckets(resource, page));
   }
 
-  #look<Reply>(apply: () => Reply): Now<Reply> {
+  #look<Reply>(apply: () => Reply): MaybePromise<Reply> {
     return this.#send({
       call: "read",
       transaction: undefined,
@@ -159,7 +159,7 @@ export class ConditionalLine implements ItemStore {
     });
   }
 
-  #send<Reply>(sent: Sent<Reply>): Now<Reply> {
+  #send<Reply>(sent: Sent<Reply>): MaybePromise<Reply> {
     const { pause } = this.#options;
     if (pause !== undefined) return this.#crashed ? never() : this.#paused(sent, pause);
     if (this.#late.length === 0) return this.#crashed ? never() : this.#atOnce(sent);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AuditEvent } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
-import type { Item, ItemKey, WriteMemo } from "../ports/item-store.ts";
+import type { Item, ItemKey, WriteTrace } from "../ports/item-store.ts";
 import { at, atOnce, CALL, count, tableAt, update } from "./conditional-kit.ts";
 import type { AppliedChange } from "./conditional-table.ts";
 import { SeededRandom } from "./random.ts";
@@ -74,11 +74,11 @@ test("a token that failed is not remembered: the same transaction may be applied
   assert.deepEqual(item("a"), { n: 1 });
 });
 
-test("a token stands for one transaction: for another it is an error, but a memo makes no other", () => {
+test("a token stands for one transaction: for another it is an error, but a trace makes no other", () => {
   const { table, transact } = tableAt(0, {});
-  const memo: WriteMemo = { form: "take", readingMs: 5, parts: [], spare: [] };
+  const trace: WriteTrace = { form: "take", readingMs: 5, parts: [], spare: [] };
   transact("t", count(a));
-  assert.equal(transact("t", { ...count(a), memo }).kind, "applied");
+  assert.equal(transact("t", { ...count(a), trace }).kind, "applied");
   assert.throws(() => transact("t", count(b)), /The token "t" stood for another transaction 0 ms ago/);
   const elsewhere = table.lineTo("elsewhere", {});
   assert.throws(() => elsewhere.transact([count(a)], { token: "t", event: undefined }, CALL), /another transaction/);
@@ -281,13 +281,13 @@ test("whoever watches is told of every change and of nothing else, in order, wit
   const { clock, table, write, transact } = tableAt(5_000, {});
   const told: AppliedChange[] = [];
   table.watch((change) => told.push(change));
-  const memo: WriteMemo = { form: "take", readingMs: 5, parts: [], spare: [] };
-  write({ ...count(a), memo });
+  const trace: WriteTrace = { form: "take", readingMs: 5, parts: [], spare: [] };
+  write({ ...count(a), trace });
   write(update(a, { item: "missing" }));
   write(update(a, { kind: "check" }));
   write(update(b, { kind: "delete" }));
-  transact("t1", count(b), update(a, { kind: "check" }), { ...count(c), memo });
-  transact("t1", count(b), update(a, { kind: "check" }), { ...count(c), memo });
+  transact("t1", count(b), update(a, { kind: "check" }), { ...count(c), trace });
+  transact("t1", count(b), update(a, { kind: "check" }), { ...count(c), trace });
   transact("t2", update(a, { kind: "delete" }));
   clock.set(6_000);
   table.put("ns", a, { ttl: 6 });
@@ -295,13 +295,13 @@ test("whoever watches is told of every change and of nothing else, in order, wit
   table.removeWhere("ns", ({ bucket }) => bucket.entityId === "b");
   const one = { n: 1 };
   const expected: [ItemKey, Item | undefined, Item | undefined, AppliedChange["by"], object][] = [
-    [a, undefined, one, "write", { memo, atMs: 5_000, order: 1, transaction: undefined }],
-    [b, undefined, one, "transaction", { memo: undefined, atMs: 5_000, order: 2, transaction: 1 }],
-    [c, undefined, one, "transaction", { memo, atMs: 5_000, order: 3, transaction: 1 }],
-    [a, one, undefined, "transaction", { memo: undefined, atMs: 5_000, order: 4, transaction: 2 }],
-    [a, undefined, { ttl: 6 }, "write", { memo: undefined, atMs: 6_000, order: 5, transaction: undefined }],
-    [a, { ttl: 6 }, undefined, "ttl", { memo: undefined, atMs: 6_000, order: 6, transaction: undefined }],
-    [b, one, undefined, "removed", { memo: undefined, atMs: 6_000, order: 7, transaction: undefined }],
+    [a, undefined, one, "write", { trace, atMs: 5_000, order: 1, transaction: undefined }],
+    [b, undefined, one, "transaction", { trace: undefined, atMs: 5_000, order: 2, transaction: 1 }],
+    [c, undefined, one, "transaction", { trace, atMs: 5_000, order: 3, transaction: 1 }],
+    [a, one, undefined, "transaction", { trace: undefined, atMs: 5_000, order: 4, transaction: 2 }],
+    [a, undefined, { ttl: 6 }, "write", { trace: undefined, atMs: 6_000, order: 5, transaction: undefined }],
+    [a, { ttl: 6 }, undefined, "ttl", { trace: undefined, atMs: 6_000, order: 6, transaction: undefined }],
+    [b, one, undefined, "removed", { trace: undefined, atMs: 6_000, order: 7, transaction: undefined }],
   ];
   assert.deepEqual(
     told,

@@ -10,7 +10,7 @@ import type {
   ItemWrite,
   TransactionAnswer,
   Undecided,
-  WriteMemo,
+  WriteTrace,
 } from "../ports/item-store.ts";
 import { ConditionalCell } from "./conditional-cell.ts";
 import { ConditionalLine, type LineEnd, type LineOptions } from "./conditional-line.ts";
@@ -37,7 +37,7 @@ export interface AppliedChange {
   readonly key: ItemKey;
   readonly before: Item | undefined;
   readonly after: Item | undefined;
-  readonly memo: WriteMemo | undefined;
+  readonly trace: WriteTrace | undefined;
   /** By the store's time. */
   readonly atMs: number;
   /** `ttl`: swept after it had expired. `removed`: by the test, with `removeWhere`. */
@@ -142,7 +142,7 @@ export class ConditionalTable {
   put(namespaceId: string, key: ItemKey, item: Item): void {
     checkItem(item, key);
     const cell = this.#cellFor(namespaceId, key);
-    this.#apply([{ cell, after: frozenItem(item), memo: undefined }], "write", undefined);
+    this.#apply([{ cell, after: frozenItem(item), trace: undefined }], "write", undefined);
   }
 
   /** All items of a namespace as they are now, those first that were written first. */
@@ -172,7 +172,7 @@ export class ConditionalTable {
       return { kind: "failed", item: before };
     }
     const { after } = outcome;
-    if (changes(write, before)) this.#apply([{ cell, after, memo: write.memo }], "write", undefined);
+    if (changes(write, before)) this.#apply([{ cell, after, trace: write.trace }], "write", undefined);
     return { kind: "applied", item: write.kind === "check" ? EMPTY : (after ?? EMPTY) };
   }
 
@@ -195,7 +195,7 @@ export class ConditionalTable {
     }
     this.#tokens.remember(use, nowMs);
     const made = parts.flatMap(({ write, cell }, i) =>
-      changes(write, cell.item) ? [{ cell, after: outcomes[i]?.after, memo: write.memo }] : [],
+      changes(write, cell.item) ? [{ cell, after: outcomes[i]?.after, trace: write.trace }] : [],
     );
     this.#apply(made, "transaction", ++this.#transactions);
     if (event !== undefined) this.#options.onEvent?.(namespaceId, event);
@@ -239,7 +239,7 @@ export class ConditionalTable {
     for (const namespaceId of namespaceIds) {
       for (const cell of this.#namespaces.get(namespaceId)?.values() ?? []) {
         if (cell.item === undefined || !predicate(cell.key, cell.item)) continue;
-        this.#apply([{ cell, after: undefined, memo: undefined }], by, undefined);
+        this.#apply([{ cell, after: undefined, trace: undefined }], by, undefined);
         removed++;
       }
     }
@@ -249,10 +249,10 @@ export class ConditionalTable {
   /** Makes changes that belong together, and tells of them when all are made. */
   #apply(made: readonly Change[], by: AppliedChange["by"], transaction: number | undefined): void {
     const atMs = this.#options.now();
-    const told = made.map(({ cell, after, memo }): AppliedChange => {
+    const told = made.map(({ cell, after, trace }): AppliedChange => {
       const { namespaceId, key, item: before } = cell;
       cell.replace(after, atMs, this.#options.staleMs);
-      return { namespaceId, key, before, after, memo, atMs, by, order: ++this.#order, transaction };
+      return { namespaceId, key, before, after, trace, atMs, by, order: ++this.#order, transaction };
     });
     for (const listener of this.#listeners) listener(told);
   }
@@ -296,7 +296,7 @@ export class ConditionalTable {
 interface Change {
   readonly cell: ConditionalCell;
   readonly after: Item | undefined;
-  readonly memo: WriteMemo | undefined;
+  readonly trace: WriteTrace | undefined;
 }
 
 const EMPTY: Item = Object.freeze({});

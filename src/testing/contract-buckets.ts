@@ -59,7 +59,7 @@ export function bucketContract(suite: Suite): void {
     const answers = await place.take(claims, T0);
     assert.equal(answers[1]?.kind, "short");
     // A store without transactions takes from the child, says so, and leaves it to the caller to give back.
-    assert.ok(answers[0]?.kind === "spared" || answers[0]?.kind === "taken");
+    assert.ok(answers[0]?.kind === "skipped" || answers[0]?.kind === "taken");
     if (answers[0].kind === "taken") await place.credit(claims[0]!, { rpm: 4 }, T0);
     assert.equal(await place.drain((tokens) => claim("child", rpm, { rpm: tokens }), T0, 20), 10);
     assert.equal(await place.level("parent", "rpm", T0), 1_000);
@@ -68,7 +68,7 @@ export function bucketContract(suite: Suite): void {
   suite.test("an atomic call takes nothing at all when one claim is short", async (place) => {
     await place.take([claim("parent", rpm, { rpm: 9 })], T0);
     const claims = [claim("child", rpm, { rpm: 4 }), claim("parent", rpm, { rpm: 4 })];
-    assert.deepEqual(kinds(await place.take(claims, T0, { atomic: true })), ["spared", "short"]);
+    assert.deepEqual(kinds(await place.take(claims, T0, { atomic: true })), ["skipped", "short"]);
     assert.equal(await place.drain((tokens) => claim("child", rpm, { rpm: tokens }), T0, 20), 10);
   });
 

@@ -14,7 +14,7 @@ import type {
   Answer,
   Claim,
   Held,
-  Now,
+  MaybePromise,
   Operation,
   OperationReply,
   TakeReply,
@@ -24,7 +24,7 @@ import type {
 import type { ScopedStore, Store } from "../ports/store.ts";
 
 /** Opens a new, empty store with the namespace `default`. */
-export type OpenStore = () => Now<{ readonly store: Store; close(): Now<void> }>;
+export type OpenStore = () => MaybePromise<{ readonly store: Store; close(): MaybePromise<void> }>;
 
 /**
  * What a store need not have.
@@ -118,7 +118,7 @@ export class Place {
     return reply;
   }
 
-  takeReply(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): Now<TakeReply> {
+  takeReply(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): MaybePromise<TakeReply> {
     const { generation, atomic = false } = options;
     return this.scope.buckets.take(claims, { nowMs, timeoutMs: 10_000, generation, atomic });
   }
@@ -153,24 +153,29 @@ export class Place {
     return levelOf(answer.state, name, nowMs);
   }
 
-  debit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
+  debit(claim: Claim, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
     return this.scope.buckets.debit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
   }
 
-  credit(claim: Claim, tokens: Tokens, nowMs: number): Now<WriteReply> {
+  credit(claim: Claim, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
     return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
   }
 
   /** Gives back what was taken with this ticket, not with the last one. */
-  giveBack(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): Now<WriteReply> {
+  giveBack(claim: Claim, ticket: Ticket, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
     return this.scope.buckets.credit({ ...this.#held(claim), ticket }, amountsOf(tokens), { nowMs, timeoutMs: 10_000 });
   }
 
-  topUp(claim: Claim, tokens: Tokens, nowMs: number, key?: string): Now<OperationReply> {
+  topUp(claim: Claim, tokens: Tokens, nowMs: number, key?: string): MaybePromise<OperationReply> {
     return this.scope.buckets.topUp(this.#operation(claim, "bucket_topped_up", nowMs, key), amountsOf(tokens));
   }
 
-  reset(claim: Claim, limits: readonly string[] | undefined, nowMs: number, key?: string): Now<OperationReply> {
+  reset(
+    claim: Claim,
+    limits: readonly string[] | undefined,
+    nowMs: number,
+    key?: string,
+  ): MaybePromise<OperationReply> {
     return this.scope.buckets.reset(this.#operation(claim, "bucket_reset", nowMs, key), limits);
   }
 
@@ -190,11 +195,11 @@ export class Place {
     return level;
   }
 
-  set(scope: ConfigScope, limits: readonly Limit[]): Now<void> {
+  set(scope: ConfigScope, limits: readonly Limit[]): MaybePromise<void> {
     return this.scope.config.set(scope, { limits }, this.event("limits_set", "somebody"));
   }
 
-  setPolicy(scope: ConfigScope, change: PolicyChange): Now<void> {
+  setPolicy(scope: ConfigScope, change: PolicyChange): MaybePromise<void> {
     return this.scope.config.setPolicy(scope, change, this.event("access_set", "somebody"));
   }
 
@@ -251,7 +256,10 @@ export function kinds(answers: readonly Answer[]): readonly Answer["kind"][] {
 }
 
 /** Everything of a list, page after page: no page longer than asked for, none empty but an only one. */
-export async function allPages<Item>(fetch: (page: PageRequest) => Now<Page<Item>>, limit: number): Promise<Item[]> {
+export async function allPages<Item>(
+  fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
+  limit: number,
+): Promise<Item[]> {
   const items: Item[] = [];
   let cursor: string | undefined;
   do {
@@ -267,7 +275,7 @@ export async function allPages<Item>(fetch: (page: PageRequest) => Now<Page<Item
 
 /** The same list, whatever the size of its pages. */
 export async function samePaged<Item>(
-  fetch: (page: PageRequest) => Now<Page<Item>>,
+  fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
   expected: readonly Item[],
 ): Promise<void> {
   for (const limit of [1, 2, 100]) assert.deepEqual(await allPages(fetch, limit), expected, `pages of ${limit}`);

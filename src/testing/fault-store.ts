@@ -1,5 +1,13 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import type { Answer, BucketStore, Claim, Now, TakeContext, TakeReply, WriteReply } from "../ports/bucket-store.ts";
+import type {
+  Answer,
+  BucketStore,
+  Claim,
+  MaybePromise,
+  TakeContext,
+  TakeReply,
+  WriteReply,
+} from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { EntityStore } from "../ports/entity-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
@@ -78,11 +86,11 @@ export class FaultStore implements Store {
     };
   }
 
-  ping(): Now<void> {
+  ping(): MaybePromise<void> {
     return this.#plain("look", () => this.#inner.ping());
   }
 
-  close(): Now<void> {
+  close(): MaybePromise<void> {
     return this.#inner.close();
   }
 
@@ -114,7 +122,7 @@ export class FaultStore implements Store {
     };
   }
 
-  #take(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Now<TakeReply> {
+  #take(inner: BucketStore, claims: readonly Claim[], context: TakeContext): MaybePromise<TakeReply> {
     return this.#call("take", () => inner.take(claims, context), unavailableFor(claims));
   }
 
@@ -172,13 +180,13 @@ export class FaultStore implements Store {
   }
 
   /** A call that has no answer for an outage: it throws. */
-  #plain<Reply>(call: FaultedCall, apply: () => Now<Reply>): Now<Reply> {
+  #plain<Reply>(call: FaultedCall, apply: () => MaybePromise<Reply>): MaybePromise<Reply> {
     return this.#call(call, apply, (_applied, cause) => {
       throw new RateLimiterUnavailable(`The store did not answer (${call}).`, { cause });
     });
   }
 
-  #call<Reply>(call: FaultedCall, apply: () => Now<Reply>, failed: Failed<Reply>): Now<Reply> {
+  #call<Reply>(call: FaultedCall, apply: () => MaybePromise<Reply>, failed: Failed<Reply>): MaybePromise<Reply> {
     if (this.#crashed) return never();
     const { pause } = this.#options;
     if (pause === undefined) return this.#applied(call, apply, failed);
@@ -187,7 +195,7 @@ export class FaultStore implements Store {
 
   async #paused<Reply>(
     call: FaultedCall,
-    apply: () => Now<Reply>,
+    apply: () => MaybePromise<Reply>,
     failed: Failed<Reply>,
     pause: NonNullable<FaultOptions["pause"]>,
   ): Promise<Reply> {
@@ -200,7 +208,7 @@ export class FaultStore implements Store {
     return applied();
   }
 
-  #applied<Reply>(call: FaultedCall, apply: () => Now<Reply>, failed: Failed<Reply>): Now<Reply> {
+  #applied<Reply>(call: FaultedCall, apply: () => MaybePromise<Reply>, failed: Failed<Reply>): MaybePromise<Reply> {
     const fault = this.#drawn(call);
     if (fault === undefined) return apply();
     this.#options.onFault?.(call, fault);
@@ -251,7 +259,7 @@ function notWritten(applied: "no" | "unknown", cause: unknown): WriteReply {
 }
 
 /** What a call came to, to be told later. */
-async function settled<Reply>(work: () => Now<Reply>): Promise<() => Reply> {
+async function settled<Reply>(work: () => MaybePromise<Reply>): Promise<() => Reply> {
   try {
     const reply = await work();
     return () => reply;

@@ -85,7 +85,7 @@ const shardWrite: fc.Arbitrary<ItemWrite> = fc
       ? Object.fromEntries(Object.entries(add).filter(([name]) => !(name in own && Object.hasOwn(own, name))))
       : {};
     const removed = isUpdate ? remove.filter((name) => !Object.hasOwn(own, name) && !Object.hasOwn(added, name)) : [];
-    return { key, kind, item, when, set: own, add: added, remove: removed, memo: undefined };
+    return { key, kind, item, when, set: own, add: added, remove: removed, trace: undefined };
   });
 
 /** As purchases and resets are recorded; a part of a token and any order of limits too. */
@@ -114,7 +114,7 @@ const record: fc.Arbitrary<ItemWrite> = fc
     set: kind === "put" ? { writer, amounts: JSON.stringify(amounts), ttl } : {},
     add: {},
     remove: [],
-    memo: undefined,
+    trace: undefined,
   }));
 
 const anyWrite = fc.oneof({ weight: 9, arbitrary: shardWrite }, { weight: 1, arbitrary: record });

@@ -118,5 +118,5 @@ async function tell(items: ItemStore, step: Step, name: string): Promise<unknown
 }
 
 function withoutMemo(write: ItemWrite): ItemWrite {
-  return { ...write, memo: undefined };
+  return { ...write, trace: undefined };
 }

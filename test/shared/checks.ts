@@ -2,7 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
-import type { Item, MemoPart } from "../../src/ports/item-store.ts";
+import type { Item, TracePart } from "../../src/ports/item-store.ts";
 import { DISABLED, namesOf, RF, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
@@ -69,18 +69,18 @@ export class SharedChecks {
   applied(changes: readonly AppliedChange[]): void {
     const problems: string[] = [];
     for (const change of changes) problems.push(...this.#one(change, changes.length));
-    const made = changes.filter(({ memo }) => memo?.form === "share");
+    const made = changes.filter(({ trace }) => trace?.form === "share");
     if (made.length > 0) problems.push(...splitProblems(made));
     for (const problem of problems) this.#options.journal.violation(problem);
   }
 
   #one(change: AppliedChange, together: number): string[] {
     const { journal, wires } = this.#options;
-    const { key, before, after, by, memo, order } = change;
+    const { key, before, after, by, trace, order } = change;
     this.#order = order;
     const id = itemId(key);
-    const sent = wires.of(memo);
-    const what = by === "write" || by === "transaction" ? `${sent?.owner ?? "hand"} ${memo?.form ?? ""}` : by;
+    const sent = wires.of(trace);
+    const what = by === "write" || by === "transaction" ? `${sent?.owner ?? "hand"} ${trace?.form ?? ""}` : by;
     journal.detail(() => `    ${what} ${key.bucket.entityId}/${key.shard} @${change.atMs}: ${shown(after)}`);
     if (after !== undefined && (countIn(after) > 1 || key.shard > 0)) this.#sharded.add(key.bucket.id);
     if (after === undefined) return this.#removed(change, id);
@@ -89,9 +89,9 @@ export class SharedChecks {
     if (TTL in sent.write.set || sent.write.remove.includes(TTL)) this.#ttlBy.set(id, sent.side);
     // An adjustment of the original's asks nothing of the item.
     const isTake =
-      sent.side === "theirs" ? sent.write.when.length > 0 : (memo?.parts ?? []).some(({ kind }) => kind === "take");
+      sent.side === "theirs" ? sent.write.when.length > 0 : (trace?.parts ?? []).some(({ kind }) => kind === "take");
     const { atMs } = change;
-    const readingMs = Number.isNaN(memo?.readingMs) ? atMs : (memo?.readingMs ?? atMs);
+    const readingMs = Number.isNaN(trace?.readingMs) ? atMs : (trace?.readingMs ?? atMs);
     const write = { side: sent.side, before, after, atMs, readingMs, isTake };
     if (!this.#sharded.has(key.bucket.id)) {
       problems.push(...this.runs.wrote(key.bucket.id, write), ...this.#periods.wrote(key.bucket.id, write));
@@ -100,27 +100,27 @@ export class SharedChecks {
   }
 
   #ours(change: AppliedChange, sent: Sent, together: number): string[] {
-    const { key, before, after, memo, order } = change;
+    const { key, before, after, trace, order } = change;
     const { calendar, resetOf, journal } = this.#options;
-    if (after === undefined || memo === undefined) return [];
-    const parts = memo.parts;
+    if (after === undefined || trace === undefined) return [];
+    const parts = trace.parts;
     for (const { of, kind } of parts) {
       this.#landed.set(of, this.landed(of) + 1);
       if (kind !== "credit") this.#epochs.set(of, numberIn(after, RF));
     }
-    journal.count(`ours ${memo.form}`);
+    journal.count(`ours ${trace.form}`);
     const problems = [...wholeNumbers(after)];
     if (DISABLED in after && !(DISABLED in (before ?? {}))) this.#stamped.set(itemId(key), order);
-    if (Number.isNaN(memo.readingMs)) return problems;
+    if (Number.isNaN(trace.readingMs)) return problems;
     problems.push(...writesCounted(before, after), ...this.#accessProblems(change, parts));
     if (before === undefined) {
-      if (memo.form !== "share") problems.push(...madeProblems(key.shard, after));
+      if (trace.form !== "share") problems.push(...madeProblems(key.shard, after));
     } else {
       if (before[SHARD_COUNT] !== after[SHARD_COUNT]) problems.push("the number of shards was changed");
       problems.push(...this.#wordsProblems(change, parts), ...this.#periodProblems(change, parts));
-      if (memo.form !== "share") {
+      if (trace.form !== "share") {
         const takes = takenIn(parts);
-        const given = { before, after, memo, takes, calendar, resetOf, write: sent.write, together };
+        const given = { before, after, trace, takes, calendar, resetOf, write: sent.write, together };
         for (const limit of readingsOf(after)) problems.push(...limitProblems(limit, given));
       }
     }
@@ -131,7 +131,7 @@ export class SharedChecks {
         problems.push(`${limit.name} stands over its brim and nothing says so`);
       }
     }
-    if (memo.form !== "credit" && memo.form !== "share") problems.push(...this.#ttlProblems(after));
+    if (trace.form !== "credit" && trace.form !== "share") problems.push(...this.#ttlProblems(after));
     return problems;
   }
 
@@ -152,7 +152,7 @@ export class SharedChecks {
   }
 
   /** Rule 8: numbers come only from configuration as new as what they replace: a change is not undone. */
-  #wordsProblems({ key, before, after }: AppliedChange, parts: readonly MemoPart[]): string[] {
+  #wordsProblems({ key, before, after }: AppliedChange, parts: readonly TracePart[]): string[] {
     const isChanged = readingsOf(after).some((limit) => {
       const old = readingOf(before, limit.name);
       return old !== undefined && termsText(old) !== termsText(limit);
@@ -168,7 +168,7 @@ export class SharedChecks {
   }
 
   /** What was taken from a quota in a period that has ended does not come back into the next. */
-  #periodProblems({ before, after }: AppliedChange, parts: readonly MemoPart[]): string[] {
+  #periodProblems({ before, after }: AppliedChange, parts: readonly TracePart[]): string[] {
     const { calendar, resetOf } = this.#options;
     const given = new Map<string, number>();
     for (const { of, kind, amounts } of parts) {
@@ -190,7 +190,7 @@ export class SharedChecks {
     });
   }
 
-  #accessProblems({ key, before }: AppliedChange, parts: readonly MemoPart[]): string[] {
+  #accessProblems({ key, before }: AppliedChange, parts: readonly TracePart[]): string[] {
     if (before?.[DISABLED] !== true || !parts.some(({ kind, amounts }) => kind === "take" && amounts.length > 0))
       return [];
     this.#options.journal.count("ours let through again");
@@ -200,7 +200,7 @@ export class SharedChecks {
     return ["a take went through on a bucket that is disabled, by configuration read before it was"];
   }
 
-  #readOf(parts: readonly MemoPart[]): (Read & { readonly order: number }) | undefined {
+  #readOf(parts: readonly TracePart[]): (Read & { readonly order: number }) | undefined {
     let newest: Claim | undefined;
     for (const { of } of parts) {
       const claim = of as Claim;
@@ -239,7 +239,7 @@ export class SharedChecks {
   }
 }
 
-function takenIn(parts: readonly MemoPart[]): ReadonlyMap<string, number> {
+function takenIn(parts: readonly TracePart[]): ReadonlyMap<string, number> {
   const takes = new Map<string, number>();
   for (const { kind, amounts } of parts) {
     if (kind !== "take") continue;

@@ -33,7 +33,7 @@ interface Known {
 
 export type OurAnswer =
   | { readonly kind: "taken"; readonly lease: OurLease; readonly claim: Claim }
-  | { readonly kind: "short" | "contended" | "doubted"; readonly claim: Claim }
+  | { readonly kind: "short" | "contended" | "configSuspect"; readonly claim: Claim }
   | { readonly kind: "unavailable"; readonly claim: Claim }
   | { readonly kind: "disabled" };
 
@@ -67,18 +67,18 @@ export class OurProcess {
       switch (answer.kind) {
         case "taken":
           return { kind: "taken", claim, lease: leaseOf(claim, answer.ticket) };
-        case "doubted":
+        case "configSuspect":
           this.expire(bucket);
           continue;
         case "unavailable":
           return { kind: "unavailable", claim };
-        case "spared":
+        case "skipped":
           throw new Error("a single claim was spared");
         default:
           return { kind: answer.kind, claim };
       }
     }
-    return { kind: "doubted", claim: last as Claim };
+    return { kind: "configSuspect", claim: last as Claim };
   }
 
   /** Takes more, whatever is there; what was taken so goes back with the ticket that the answer names. */

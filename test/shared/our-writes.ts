@@ -1,6 +1,6 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
-import type { Item, ItemWrite, WriteMemo } from "../../src/ports/item-store.ts";
+import type { Item, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import {
@@ -17,7 +17,7 @@ import {
 export interface OurWrite {
   readonly before: Item;
   readonly after: Item;
-  readonly memo: WriteMemo;
+  readonly trace: WriteTrace;
   readonly write: ItemWrite;
   /** What was taken, not debited, of each limit. */
   readonly takes: ReadonlyMap<string, number>;
@@ -83,14 +83,14 @@ export function splitProblems(changes: readonly AppliedChange[]): string[] {
 }
 
 /** The epoch stays: tokens move by what was taken or given back, and nothing is cut. */
-function plainProblems(old: LimitReading, limit: LimitReading, net: number, { memo }: OurWrite): string[] {
+function plainProblems(old: LimitReading, limit: LimitReading, net: number, { trace }: OurWrite): string[] {
   const { name } = limit;
   if (termsText(old) !== termsText(limit)) return [`${name} was changed in place`];
   const moved = old.tokensMilli - limit.tokensMilli;
   if (moved === net) return [];
   // A quota's tokens do not come back after its period.
   if (net < 0 && moved === 0 && limit.isQuota) return [];
-  const spare = memo.spare.find((one) => one.limit === name)?.milli ?? 0;
+  const spare = trace.spare.find((one) => one.limit === name)?.milli ?? 0;
   if (moved > net && moved - net <= spare) return [];
   return [`${moved} of ${name} left stored tokens where ${net} was taken, and the epoch stayed`];
 }

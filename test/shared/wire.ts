@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../src/domain/audit.ts";
-import type { ItemCall, ItemKey, ItemStore, ItemWrite, WriteMemo } from "../../src/ports/item-store.ts";
+import type { ItemCall, ItemKey, ItemStore, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 
 /** Whose client sent a write. */
 export type Side = "ours" | "theirs";
@@ -15,12 +15,12 @@ export interface Sent {
 
 /** Remembers who sent which write, so that whoever watches the table can tell. */
 export class Wires {
-  readonly #sent = new WeakMap<WriteMemo, Sent>();
+  readonly #sent = new WeakMap<WriteTrace, Sent>();
   /** Which version a client is writing into items, by its name. */
   readonly versions = new Map<string, number>();
 
-  of(memo: WriteMemo | undefined): Sent | undefined {
-    return memo === undefined ? undefined : this.#sent.get(memo);
+  of(trace: WriteTrace | undefined): Sent | undefined {
+    return trace === undefined ? undefined : this.#sent.get(trace);
   }
 
   /** The same line, with its writes remembered. */
@@ -44,10 +44,11 @@ export class Wires {
   }
 
   #signed(write: ItemWrite, side: Side, owner: string): ItemWrite {
-    // The same write sent again has the same memo, and is remembered as it was first sent.
-    const memo = write.memo ?? { form: "operation", readingMs: Number.NaN, parts: [], spare: [] };
-    const signed = { ...write, memo };
-    if (!this.#sent.has(memo)) this.#sent.set(memo, { side, owner, write: signed, version: this.versions.get(owner) });
+    // The same write sent again has the same trace, and is remembered as it was first sent.
+    const trace = write.trace ?? { form: "operation", readingMs: Number.NaN, parts: [], spare: [] };
+    const signed = { ...write, trace };
+    if (!this.#sent.has(trace))
+      this.#sent.set(trace, { side, owner, write: signed, version: this.versions.get(owner) });
     return signed;
   }
 }

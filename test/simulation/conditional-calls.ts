@@ -159,7 +159,7 @@ export class ConditionalCalls {
     if (reply === "stale") return;
     const { claims, process } = open;
     // A level that was not asked, because another refuses, is told from what is remembered of it: its wait may be wrong.
-    const unsure = reply.some(({ kind }) => kind === "spared");
+    const unsure = reply.some(({ kind }) => kind === "skipped");
     for (const [i, answer] of reply.entries()) {
       this.#journal.count(`claims ${answer.kind}`);
       if (answer.kind === "taken") this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
@@ -170,7 +170,7 @@ export class ConditionalCalls {
     if (unsure && operation !== undefined) operation.faults++;
     // Nobody is short of anything where all were aborted.
     const isRefused =
-      reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "spared");
+      reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "skipped");
     if (!isRefused || open.wasShort || process.denies) return;
     const shown = claims.map(
       ({ bucket, take }, i) => `${shownKey(bucket.id)} ${reply[i]?.kind} ${JSON.stringify(take)}`,

@@ -51,7 +51,7 @@ async function announce(items: ItemStore, scope: ConfigScope, { world, journal }
     if (key.operation !== undefined || key.bucket.entityId !== scope.entityId) continue;
     if (scope.level === "entity" && key.bucket.resource !== scope.resource) continue;
     const write = { key, kind: "update", item: "exists", when: [], set: { [VU]: 0 }, add: {}, remove: [] } as const;
-    await items.write({ ...write, memo: undefined }, { timeoutMs: 1_000 });
+    await items.write({ ...write, trace: undefined }, { timeoutMs: 1_000 });
     journal.count("announcements");
   }
 }

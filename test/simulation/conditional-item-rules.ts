@@ -1,5 +1,5 @@
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
-import type { Item, ItemKey, WriteMemo } from "../../src/ports/item-store.ts";
+import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, VU } from "../../src/protocol/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Asked } from "./conditional-calls.ts";
@@ -9,7 +9,7 @@ import { shownKey } from "./operation.ts";
 export interface Part {
   readonly of: Claim | Held;
   readonly kind: "take" | "debit" | "credit";
-  readonly amounts: WriteMemo["parts"][number]["amounts"];
+  readonly amounts: WriteTrace["parts"][number]["amounts"];
   readonly asked: Asked | undefined;
 }
 
@@ -24,13 +24,13 @@ const NONCE = /^n[0-9a-f]$/;
 const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|n[0-9a-f])$/;
 
 /** The epoch never goes back, and goes on whenever anything changes that is told from it. */
-export function epochProblems(before: Item | undefined, after: Item, memo: WriteMemo | undefined): string[] {
+export function epochProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
   if (before === undefined) return [];
   const [was, is] = [Number(before[RF]), Number(after[RF])];
   if (is < was) return [`the epoch went back from ${was} to ${is}`];
   if (is > was) {
-    const isOwn = memo === undefined || is === memo.readingMs;
-    return isOwn ? [] : [`the epoch went to ${is} with the reading ${memo?.readingMs}`];
+    const isOwn = trace === undefined || is === trace.readingMs;
+    return isOwn ? [] : [`the epoch went to ${is} with the reading ${trace?.readingMs}`];
   }
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
     before[name] === after[name] || COUNTED.test(name)
@@ -45,12 +45,13 @@ export function slotWritten(before: Item | undefined, after: Item): string | und
 }
 
 /** The reading of a write: a rebase tells the epoch, which is later where the clock is behind it. */
-export function readingOf(parts: readonly Part[], memo: WriteMemo, before: Item | undefined): number {
-  if (memo.form !== "rebase" || before === undefined || memo.readingMs > Number(before[RF]) + 1) return memo.readingMs;
-  return memo.changedMs ?? Math.min(memo.readingMs, ...parts.map(({ asked }) => asked?.readingMs ?? memo.readingMs));
+export function readingOf(parts: readonly Part[], trace: WriteTrace, before: Item | undefined): number {
+  if (trace.form !== "rebase" || before === undefined || trace.readingMs > Number(before[RF]) + 1)
+    return trace.readingMs;
+  return trace.changedMs ?? Math.min(trace.readingMs, ...parts.map(({ asked }) => asked?.readingMs ?? trace.readingMs));
 }
 
-export function isRepair(before: Item | undefined, after: Item, { form }: WriteMemo): boolean {
+export function isRepair(before: Item | undefined, after: Item, { form }: WriteTrace): boolean {
   return form === "rebase" && before !== undefined && Number(after[RF]) < Number(before[RF]) - REPAIRED_MS;
 }
 

@@ -45,15 +45,15 @@ export function watchedItems(
 }
 
 /** One write in one line: the item, what it stands on, what it does. */
-export function shownWrite({ key, kind, item, when, set, add, remove, memo }: ItemWrite): string {
+export function shownWrite({ key, kind, item, when, set, add, remove, trace }: ItemWrite): string {
   const clauses = when.map((clause) => clause.map((one) => Object.values(one).join(" ")).join(" or "));
   const parts = [
-    `${memo?.form ?? ""} ${kind} ${key.bucket.id.replace("\n", "/")}#${key.shard}${key.operation ?? ""} (${item})`,
+    `${trace?.form ?? ""} ${kind} ${key.bucket.id.replace("\n", "/")}#${key.shard}${key.operation ?? ""} (${item})`,
     clauses.length === 0 ? "" : `IF ${clauses.join(", ")}`,
     Object.keys(set).length === 0 ? "" : `SET ${JSON.stringify(set)}`,
     Object.keys(add).length === 0 ? "" : `ADD ${JSON.stringify(add)}`,
     remove.length === 0 ? "" : `REMOVE ${remove.join()}`,
-    memo === undefined ? "" : `at ${memo.readingMs}`,
+    trace === undefined ? "" : `at ${trace.readingMs}`,
   ];
   return parts.filter((part) => part !== "").join(" ");
 }

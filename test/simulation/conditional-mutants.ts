@@ -25,21 +25,21 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "items",
     caughtAs: /holds \d+ millitokens more than the model|holds -\d+ millitokens more|granted above/,
     spoil: rewriting((write) =>
-      write.memo?.form === "take" ? { ...write, when: without(write.when, TOKENS) } : write,
+      write.trace?.form === "take" ? { ...write, when: without(write.when, TOKENS) } : write,
     ),
   },
   "a give-back that counts double": {
     layer: "items",
     caughtAs: HOLDS_MORE,
-    spoil: rewriting((write) => (write.memo?.form === "credit" ? { ...write, add: doubled(write.add) } : write)),
+    spoil: rewriting((write) => (write.trace?.form === "credit" ? { ...write, add: doubled(write.add) } : write)),
   },
   "an item that expires too early": {
     layer: "items",
     caughtAs: /vanished while it was not full/,
     spoil: rewriting((write) => {
-      const { set, memo } = write;
-      if (!(TTL in set) || memo === undefined) return write;
-      return { ...write, set: { ...set, [TTL]: Math.ceil(memo.readingMs / 1000) + 1 } };
+      const { set, trace } = write;
+      if (!(TTL in set) || trace === undefined) return write;
+      return { ...write, set: { ...set, [TTL]: Math.ceil(trace.readingMs / 1000) + 1 } };
     }),
   },
   "a lost write that is repeated without its nonce": {
@@ -51,8 +51,8 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "items",
     caughtAs: /were minted/,
     spoil: rewriting((write) => {
-      const { memo, kind, set } = write;
-      if (memo?.form !== "share" || kind !== "put") return write;
+      const { trace, kind, set } = write;
+      if (trace?.form !== "share" || kind !== "put") return write;
       const more = Object.entries(set).filter(([name]) => TOKENS.test(name) && name !== "b_wcu_tk");
       return {
         ...write,
@@ -64,8 +64,8 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "items",
     caughtAs: /the epoch went (back )?from \d+ to \d+|the epoch went to \d+ with the reading/,
     spoil: rewriting((write) => {
-      const { memo, set } = write;
-      if (memo?.form !== "rebase" || typeof set[RF] !== "number") return write;
+      const { trace, set } = write;
+      if (trace?.form !== "rebase" || typeof set[RF] !== "number") return write;
       return { ...write, set: { ...set, [RF]: set[RF] - 1_000 } };
     }),
   },

@@ -1,6 +1,6 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
-import type { Item, MemoPart } from "../../src/ports/item-store.ts";
+import type { Item, TracePart } from "../../src/ports/item-store.ts";
 import { decode, type Image } from "../../src/protocol/codec.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
@@ -39,7 +39,7 @@ export class Purchased {
 
   applied(changes: readonly AppliedChange[], shards: Map<string, Shard>): void {
     const { calls, calendar, journal } = this.#context;
-    const [part] = (changes[0]?.memo?.parts ?? []) as MemoPart[];
+    const [part] = (changes[0]?.trace?.parts ?? []) as TracePart[];
     if (part === undefined) {
       journal.violation("an operation that nobody asked for");
       return;
@@ -56,14 +56,14 @@ export class Purchased {
     asked.applied = true;
     this.#once(operation);
     const touched = changes.flatMap((change): Touched[] => {
-      const { key, before, after, memo } = change;
-      if (after === undefined || memo === undefined) return [];
+      const { key, before, after, trace } = change;
+      if (after === undefined || trace === undefined) return [];
       const image = decode(key, after as Item, { calendar, shared: false, like: undefined, set: undefined });
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
       model.bring(set, origin, Math.max(nowMs, model.epochMs));
-      model.advance(memo.readingMs);
+      model.advance(trace.readingMs);
       return [{ change, model, image }];
     });
     const count = touched[0]?.image.shardCount ?? 0;
@@ -71,8 +71,8 @@ export class Purchased {
     if (part.kind === "reset") this.#reset(bucket.id, touched, asked.limits);
     else for (const { limit, milli } of part.amounts) this.#bought(bucket.id, touched, limit, BigInt(milli));
     for (const { change, model, image } of touched) {
-      const { key, memo } = change;
-      for (const problem of model.problems(image.state, memo?.readingMs ?? 0)) {
+      const { key, trace } = change;
+      for (const problem of model.problems(image.state, trace?.readingMs ?? 0)) {
         journal.violation(`${name}#${key.shard}, ${part.kind}: ${problem}`);
       }
       shards.set(itemId(key), { key, model, count, calendar });
@@ -93,7 +93,7 @@ export class Purchased {
 
   #reset(bucketId: string, touched: readonly Touched[], limits: readonly string[] | undefined): void {
     for (const { model, change } of touched) {
-      model.resetByHand(limits, change.memo?.readingMs ?? 0);
+      model.resetByHand(limits, change.trace?.readingMs ?? 0);
       for (const name of limits ?? model.names) this.#context.promise.forget(bucketId, name);
     }
   }
@@ -104,7 +104,7 @@ export class Purchased {
     for (const { model, image, change } of touched) {
       const limit = model.limit(name);
       const state = image.state.limits.find((one) => one.name === name);
-      const atMs = change.memo?.readingMs ?? 0;
+      const atMs = change.trace?.readingMs ?? 0;
       if (limit === undefined || state === undefined) continue;
       room += limit.brimMilli - limit.levelMilli(atMs);
       const isQuota = limit.period !== undefined;

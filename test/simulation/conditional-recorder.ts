@@ -1,6 +1,6 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
-import type { Item, ItemKey, WriteMemo } from "../../src/ports/item-store.ts";
+import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
 import { decode, type Image } from "../../src/protocol/codec.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
@@ -87,8 +87,8 @@ export class ConditionalRecorder {
       if (change.by === "removed") this.#removed(change);
     }
     if (first?.by === "ttl" || first?.by === "removed") return;
-    if (items.some(({ memo }) => memo?.form === "share")) this.#shared(items);
-    else if (items.some(({ memo }) => memo?.form === "operation")) {
+    if (items.some(({ trace }) => trace?.form === "share")) this.#shared(items);
+    else if (items.some(({ trace }) => trace?.form === "operation")) {
       this.disturbances++;
       this.#epochs(items);
       this.#purchased.applied(items, this.#shards);
@@ -99,43 +99,43 @@ export class ConditionalRecorder {
     }
   }
 
-  #wrote({ key, before, after, memo, atMs, transaction }: AppliedChange): void {
+  #wrote({ key, before, after, trace, atMs, transaction }: AppliedChange): void {
     const { journal, calendar } = this.#context;
     if (after === undefined) {
       this.#tell(key, ["it was deleted by a write that is no merging of shards"]);
       return;
     }
-    if (memo === undefined) {
+    if (trace === undefined) {
       this.#announced(key, before, after);
       return;
     }
-    journal.count(`forms ${memo.form}${transaction === undefined ? "" : " together"}`);
-    const parts = memo.parts.map((part) => ({ ...part, asked: this.#calls.of(part.of) })) as Part[];
+    journal.count(`forms ${trace.form}${transaction === undefined ? "" : " together"}`);
+    const parts = trace.parts.map((part) => ({ ...part, asked: this.#calls.of(part.of) })) as Part[];
     // Shards are told of newer limits before they are joined: that is nobody's, and takes nothing.
     const odd = parts.filter(({ asked, amounts }) => asked === undefined && amounts.length > 0);
     if (odd.length > 0) this.#tell(key, ["a write that nobody asked for"]);
     const spends = parts.some(({ kind }) => kind !== "credit");
     if (spends) this.#disturbed(parts);
-    const readingMs = readingOf(parts, memo, before);
-    if (isRepair(before, after, memo)) {
+    const readingMs = readingOf(parts, trace, before);
+    if (isRepair(before, after, trace)) {
       this.#repaired(key, before, after, { parts, atMs });
       return;
     }
     const model = this.#modelFor(key, before, parts, readingMs);
     if (model === undefined) return;
-    this.#tell(key, epochProblems(before, after, memo));
+    this.#tell(key, epochProblems(before, after, trace));
     const newest = newestOf(parts);
     if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
     this.#signed(key, parts, before, after);
-    this.#cut(key, model, memo, parts);
-    for (const part of parts) this.#moved(key, model, part, { memo, before, after, atMs });
+    this.#cut(key, model, trace, parts);
+    for (const part of parts) this.#moved(key, model, part, { trace, before, after, atMs });
     const image = this.#decoded(key, after);
-    this.#tell(key, model.problems(image.state, memo.readingMs));
+    this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
     for (const { kind, of, amounts } of parts) {
-      if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, memo.readingMs));
+      if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
     }
     this.#shards.set(itemId(key), { key, model, count: image.shardCount, calendar });
   }
@@ -162,13 +162,13 @@ export class ConditionalRecorder {
     key: ItemKey,
     model: ModelBucket,
     { of, kind, amounts, asked }: Part,
-    at: { memo: WriteMemo; before: Item | undefined; after: Item; atMs: number },
+    at: { trace: WriteTrace; before: Item | undefined; after: Item; atMs: number },
   ): void {
     const { journal } = this.#context;
-    const { memo, after } = at;
+    const { trace, after } = at;
     journal.detail(
       () =>
-        `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${memo.readingMs}: ${JSON.stringify(amounts)}`,
+        `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${trace.readingMs}: ${JSON.stringify(amounts)}`,
     );
     asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
     if (kind === "credit") {
@@ -180,7 +180,7 @@ export class ConditionalRecorder {
       journal.count("claims bypassed");
       return;
     }
-    const pins = kind === "credit" ? undefined : model.spend(kind, amounts, memo.readingMs);
+    const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
     if (pins !== undefined) asked?.pins.push({ shard: key.shard, pins });
     if (kind === "debit") journal.count("debits");
     for (const amount of amounts) {
@@ -202,7 +202,7 @@ export class ConditionalRecorder {
           period: limit.period,
           kind,
           milli: amount.milli,
-          readingMs: Math.max(memo.readingMs, model.epochMs),
+          readingMs: Math.max(trace.readingMs, model.epochMs),
           shards: Number(after[SHARD_COUNT] ?? 1),
           atMs: at.atMs,
           // A clock that heard from the store in between was read again.
@@ -211,7 +211,7 @@ export class ConditionalRecorder {
         }),
       );
     }
-    this.#timely(key, asked, memo);
+    this.#timely(key, asked, trace);
   }
 
   #goesBy({ bucket }: ItemKey, model: ModelBucket, name: string): void {
@@ -220,7 +220,7 @@ export class ConditionalRecorder {
   }
 
   /** Readings are as right as the clock they were made with. */
-  #timely(key: ItemKey, asked: Asked | undefined, { readingMs, form }: WriteMemo): void {
+  #timely(key: ItemKey, asked: Asked | undefined, { readingMs, form }: WriteTrace): void {
     if (asked === undefined || form === "rebase" || asked.readingMs !== readingMs) return;
     const { process } = asked;
     const offMs = Math.abs(process.clock.trueMs(readingMs) - readingMs);
@@ -234,9 +234,9 @@ export class ConditionalRecorder {
     model: ModelBucket,
     held: Held,
     amount: Part["amounts"][number],
-    { memo, before, after }: { memo: WriteMemo; before: Item | undefined; after: Item },
+    { trace, before, after }: { trace: WriteTrace; before: Item | undefined; after: Item },
   ): boolean {
-    model.cross(memo.readingMs);
+    model.cross(trace.readingMs);
     // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone.
     const all = this.#calls.pinsOf(held).filter(({ pins }) => pins.has(amount.limit));
     const count = Number(after[SHARD_COUNT] ?? 1);
@@ -247,7 +247,7 @@ export class ConditionalRecorder {
     const { tk } = namesOf(amount.limit);
     // Gathered from shards of different periods: either may be meant.
     const isOf = answers.every((one) => one === answers[0]) ? answers[0] : after[tk] !== before?.[tk];
-    if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, memo.readingMs);
+    if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, trace.readingMs);
     return isOf === true;
   }
 
@@ -271,7 +271,7 @@ export class ConditionalRecorder {
   }
 
   // A little more may be cut off than needed: at most a second's refill, and a sixteenth of what there is.
-  #cut(key: ItemKey, model: ModelBucket, { spare, readingMs }: WriteMemo, parts: readonly Part[]): void {
+  #cut(key: ItemKey, model: ModelBucket, { spare, readingMs }: WriteTrace, parts: readonly Part[]): void {
     for (const { limit: name, milli } of spare) {
       const limit = model.limit(name);
       if (limit === undefined || milli === 0) continue;
@@ -289,8 +289,8 @@ export class ConditionalRecorder {
   }
 
   #epochs(changes: readonly AppliedChange[]): void {
-    for (const { key, before, after, memo } of changes)
-      if (after !== undefined) this.#tell(key, epochProblems(before, after, memo));
+    for (const { key, before, after, trace } of changes)
+      if (after !== undefined) this.#tell(key, epochProblems(before, after, trace));
   }
 
   #announced(key: ItemKey, before: Item | undefined, after: Item): void {

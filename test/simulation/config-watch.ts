@@ -1,5 +1,5 @@
 import type { LevelConfig } from "../../src/domain/config.ts";
-import type { Now } from "../../src/ports/bucket-store.ts";
+import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { overriding } from "./port.ts";
 import type { Truth } from "./truth.ts";
@@ -7,7 +7,7 @@ import type { Truth } from "./truth.ts";
 export interface ConfigWatch {
   readonly truth: Truth;
   /** Hears of a reply before whoever asked for it. */
-  after<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply>;
+  after<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply>;
   resolved(entityId: string, resource: string, found: LevelConfig): void;
   /** An entity was deleted, and its buckets with it. */
   deleted(entityId: string): void;

@@ -100,7 +100,7 @@ export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
         if (reply === "stale") return reply;
         for (const [i, answer] of reply.entries()) {
           const claim = claims[i] as Claim;
-          if (answer.kind !== "short" && answer.kind !== "spared") continue;
+          if (answer.kind !== "short" && answer.kind !== "skipped") continue;
           if (stateOf(buckets, claim) === undefined) continue;
           const sessions = answer.state.limits.filter(({ limit }) => limit.resetAfterMs !== undefined);
           const amounts = sessions.map(({ name }) => ({ limit: name, milli: 1 }));

@@ -167,7 +167,7 @@ export const MUTANTS: Readonly<Record<string, StoreMutant>> = {
         if (reply === "stale") return reply;
         for (const [i, answer] of reply.entries()) {
           const claim = claims[i] as Claim;
-          if (answer.kind === "spared") buckets.debit(heldOf(claim, undefined), claim.take, context);
+          if (answer.kind === "skipped") buckets.debit(heldOf(claim, undefined), claim.take, context);
         }
         return reply;
       },

@@ -8,7 +8,7 @@ import { lastEdgeMs, nextEdgeMs } from "./original-terms.ts";
 
 /** A write of an item that is there. */
 export function change(key: ItemKey, given: Partial<ItemWrite>): ItemWrite {
-  return { key, kind: "update", item: "exists", when: [], set: {}, add: {}, remove: [], memo: undefined, ...given };
+  return { key, kind: "update", item: "exists", when: [], set: {}, add: {}, remove: [], trace: undefined, ...given };
 }
 
 /** That an attribute is still what it was when it was read; or still not there. */

@@ -1,15 +1,15 @@
-import type { Now } from "../../src/ports/bucket-store.ts";
+import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 
 export { overriding } from "../../src/testing/overriding.ts";
 
 /** What a store answers that does not make anybody wait. */
-export function atOnce<Value>(value: Now<Value>): Value {
+export function atOnce<Value>(value: MaybePromise<Value>): Value {
   if (value instanceof Promise) throw new TypeError("This store answers with a promise where it was not expected to.");
   return value;
 }
 
 /** Tells of a reply before whoever asked for it hears of it. */
-export function heard<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply> {
+export function heard<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
   const told = (settled: Reply): Reply => {
     tell(settled);
     return settled;

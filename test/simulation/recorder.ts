@@ -8,7 +8,7 @@ import type {
   CallContext,
   Claim,
   Held,
-  Now,
+  MaybePromise,
   OperationReply,
   Operation as StoreOperation,
   TakeContext,
@@ -164,7 +164,7 @@ export class Recorder {
     if (generation !== undefined && request !== undefined && !this.#truth.explains(request, claims, Infinity)) {
       this.#journal.violation(`a plan of generation ${generation} does not follow from it: ${shownClaims(claims)}`);
     }
-    if (reply.every(({ kind }) => kind === "short" || kind === "spared") && this.#allFit(call, claims)) {
+    if (reply.every(({ kind }) => kind === "short" || kind === "skipped") && this.#allFit(call, claims)) {
       this.#journal.violation(`refused although everything fits: ${shownClaims(claims)}`);
     }
     for (const [i, answer] of reply.entries()) {
@@ -322,7 +322,7 @@ export class Recorder {
     return { operation: currentOperation(), context, absent };
   }
 
-  #after<Reply>(reply: Now<Reply>, tell: (reply: Reply) => void): Now<Reply> {
+  #after<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
     this.underWay++;
     const told = (settled: Reply): Reply => {
       tell(settled);

@@ -104,7 +104,7 @@ test("a table that is not there is said at once", async () => {
   await assert.rejects(items.read(keys(1), { consistent: true }, CALL), NotFoundError);
   await assert.rejects(items.listBuckets("api", { limit: 5 }), NotFoundError);
   const write = { key: keys(1)[0]!, kind: "delete", item: "exists", when: [], set: {}, add: {}, remove: [] } as const;
-  await assert.rejects(items.write({ ...write, memo: undefined }, CALL), NotFoundError);
+  await assert.rejects(items.write({ ...write, trace: undefined }, CALL), NotFoundError);
   assert.equal(calls.length, 3);
 });
 
@@ -119,7 +119,7 @@ test("a write is sent once, whatever becomes of it", async () => {
     add: { n: 1 },
     remove: [],
   } as const;
-  const answer = await items.write({ ...write, memo: undefined }, { timeoutMs: 300 });
+  const answer = await items.write({ ...write, trace: undefined }, { timeoutMs: 300 });
   assert.ok(answer.kind === "refused" && answer.why === "throttled");
   assert.deepEqual(
     calls.map(({ timeoutMs }) => timeoutMs),

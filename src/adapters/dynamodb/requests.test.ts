@@ -23,7 +23,7 @@ const PLACE = {
 };
 
 function write(given: Partial<ItemWrite>): ItemWrite {
-  return { key, kind: "update", item: "exists", when: [], set: {}, add: {}, remove: [], memo: undefined, ...given };
+  return { key, kind: "update", item: "exists", when: [], set: {}, add: {}, remove: [], trace: undefined, ...given };
 }
 
 function sent(given: Partial<ItemWrite>) {

@@ -199,7 +199,7 @@ function taking(state: BucketState, { take, bypass }: Claim, nowMs: number): Buc
 function refuse(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): Answer {
   // Changed limits count from the moment they reach the bucket, granted or refused.
   if (cell.state !== undefined) cell.state = state;
-  return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "spared" : "short", state };
+  return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "skipped" : "short", state };
 }
 
 function count(cell: BucketCell, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {

@@ -154,7 +154,7 @@ function granted(place: Place, drafts: readonly Draft[]): readonly Answer[] {
 
 function refused(place: Place, drafts: readonly Draft[]): readonly Answer[] {
   return drafts.map(({ slot, claim, before, after }): Answer => {
-    const kind = after === undefined ? "short" : "spared";
+    const kind = after === undefined ? "short" : "skipped";
     if (slot.row === undefined) return { kind, state: before.state };
     // Changed limits count from the moment they reach the bucket, granted or refused.
     const row = brought(slot.row, claim, place);

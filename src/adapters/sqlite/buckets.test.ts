@@ -24,7 +24,7 @@ test("a claim that does not fit spares the others, and nothing is taken anywhere
   const child = claim("child", [oneTime("rpm", 10)], { rpm: 4 });
   const parent = claim("parent", [oneTime("rpm", 5)], { rpm: 4 });
   assert.deepEqual(kinds(await buckets.take([child, parent], context(NOON))), ["taken", "taken"]);
-  assert.deepEqual(kinds(await buckets.take([child, parent], context(NOON))), ["spared", "short"]);
+  assert.deepEqual(kinds(await buckets.take([child, parent], context(NOON))), ["skipped", "short"]);
   const states = await buckets.read([child.bucket, parent.bucket]);
   assert.deepEqual([tokensMilli(states[0], "rpm"), tokensMilli(states[1], "rpm")], [6_000, 1_000]);
 });
@@ -121,7 +121,7 @@ test("two claims of one call on the same bucket take twice or not at all", async
   const { buckets } = openTemp(t);
   const three = claim("key", [oneTime("rpm", 10)], { rpm: 3 });
   assert.deepEqual(kinds(await buckets.take([three, three], context(NOON))), ["taken", "taken"]);
-  assert.deepEqual(kinds(await buckets.take([three, three], context(NOON))), ["spared", "short"]);
+  assert.deepEqual(kinds(await buckets.take([three, three], context(NOON))), ["skipped", "short"]);
   const [state] = await buckets.read([three.bucket]);
   assert.equal(tokensMilli(state, "rpm"), 4_000);
 });
