@@ -9,10 +9,10 @@ import {
   advanceLimit,
   boundaryAfter,
   fullLimit,
-  isRenewed,
-  isUntouched,
+  isForgettable,
   type LimitState,
   NO_MARKS,
+  rememberedUntilMs,
   renewed,
   sameRule,
   termsAt,
@@ -40,7 +40,8 @@ export interface BucketState {
 
 /** A bucket nobody has taken from: full at the capacities in force. */
 export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
-  const limits = set.limits.map((limit) => fullLimit(limit, true, nowMs, calendar));
+  // Leases of a bucket that was deleted in the same period give nothing back into this one.
+  const limits = set.limits.map((limit) => withResets(fullLimit(limit, true, nowMs, calendar), nowMs));
   return { ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin }, calendar), untouched: true };
 }
 
@@ -68,10 +69,8 @@ export function bucketFor(
   });
   for (const old of now.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
-    // An untouched one need not be remembered: it would start full again.
-    if (!isUntouched(old) || !isRenewed(old, state.epochMs, now.epochMs, calendar)) {
-      limits.push({ ...old, configured: false });
-    }
+    // A full one need not be remembered: it would start full again.
+    if (!isForgettable(old, now.epochMs)) limits.push({ ...old, configured: false });
   }
   return assembled({ epochMs: now.epochMs, limits, signature: set.signature, origin }, calendar);
 }
@@ -88,11 +87,13 @@ export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "un
 export function advanced(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
   const { epochMs, limits: before } = state;
   if (nowMs <= epochMs) return state;
-  const limits = before.map((limit) =>
-    limit.limit.schedule === undefined && limit.quota === undefined
-      ? dripped(limit, nowMs - epochMs)
-      : advanceLimit(limit, epochMs, nowMs, calendar),
-  );
+  const limits = before.map((limit) => {
+    const then =
+      limit.limit.schedule === undefined && limit.quota === undefined
+        ? dripped(limit, nowMs - epochMs)
+        : advanceLimit(limit, epochMs, nowMs, calendar);
+    return then.rememberUntilMs === 0 || then.rememberUntilMs > nowMs ? then : { ...then, rememberUntilMs: 0 };
+  });
   return assembled({ ...state, epochMs: nowMs, limits }, calendar);
 }
 
@@ -150,10 +151,7 @@ export function isIdle(state: BucketState, idleMs: number, nowMs: number, calend
   const since = nowMs - idleMs;
   return [since, nowMs].every(
     (atMs) =>
-      atMs > state.epochMs &&
-      advanced(state, atMs, calendar).limits.every(
-        (limit) => isUntouched(limit) && isRenewed(limit, state.epochMs, atMs, calendar),
-      ),
+      atMs > state.epochMs && advanced(state, atMs, calendar).limits.every((limit) => isForgettable(limit, atMs)),
   );
 }
 
@@ -183,9 +181,10 @@ function dripped(limit: LimitState, elapsedMs: number): LimitState {
 
 function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
   const kind = kindOf(limit);
+  const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
   // A session that is closed is full, whatever it holds from now on.
   if (kind === "session" && old.limit.resetAfterMs !== undefined && old.quota?.windowStartMs === undefined) {
-    return fullLimit(limit, true, atMs, calendar, old.part);
+    return { ...fullLimit(limit, true, atMs, calendar, old.part), rememberUntilMs };
   }
   const marks = old.quota ?? NO_MARKS;
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
@@ -202,7 +201,7 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
     quota?.windowStartMs !== undefined &&
     quota.windowStartMs + (limit.resetAfterMs ?? 0) <= atMs
   ) {
-    return renewed({ ...old, limit, configured: true, quota }, atMs, calendar);
+    return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
   }
   // A closed session is full, and nothing was bought for it; any other must have begun.
   const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0;
@@ -216,7 +215,12 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
     remainder,
     quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
     part: old.part,
+    rememberUntilMs,
   };
+}
+
+function withResets(state: LimitState, resets: number): LimitState {
+  return state.quota === undefined ? state : { ...state, quota: { ...state.quota, resets } };
 }
 
 // An older claim goes by the limits on the bucket, but one that the bucket has never seen must still count somewhere.
@@ -247,7 +251,7 @@ function changeTokens(
     for (let i = 0; i < limits.length; i++) {
       const held = limits[i] as LimitState;
       if (held.name !== name) continue;
-      const { limit, terms, configured, remainder, part } = held;
+      const { limit, terms, configured, remainder, part, rememberUntilMs } = held;
       // Called by name, not handed in: so the compiler can put them in here.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
@@ -263,7 +267,7 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, windowStartMs + limit.resetAfterMs);
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
-      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota, part };
+      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs };
       break;
     }
   }

@@ -1,7 +1,7 @@
 import type { Balance, Terms } from "../bucket/balance.ts";
 import { addMulDiv } from "../bucket/integers.ts";
 import { rebase } from "../bucket/level.ts";
-import { elapsedUntil } from "../bucket/retry-after.ts";
+import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
 import { capacityMaxMilli, kindOf, type Limit, type Reset, TOKENS_MAX, termsOf } from "./limit.ts";
@@ -15,8 +15,8 @@ export interface QuotaMarks {
   /** What was bought on top for this period; it is part of the brim until the next reset. */
   readonly topUpMilli: number;
   /**
-   * Tells beginnings within one period apart: how often an operator began anew by hand, counted on from the instant at
-   * which the quota got its rule, if it had another before.
+   * Tells beginnings within one period apart, so that a lease from before one gives nothing back after it: how often an
+   * operator began anew by hand, counted on from the instant at which the bucket was made or the quota got another rule.
    */
   readonly resets: number;
 }
@@ -33,6 +33,11 @@ export interface LimitState extends Balance {
   readonly quota: QuotaMarks | undefined;
   /** Of a bucket that is split up: which part this is. `limit` is the whole, `terms` are the part's. */
   readonly part: Part | undefined;
+  /**
+   * Not forgotten before this instant: a rule that it went by earlier would have filled it only then. 0: there is none. Were
+   * it forgotten sooner, it would be full again when that rule comes back.
+   */
+  readonly rememberUntilMs: number;
 }
 
 /** Of a quota that nobody has used or touched. */
@@ -50,7 +55,17 @@ export function fullLimit(
   const terms = termsAt(limit, 0, atMs, calendar, own);
   const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
   const tokensMilli = terms.capacityMilli;
-  return { name: limit.name, limit, terms, configured, tokensMilli, remainder: 0, quota, part: own };
+  return {
+    name: limit.name,
+    limit,
+    terms,
+    configured,
+    tokensMilli,
+    remainder: 0,
+    quota,
+    part: own,
+    rememberUntilMs: 0,
+  };
 }
 
 /** The terms of a limit at an instant: those of its window, of a part its share, with what was topped up on the capacity. */
@@ -117,13 +132,50 @@ export function renewed(state: LimitState, atMs: number, calendar: Calendar): Li
   return { ...state, part, terms, tokensMilli: terms.capacityMilli, remainder: 0, quota: state.quota && NO_MARKS };
 }
 
-/** Whether it equals one that nobody has taken from, so that it need not be remembered. */
-export function isUntouched({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {
+/** Whether one that is new would be the same, also under a rule that it went by earlier: then it need not be remembered. */
+export function isForgettable(state: LimitState, atMs: number): boolean {
+  return isFull(state) && state.rememberUntilMs <= atMs;
+}
+
+/**
+ * Until when a limit whose rule is replaced at `atMs` must be remembered: its rule, or an earlier one, would have filled it
+ * only then. 0: it is full already.
+ */
+export function rememberedUntilMs(state: LimitState, atMs: number, calendar: Calendar): number {
+  const fullMs = isFull(state) ? 0 : filledMs(state, atMs, calendar);
+  const untilMs = Math.min(FOREVER_MS, Math.max(fullMs, state.rememberUntilMs));
+  return untilMs > atMs ? untilMs : 0;
+}
+
+/** When a limit is as full as it can ever be, if nobody takes meanwhile: with windows, in the largest of them. */
+export function fullestAtMs(state: LimitState, atMs: number, calendar: Calendar): number {
+  // A soft limit grants anything at once; how full it is is another question.
+  const { soft: _, ...limit } = state.limit;
+  const then = { ...state, limit, terms: termsAt(limit, 0, atMs, calendar, state.part) };
+  const { atMs: fullMs, found } = searchFor(then, atMs, fullestMilli(limit, state.part), atMs, calendar);
+  return found ? fullMs : Number.POSITIVE_INFINITY;
+}
+
+function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
+  const { limit, terms, tokensMilli, quota } = state;
+  // Nothing is promised of a soft limit.
+  if (limit.soft) return 0;
+  if (quota === undefined) {
+    if (limit.schedule !== undefined) return fullestAtMs(state, atMs, calendar);
+    return atMs + dripMs(terms.capacityMilli - tokensMilli, terms);
+  }
+  if (limit.resetAfterMs !== undefined) return (quota.windowStartMs ?? atMs) + limit.resetAfterMs;
+  return periodEndMs(limit, atMs, calendar);
+}
+
+function isFull({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {
   // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
   if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
-  // An operator's reset is remembered for its period: leases from before it must still be told from later ones.
-  return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0 && quota.resets === 0);
+  return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0);
 }
+
+/** The end of the year 9999: no instant that is stored lies later. */
+export const FOREVER_MS = 253_402_300_799_000;
 
 /** The most a limit, or a part of it, holds in any of its windows. */
 export function fullestMilli(limit: Limit, part: Part | undefined): number {
@@ -152,19 +204,6 @@ export function sameReset(a: Reset | undefined, b: Reset | undefined): boolean {
   if (a === b) return true;
   if (a === undefined || b === undefined || (a.tz ?? TZ_DEFAULT) !== (b.tz ?? TZ_DEFAULT)) return false;
   return a.cron === b.cron || canonicalFields(a.cron).join(" ") === canonicalFields(b.cron).join(" ");
-}
-
-/**
- * Whether a calendar quota has begun a new period since; true for all others. Within its period one that is full may have
- * been spent and then lowered: forgotten and raised again, it would be granted twice.
- */
-export function isRenewed(
-  { limit: { reset } }: LimitState,
-  sinceMs: number,
-  atMs: number,
-  calendar: Calendar,
-): boolean {
-  return reset === undefined || calendar.previousReset(reset.cron, reset.tz ?? TZ_DEFAULT, atMs) > sinceMs;
 }
 
 /**

@@ -50,6 +50,8 @@ export interface LimitNames {
   readonly soft: string;
   /** The zone of a limit that is only remembered, where it differs from the item's. */
   readonly tz: string;
+  /** Not forgotten, nor expired, before this instant; see `LimitState.rememberUntilMs`. */
+  readonly ru: string;
 }
 
 /** Remembered, for they are asked for with every write. */
@@ -74,6 +76,7 @@ export function namesOf(limit: string): LimitNames {
       gc: name("gc"),
       soft: name("soft"),
       tz: name("tz"),
+      ru: name("ru"),
     };
     // Names come from configuration: a few dozen. Should somebody make them up endlessly, they are worked out again.
     if (known.size >= NAMES_MAX) known.clear();

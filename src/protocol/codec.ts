@@ -79,7 +79,7 @@ export function inWordsOf(image: Image, set: LimitSet): Image {
 
 /** Attributes of a limit that follow from configuration and period; without tokens and counters. */
 export function encodedLimit(
-  { name, limit, remainder, quota }: LimitState,
+  { name, limit, remainder, quota, rememberUntilMs }: LimitState,
   softUntilMs: number,
   zone: string | undefined,
 ): Item {
@@ -92,6 +92,7 @@ export function encodedLimit(
   if (soft) item[names.soft] = softUntilMs;
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
+  if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
   if (quota === undefined) return item;
   if (quota.windowStartMs !== undefined) {
     item[names.ws] = quota.windowStartMs;
@@ -104,8 +105,8 @@ export function encodedLimit(
 
 /** All attributes that a limit may have, but for its tokens and its counter. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz } = names;
-  return [cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz];
+  const { cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru } = names;
+  return [cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
@@ -195,8 +196,8 @@ function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
     const tokensMilli = item[namesOf(held.name).tk] as number;
     if (tokensMilli === held.tokensMilli) return held;
-    const { name, limit, terms, configured, remainder, quota, part } = held;
-    return { name, limit, terms, configured, tokensMilli, remainder, quota, part };
+    const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs } = held;
+    return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
   return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
@@ -234,6 +235,7 @@ function decodedLimit(item: Item, name: string, context: LimitContext): LimitSta
       ? undefined
       : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
     part,
+    rememberUntilMs: numberOf(item, names.ru) ?? 0,
   };
 }
 

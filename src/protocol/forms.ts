@@ -77,7 +77,7 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
     if (fits === "short") return { kind: "short", state: fresh };
     if (fits === "tooDeep") continue;
     const tokensMilli = held.tokensMilli - move.milli;
-    const quota = opensWindow(held, move.milli) ? { ...NO_MARKS, windowStartMs: readingMs } : held.quota;
+    const quota = opensWindow(held, move.milli) ? { ...NO_MARKS, ...held.quota, windowStartMs: readingMs } : held.quota;
     state = withLimit(state, { ...held, tokensMilli, quota });
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
   }

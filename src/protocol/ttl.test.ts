@@ -86,3 +86,15 @@ test("the hour is told once: every take within it comes to the same second", () 
   assert.deepEqual(seconds, [7_261, 7_261, 7_261]);
   assert.equal(keptUntilS(limits, HOUR_MS, calendar), 7_261 + 3_600);
 });
+
+test("an item lives until every rule that its limits went by would have filled them, and an hour longer", () => {
+  fc.assert(
+    fc.property(anyBucket, fc.integer({ min: 1, max: 1_000_000_000 }), (state, aheadMs) => {
+      const rememberUntilMs = state.epochMs + aheadMs;
+      const limits = state.limits.map((held, i) => (i === 0 ? { ...held, rememberUntilMs } : held));
+      const untilS = keptUntilS(limits, state.epochMs, calendar);
+      assert.ok(untilS === undefined || untilS * 1000 >= rememberUntilMs + HOUR_MS);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -2,8 +2,8 @@ import { divCeil } from "../bucket/integers.ts";
 import { dripMs } from "../bucket/retry-after.ts";
 import type { LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { capacityMaxMilli, kindOf, type Limit, termsOf } from "../domain/limit.ts";
-import { periodEndMs, searchFor, termsAt } from "../domain/limit-state.ts";
+import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
+import { fullestAtMs, periodEndMs } from "../domain/limit-state.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -15,7 +15,9 @@ const HOUR_MS = 3_600_000;
 export function keptUntilS(limits: readonly LimitState[], atMs: number, calendar: Calendar): number | undefined {
   const hourMs = divCeil(atMs + 1, HOUR_MS) * HOUR_MS;
   let fullMs = hourMs;
-  for (const { limit } of limits) fullMs = Math.max(fullMs, filledFrom(limit, hourMs, calendar));
+  for (const { limit, rememberUntilMs } of limits) {
+    fullMs = Math.max(fullMs, filledFrom(limit, hourMs, calendar), rememberUntilMs);
+  }
   return secondsOf(fullMs);
 }
 
@@ -32,7 +34,7 @@ export function keptUntilFromS(
       fullMs = Math.max(fullMs, atMs + dripMs(limit.terms.capacityMilli - lowMilli, limit.terms));
     } else {
       const emptied = { ...limit, tokensMilli: lowMilli, remainder: 0 };
-      fullMs = Math.max(fullMs, fullestAt(emptied, atMs, calendar));
+      fullMs = Math.max(fullMs, fullestAtMs(emptied, atMs, calendar));
     }
   }
   return secondsOf(fullMs);
@@ -60,16 +62,7 @@ function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
   if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
   const { name } = limit;
   const emptied = { name, limit, terms, configured: true, tokensMilli: 0, remainder: 0, quota: undefined };
-  return fullestAt({ ...emptied, part: undefined }, atMs, calendar);
-}
-
-/** When it is as full as it can ever be: with windows, in the largest of them. */
-function fullestAt(state: LimitState, atMs: number, calendar: Calendar): number {
-  // A soft limit grants anything at once; how full it is is another question.
-  const { soft: _, ...limit } = state.limit;
-  const then = { ...state, limit, terms: termsAt(limit, 0, atMs, calendar) };
-  const { atMs: fullMs, found } = searchFor(then, atMs, capacityMaxMilli(limit), atMs, calendar);
-  return found ? fullMs : Number.POSITIVE_INFINITY;
+  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0 }, atMs, calendar);
 }
 
 function secondsOf(fullMs: number): number | undefined {

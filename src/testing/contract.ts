@@ -9,6 +9,7 @@ import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
 import { policiesContract } from "./contract-policies.ts";
+import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
 import { usageContract } from "./contract-usage.ts";
 
@@ -32,6 +33,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("taking", bucketContract);
   under("debits and give-backs", giveBackContract);
   under("changed limits", changedLimitsContract);
+  under("limits that come back", rememberedContract);
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("configuration", configContract);

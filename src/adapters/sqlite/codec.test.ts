@@ -27,7 +27,8 @@ const limit: fc.Arbitrary<LimitState> = plain({
   tokensMilli: safe,
   remainder: natural,
   quota: marks,
-}).map(({ name, kind, soft, scale, terms, configured, tokensMilli, remainder, quota }) => {
+  rememberUntilMs: fc.oneof(fc.constant(0), natural),
+}).map(({ name, kind, soft, scale, terms, configured, tokensMilli, remainder, quota, rememberUntilMs }) => {
   const drips = kind === "drip";
   const definition: Limit = {
     name,
@@ -40,7 +41,8 @@ const limit: fc.Arbitrary<LimitState> = plain({
     ...(kind === "session" ? { resetAfterMs: 18_000_000 } : {}),
   };
   const own = drips ? undefined : quota;
-  return { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own, part: undefined };
+  const state = { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own };
+  return { ...state, part: undefined, rememberUntilMs };
 });
 
 test("any bucket of safe integers, of any kinds, comes back from the file as it went in", () => {
@@ -80,6 +82,7 @@ function bytesOf(...limits: readonly Limit[]): number {
       remainder: 0,
       quota,
       part: undefined,
+      rememberUntilMs: 0,
     };
   });
   const origin = { asOfMs: 0, generation: 7 };

@@ -8,8 +8,8 @@ import type { OpenHour } from "./open-hour.ts";
 export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
-   * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; the
-   * signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
+   * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
+   * sixth number is `rememberUntilMs`, if there is one. The signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
    * the fewer it writes.
    */
   readonly text: string;
@@ -20,6 +20,7 @@ export interface Shape {
     readonly terms: Terms;
     readonly configured: boolean;
     readonly isQuota: boolean;
+    readonly rememberUntilMs: number;
   }[];
   /** Doubles in the level. */
   readonly length: number;
@@ -39,7 +40,14 @@ const PER_LIMIT = 3;
 const PER_QUOTA = 3;
 const DOUBLE = 8;
 
-type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1];
+type LimitRow = readonly [
+  name: string | Limit,
+  number,
+  number,
+  number,
+  configured: 0 | 1,
+  ...rememberUntilMs: readonly number[],
+];
 
 const SHAPES_MAX = 1_000;
 const shapes = new Map<string, Shape>();
@@ -96,14 +104,15 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, limit, terms, configured, isQuota } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota, rememberUntilMs } of shape.limits) {
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
     at += PER_LIMIT * DOUBLE;
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
-    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part: undefined });
+    const part = undefined;
+    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),
@@ -124,11 +133,12 @@ function quotaAt(view: DataView, at: number): LimitState["quota"] {
   };
 }
 
-function rowOf({ limit, terms, configured }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
-  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag];
-  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag];
+  const until = rememberUntilMs === 0 ? [] : [rememberUntilMs];
+  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...until];
+  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...until];
 }
 
 function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
@@ -147,13 +157,14 @@ function signatureOf(limits: readonly { readonly limit: Limit; readonly configur
 
 function parsed(text: string): Shape {
   const [signature, ...rows] = JSON.parse(text) as [string | 0, ...LimitRow[]];
-  const limits = rows.map(([first, second, third, fourth, configured]) => {
+  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0]) => {
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
-    return { name: limit.name, limit, terms, configured: configured === 1, isQuota: kindOf(limit) !== "drip" };
+    const isQuota = kindOf(limit) !== "drip";
+    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs };
   });
   const quotas = limits.filter(({ isQuota }) => isQuota).length;
   const length = HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas;
