@@ -36,6 +36,11 @@ export interface BucketState {
   readonly untouched: boolean;
   /** Every limit drips and is hard: nothing about a take needs remembering. */
   readonly plain: boolean;
+  /**
+   * Of a bucket that is split up and told as a whole: its shards, each from its own epoch. What it holds, and when it will
+   * hold more, is asked of them; its own limits add them up at its epoch. Absent: the bucket is one.
+   */
+  readonly shards?: readonly BucketState[];
 }
 
 /** A bucket nobody has taken from: full at the capacities in force. */
@@ -57,6 +62,13 @@ export function bucketFor(
   calendar: Calendar,
 ): BucketState {
   if (state === undefined) return freshBucket(set, origin, nowMs, calendar);
+  if (state.shards !== undefined) {
+    const claim = { set, origin };
+    return wholeOf(
+      state.shards.map((shard) => bucketFor(shard, claim, nowMs, calendar)),
+      calendar,
+    );
+  }
   const due = nowMs < state.renewAtMs ? state : advanced(state, nowMs, calendar);
   if (state.signature === set.signature) return due;
   if (!supersedes(origin, state.origin)) return withMissing(due, set, nowMs, calendar);
@@ -85,7 +97,13 @@ export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "un
 
 /** The same bucket told from a later epoch, every limit advanced and cut. The epoch never moves back. */
 export function advanced(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
-  const { epochMs, limits: before } = state;
+  const { epochMs, limits: before, shards } = state;
+  if (shards !== undefined) {
+    return wholeOf(
+      shards.map((shard) => advanced(shard, nowMs, calendar)),
+      calendar,
+    );
+  }
   if (nowMs <= epochMs) return state;
   const limits = before.map((limit) => {
     const then =
@@ -107,6 +125,7 @@ export function acrossBoundaries(state: BucketState, nowMs: number, calendar: Ca
  * be as it stands at that time (`bucketFor`).
  */
 export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
+  if (state.shards !== undefined) throw new TypeError("Tokens are taken from shards one by one, not from their whole.");
   return changeTokens(state, amounts, nowMs, true);
 }
 
@@ -122,15 +141,15 @@ export function touched(state: BucketState): BucketState {
 
 /** Whether every amount could be taken at `nowMs`. */
 export function fits(state: BucketState, amounts: readonly Amount[], nowMs: number): boolean {
-  const elapsedMs = nowMs - state.epochMs;
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(state, limit);
-    return held === undefined || held.limit.soft === true || levelMilli(held, held.terms, elapsedMs) >= milli;
+    return held === undefined || held.limit.soft === true || availableMilli(state, held, nowMs) >= milli;
   });
 }
 
 /** What a limit holds at `nowMs`, at most its brim, negative in debt. */
 export function availableMilli(state: BucketState, limit: LimitState, nowMs: number): number {
+  if (state.shards !== undefined) return heldByAll(state.shards, limit.name, nowMs);
   return levelMilli(limit, limit.terms, nowMs - state.epochMs);
 }
 
@@ -155,6 +174,39 @@ export function isIdle(state: BucketState, idleMs: number, nowMs: number, calend
   );
 }
 
+/**
+ * The whole of a bucket that is split up: what its shards hold together. A limit that one of them has never seen is full
+ * there; where they disagree about the limits, the shard counts that heard of them last.
+ */
+export function wholeOf(shards: readonly BucketState[], calendar: Calendar): BucketState {
+  const [first] = shards;
+  if (first === undefined)
+    throw new RangeError("A bucket without shards has no state; ask whether there is one first.");
+  if (shards.length === 1 && first.limits.every(({ part }) => part === undefined)) return first;
+  const newest = shards.reduce((a, b) => (b.origin.asOfMs > a.origin.asOfMs ? b : a));
+  const known = new Map<string, LimitState>();
+  for (const { limits } of [...shards, newest]) for (const held of limits) known.set(held.name, held);
+  const epochMs = Math.max(...shards.map((shard) => shard.epochMs));
+  const alike = shards.map((shard) => withLimits(shard, known, calendar));
+  const limits = Array.from(known.values(), (held): LimitState => {
+    const { quota } = held;
+    const topUpMilli = alike.reduce((sum, shard) => sum + (findLimit(shard, held.name)?.quota?.topUpMilli ?? 0), 0);
+    return {
+      ...held,
+      terms: termsAt(held.limit, topUpMilli, epochMs, calendar),
+      tokensMilli: heldByAll(alike, held.name, epochMs),
+      remainder: 0,
+      quota: quota && { ...quota, topUpMilli },
+      part: undefined,
+    };
+  });
+  const { signature, origin } = newest;
+  const whole = assembled({ epochMs, limits, signature, origin }, calendar);
+  const validUntilMs = Math.min(...alike.map((shard) => shard.validUntilMs));
+  const renewAtMs = Math.min(...alike.map((shard) => shard.renewAtMs));
+  return { ...whole, validUntilMs, renewAtMs, shards: alike };
+}
+
 export function findLimit(state: BucketState, name: string): LimitState | undefined {
   for (const limit of state.limits) if (limit.name === name) return limit;
   return undefined;
@@ -172,6 +224,24 @@ export function assembled(
     validUntilMs = Math.min(validUntilMs, boundaryAfter(limit, epochMs, calendar));
   }
   return bucketState({ epochMs, limits, signature, origin, validUntilMs });
+}
+
+function heldByAll(shards: readonly BucketState[], name: string, nowMs: number): number {
+  let sumMilli = 0;
+  for (const shard of shards) {
+    const held = findLimit(shard, name);
+    if (held !== undefined) sumMilli += availableMilli(shard, held, nowMs);
+  }
+  return sumMilli;
+}
+
+/** The shard with the limits that other shards of its bucket know and it does not: full. */
+function withLimits(shard: BucketState, known: ReadonlyMap<string, LimitState>, calendar: Calendar): BucketState {
+  const part = shard.limits[0]?.part;
+  const missing = [...known.values()].filter(({ name }) => findLimit(shard, name) === undefined);
+  if (missing.length === 0) return shard;
+  const full = missing.map(({ limit, configured }) => fullLimit(limit, configured, shard.epochMs, calendar, part));
+  return assembled({ ...shard, limits: [...shard.limits, ...full] }, calendar);
 }
 
 function dripped(limit: LimitState, elapsedMs: number): LimitState {

@@ -220,13 +220,14 @@ export function earliestFor(
   return searchFor(state, epochMs, milli, fromMs, calendar).atMs;
 }
 
+/** An instant that was searched for; `found` is false where the horizon was reached, and it is when to ask again. */
+export interface Found {
+  readonly atMs: number;
+  readonly found: boolean;
+}
+
 /** The same for a limit nobody has taken from: it is full in every window, so one that holds enough will do. */
-export function searchUntouched(
-  limit: Limit,
-  milli: number,
-  fromMs: number,
-  calendar: Calendar,
-): { readonly atMs: number; readonly found: boolean } {
+export function searchUntouched(limit: Limit, milli: number, fromMs: number, calendar: Calendar): Found {
   if (limit.soft) return { atMs: fromMs, found: true };
   if (milli > capacityMaxMilli(limit)) return { atMs: Number.POSITIVE_INFINITY, found: true };
   let atMs = fromMs;
@@ -245,7 +246,7 @@ export function searchFor(
   milli: number,
   fromMs: number,
   calendar: Calendar,
-): { readonly atMs: number; readonly found: boolean } {
+): Found {
   if (state.limit.soft) return { atMs: fromMs, found: true };
   let atMs = Math.max(fromMs, epochMs);
   let at = advanceLimit(state, epochMs, atMs, calendar);
@@ -277,7 +278,7 @@ export function underTerms(balance: Balance, before: Terms, terms: Terms): Balan
 }
 
 /** How many boundaries ahead a wait is looked for. */
-const BOUNDARIES_SEARCHED = 2_000;
+export const BOUNDARIES_SEARCHED = 2_000;
 
 /** How many windows are walked through for the time a bucket was left alone; see `throughWindows`. */
 const WINDOWS_WALKED = 20_000;

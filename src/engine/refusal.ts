@@ -4,8 +4,8 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { searchIn } from "../domain/earliest.ts";
 import { kindOf } from "../domain/limit.ts";
-import { searchFor, searchUntouched } from "../domain/limit-state.ts";
 import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value, until the public edge. */
@@ -60,11 +60,26 @@ interface Asked {
 
 function askedOf({ bucket, state, take, taken, bypass }: Sight): Asked[] {
   return take.flatMap(({ limit: name, milli }) => {
-    const found = findLimit(state, name);
-    if (found === undefined) return [];
-    const limit = taken && !bypass ? { ...found, tokensMilli: found.tokensMilli + milli } : found;
-    return [{ bucket, state, limit, milli, bypass }];
+    const before = taken && !bypass ? withMore(state, name, milli) : state;
+    const limit = findLimit(before, name);
+    return limit === undefined ? [] : [{ bucket, state: before, limit, milli, bypass }];
   });
+}
+
+/** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
+function withMore(state: BucketState, name: string, milli: number): BucketState {
+  const add = (some: number) => (held: LimitState) =>
+    held.name === name ? { ...held, tokensMilli: held.tokensMilli + some } : held;
+  if (state.shards === undefined) return { ...state, limits: state.limits.map(add(milli)) };
+  let left = milli;
+  const shards = state.shards.map((shard) => {
+    const held = findLimit(shard, name);
+    const room = held === undefined ? 0 : held.terms.capacityMilli - availableMilli(shard, held, state.epochMs);
+    const own = Math.min(left, room);
+    left -= own;
+    return { ...shard, limits: shard.limits.map(add(own)) };
+  });
+  return { ...state, shards };
 }
 
 function statusOf({ bucket, state, limit, milli, bypass }: Asked, nowMs: number, calendar: Calendar): Status {
@@ -82,14 +97,8 @@ function statusOf({ bucket, state, limit, milli, bypass }: Asked, nowMs: number,
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
     ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
-    retryAfterMs: exceeded ? search({ state, limit, milli }, nowMs, calendar).atMs - nowMs : 0,
+    retryAfterMs: exceeded ? searchIn({ state, limit, milli }, nowMs, calendar).atMs - nowMs : 0,
   };
-}
-
-function search({ state, limit, milli }: Pick<Asked, "state" | "limit" | "milli">, fromMs: number, calendar: Calendar) {
-  return state.untouched
-    ? searchUntouched(limit.limit, milli, fromMs, calendar)
-    : searchFor(limit, state.epochMs, milli, fromMs, calendar);
 }
 
 /** A quarter of a million years ahead, where dates end soon: the largest limits take longer to fill, crons know nothing there. */
@@ -111,7 +120,7 @@ function firstFit(
     moved = false;
     for (const [i, { state, limit, milli, bypass }] of asked.entries()) {
       if (bypass) continue;
-      const { atMs, found } = search({ state, limit, milli }, fitMs, calendar);
+      const { atMs, found } = searchIn({ state, limit, milli }, fitMs, calendar);
       if (atMs <= fitMs) continue;
       fitMs = atMs;
       last = i;

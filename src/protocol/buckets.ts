@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, fits } from "../domain/bucket-state.ts";
+import { type BucketState, fits, wholeOf } from "../domain/bucket-state.ts";
 import type { Access } from "../domain/config.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { markOf, PLAIN_MARK } from "../domain/give-back.ts";
@@ -35,7 +35,6 @@ import { makeShard, resize } from "./resize.ts";
 import { doRounds, mayJoin, type RoundsContext } from "./rounds.ts";
 import { takeSeveral } from "./several.ts";
 import { checkShared, sharedTopUp } from "./shared-limits.ts";
-import { mergedState } from "./split.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
 
 const WAITING_MAX = 1_000;
@@ -143,7 +142,12 @@ export class ProtocolBuckets implements BucketStore {
     const at = { readingMs: this.#context.clock.now(), timeoutMs: LISTED_TIMEOUT_MS };
     const wholes = await readWhole(this.#context, keys, at);
     return wholes.map(({ images }) =>
-      images.length === 0 ? undefined : mergedState(images, this.#context.env.calendar, undefined),
+      images.length === 0
+        ? undefined
+        : wholeOf(
+            images.map(({ state }) => state),
+            this.#context.env.calendar,
+          ),
     );
   }
 
@@ -355,7 +359,8 @@ export class ProtocolBuckets implements BucketStore {
   #stateOf(image: Image): BucketState {
     if (image.shardCount === 1) return image.state;
     const images = this.#memories.of(image.key.bucket).images();
-    return mergedState(images.length === 0 ? [image] : images, this.#context.env.calendar, undefined);
+    const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
+    return wholeOf(states, this.#context.env.calendar);
   }
 
   #seenState(of: Claim | Held, nowMs: number): BucketState {

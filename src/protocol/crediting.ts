@@ -1,6 +1,6 @@
 import { share } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
+import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, TracePart } from "../ports/item-store.ts";
@@ -9,7 +9,6 @@ import type { Image } from "./codec.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
 import { readWhole } from "./gather.ts";
 import { look, type RoundsContext } from "./rounds.ts";
-import { mergedState } from "./split.ts";
 import { type ShardTicket, type TicketPart, ticketOn } from "./ticket.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -152,7 +151,8 @@ export class Crediting {
 
   #state(image: Image): BucketState {
     const images = this.#context.memories.of(image.key.bucket).images();
-    return mergedState(images.length === 0 ? [image] : images, this.#context.env.calendar, undefined);
+    const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
+    return wholeOf(states, this.#context.env.calendar);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, findLimit, fits, takeFrom } from "../domain/bucket-state.ts";
+import { type BucketState, findLimit, fits, takeFrom, wholeOf } from "../domain/bucket-state.ts";
 import { markOf } from "../domain/give-back.ts";
 import type { Answer, Claim, TakeContext } from "../ports/bucket-store.ts";
 import type { ItemKey, ItemWrite, TransactionAnswer } from "../ports/item-store.ts";
@@ -11,7 +11,7 @@ import type { Intent } from "./intent.ts";
 import { bringing, intentOf, type Job, walk } from "./job.ts";
 import type { BucketMemory } from "./memory.ts";
 import type { RoundsContext } from "./rounds.ts";
-import { mergedState, roomIn, withTrueWait } from "./split.ts";
+import { roomIn } from "./split.ts";
 import type { ShardTicket, TicketPart } from "./ticket.ts";
 
 const LOOKS_MAX = 4;
@@ -134,9 +134,7 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
       return { kind: "answers", writes: [], answers: refused };
     }
     writes.push(...taken.writes);
-    const before = states[i] as BucketState;
-    const after = job.of.bypass ? before : (takeFrom(before, job.amounts, nowMs) ?? before);
-    answers.push({ kind: "taken", state: after, ticket: taken.ticket });
+    answers.push({ kind: "taken", state: taken.state, ticket: taken.ticket });
   }
   return { kind: "write", writes, answers };
 }
@@ -148,13 +146,20 @@ function isShort(context: RoundsContext, { images }: Whole, state: BucketState, 
   return sharesOf(context, images, job, job.readingMs, resolved) === undefined;
 }
 
+interface Gathered {
+  readonly writes: readonly ItemWrite[];
+  readonly ticket: ShardTicket;
+  /** The bucket after it. */
+  readonly state: BucketState;
+}
+
 function gathered(
   context: RoundsContext,
   { memory, images }: Whole,
   job: Job,
   readingMs: number,
   resolved: boolean,
-): { readonly writes: readonly ItemWrite[]; readonly ticket: ShardTicket } | undefined {
+): Gathered | undefined {
   const { env, nonces } = context;
   const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
   const options = { readingMs, nonce, guesses: undefined, resolved, blind: false };
@@ -163,14 +168,17 @@ function gathered(
     const step = createForm(key, job.of, intentOf([job], options), env);
     if (step.kind === "short") return undefined;
     const mark = markOf(step.state, job.amounts, readingMs, env.calendar);
-    return { writes: [step.write], ticket: { parts: [partOf(key.shard, 1, mark, undefined)] } };
+    return { writes: [step.write], ticket: { parts: [partOf(key.shard, 1, mark, undefined)] }, state: step.state };
   }
   const shares = sharesOf(context, images, job, readingMs, resolved);
   if (shares === undefined) return undefined;
   const writes: ItemWrite[] = [];
   const parts: TicketPart[] = [];
+  const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
     const amounts = shares[i] ?? [];
+    const before = walk(image, [job], readingMs, resolved, env).state;
+    after.push((job.of.bypass ? undefined : takeFrom(before, amounts, readingMs)) ?? before);
     if (amounts.length === 0) continue;
     const intent: Intent = { ...intentOf([{ ...job, amounts }], options), requests: writes.length === 0 ? 1 : 0 };
     const step = formFor(image, intent, env);
@@ -180,7 +188,7 @@ function gathered(
     const owed = images.length === 1 ? undefined : new Map(amounts.map(({ limit, milli }) => [limit, milli]));
     parts.push(partOf(image.key.shard, image.shardCount, mark, owed));
   }
-  return { writes, ticket: { parts } };
+  return { writes, ticket: { parts }, state: wholeOf(after, env.calendar) };
 }
 
 function partOf(shard: number, shardCount: number, mark: TicketPart["mark"], owed: TicketPart["owed"]): TicketPart {
@@ -250,11 +258,8 @@ export function wholeState(
 ): BucketState {
   const job: Job = { of: claim, kind: "take", amounts: claim.take, readingMs: nowMs, timeoutMs: 0 };
   if (images.length === 0) return walk(undefined, [job], nowMs, false, env).state;
-  const brought = images.map((image) => ({ ...image, state: walk(image, [job], nowMs, false, env).state }));
-  const whole = mergedState(brought, env.calendar, nowMs);
-  if (images.length === 1) return whole;
-  const states = brought.map(({ state }) => state);
-  return withTrueWait(whole, states, claim.bypass ? [] : claim.take, nowMs);
+  const states = images.map((image) => walk(image, [job], nowMs, false, env).state);
+  return wholeOf(states, env.calendar);
 }
 
 /** What is remembered, when it is of every bucket, and none of them is split. */

@@ -7,7 +7,7 @@ import { type Image, numberOf } from "./codec.ts";
 import { readWhole, transactOnce } from "./gather.ts";
 import type { BucketMemory } from "./memory.ts";
 import type { RoundsContext } from "./rounds.ts";
-import { doublingWrites, makingWrites, mergingWrites, SHARDS_MAX } from "./split.ts";
+import { countsAgree, doublingWrites, makingWrites, mergingWrites, SHARDS_MAX } from "./split.ts";
 
 /** Between two changes of the number of shards. */
 const GROW_AFTER_MS = 10_000;
@@ -136,7 +136,7 @@ function writesFor(
       if (count * 2 > SHARDS_MAX || atMs - changedMs < GROW_AFTER_MS || !maySplit(images)) return undefined;
       return doublingWrites(images, atMs, env);
     case "fewer":
-      if (count === 1 || atMs - changedMs < SHRINK_AFTER_MS) return undefined;
+      if (count === 1 || atMs - changedMs < SHRINK_AFTER_MS || !countsAgree(images)) return undefined;
       return mergingWrites(images, count / 2, atMs, env);
     case 1:
       return count === 1 ? undefined : mergingWrites(images, 1, atMs, env);

@@ -1,16 +1,7 @@
-import { addMulDiv, mulDivCeil, mulMod } from "../bucket/integers.ts";
-import { levelMilli, refilledMilli } from "../bucket/level.ts";
+import { addMulDiv, mulDivCeil } from "../bucket/integers.ts";
+import { levelMilli } from "../bucket/level.ts";
 import type { Part } from "../bucket/share.ts";
-import type { Amount } from "../domain/amounts.ts";
-import {
-  advanced,
-  assembled,
-  availableMilli,
-  type BucketState,
-  bucketFor,
-  findLimit,
-  type LimitState,
-} from "../domain/bucket-state.ts";
+import { advanced, assembled, availableMilli, type BucketState, bucketFor, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -95,7 +86,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
         return { limit: name, milli: -milli, mustFit: false };
       });
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
-      const anew = (state: BucketState) => withWindows(partOf(told(state), part, topUps, env), joining, env);
+      const anew = (state: BucketState) => withPastOf(partOf(told(state), part, topUps, env), joining, env);
       return resized(image, anew, moves, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
@@ -127,92 +118,6 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
     { ...write, when: [...write.when, ...pins] },
     putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), env), traceOf(atMs)),
   ];
-}
-
-/**
- * The whole bucket, from all its shards: what they hold together. At a reading, it is told so that it never promises what
- * they do not have together: each rounds by itself, and one whose epoch lies ahead stands still until then. Without one it
- * is told from the latest of their epochs.
- */
-export function mergedState(images: readonly Image[], calendar: Calendar, readingMs: number | undefined): BucketState {
-  const [first] = images;
-  if (first === undefined)
-    throw new RangeError("A bucket without shards has no state; ask whether there is one first.");
-  if (images.length === 1 && first.shardCount === 1) return first.state;
-  const latestMs = Math.max(...images.map(({ state }) => state.epochMs));
-  const epochMs = Math.max(latestMs, readingMs ?? latestMs);
-  const all = limitsIn(images);
-  const states = images.map(({ state }) => {
-    const atMs = Math.max(state.epochMs, readingMs ?? latestMs);
-    return withEvery(advanced(state, atMs, calendar), all, atMs, calendar);
-  });
-  const newest = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a));
-  const own = states[images.indexOf(newest)] as BucketState;
-  const limits = own.limits.map((held): LimitState => {
-    const topUpMilli = sum(states, (state) => findLimit(state, held.name)?.quota?.topUpMilli ?? 0);
-    const tokensMilli = sum(states, (state) => tokensIn(state, held.name) - (isFull(state, held.name) ? 0 : 1));
-    const quota = held.quota === undefined ? undefined : { ...held.quota, topUpMilli };
-    const terms = termsAt(held.limit, topUpMilli, epochMs, calendar);
-    return { ...held, terms, tokensMilli, remainder: 0, quota, part: undefined };
-  });
-  const { signature, origin } = own;
-  return assembled({ epochMs, limits, signature, origin }, calendar);
-}
-
-/**
- * The state of the whole with its wait made true: a shard that is full drips no further, so what is missing comes slower than
- * the whole would say. What it holds is told lower, so that it reaches the amount when the shards do.
- */
-export function withTrueWait(
-  whole: BucketState,
-  states: readonly BucketState[],
-  amounts: readonly Amount[],
-  readingMs: number,
-): BucketState {
-  let told = whole;
-  for (const { limit, milli } of amounts) {
-    const held = findLimit(whole, limit);
-    if (held === undefined || held.quota !== undefined || held.limit.schedule !== undefined) continue;
-    const holdAt = (atMs: number) => sum(states, (state) => roomIn(state, limit, atMs));
-    if (milli > held.terms.capacityMilli || holdAt(readingMs) >= milli) continue;
-    const waitMs = firstAfter(readingMs, holdAt, milli);
-    if (waitMs === undefined) continue;
-    const { remainder, risen } = landingAt(held, waitMs - whole.epochMs);
-    const tokensMilli = milli - risen;
-    if (tokensMilli > held.tokensMilli) continue;
-    told = {
-      ...told,
-      limits: told.limits.map((one) => (one.name === limit ? { ...one, tokensMilli, remainder } : one)),
-    };
-  }
-  return told;
-}
-
-/** What drips in up to an instant, with the fraction that lets the last millitoken arrive just then, not before. */
-function landingAt({ terms }: LimitState, elapsedMs: number): { readonly remainder: number; readonly risen: number } {
-  const { refillAmountMilli, refillPeriodMs } = terms;
-  const rest = elapsedMs <= 0 ? 0 : mulMod(elapsedMs, refillAmountMilli, 0, refillPeriodMs);
-  const remainder = rest === 0 ? 0 : refillPeriodMs - rest;
-  return { remainder, risen: refilledMilli(remainder, terms, elapsedMs) };
-}
-
-/** Waits that are longer are not worked out: nobody lives to be told wrong. */
-const SPAN_MAX_MS = 2 ** 45;
-
-/** The first instant at which they hold so much together; they only gain. */
-function firstAfter(fromMs: number, holdAt: (atMs: number) => number, milli: number): number | undefined {
-  let span = 1;
-  while (holdAt(fromMs + span) < milli) {
-    span *= 2;
-    if (span > SPAN_MAX_MS) return undefined;
-  }
-  let [early, late] = [fromMs, fromMs + span];
-  while (late - early > 1) {
-    const middle = Math.floor((early + late) / 2);
-    if (holdAt(middle) >= milli) late = middle;
-    else early = middle;
-  }
-  return late;
 }
 
 /** How much of each limit a shard could give at a reading; more than 0 where it is not in debt. */
@@ -270,17 +175,38 @@ function partOf(
   return assembled({ ...state, limits }, calendar);
 }
 
-/** A session that is open on any of the shards is open on all of them together; the latest counts. */
-function withWindows(state: BucketState, joining: readonly BucketState[], { calendar }: Env): BucketState {
+/**
+ * The limits of a shard that stays, with the past of those that join it: what one of them must remember all of them must. A
+ * session that is open on any of the shards is open on all of them together; the latest counts.
+ */
+function withPastOf(state: BucketState, joining: readonly BucketState[], { calendar }: Env): BucketState {
   const limits = state.limits.map((held) => {
-    if (held.quota === undefined || held.limit.resetAfterMs === undefined) return held;
-    const starts = [held, ...joining.map((other) => findLimit(other, held.name))].flatMap(
-      (one) => one?.quota?.windowStartMs ?? [],
-    );
+    const all = [held, ...joining.flatMap((other) => findLimit(other, held.name) ?? [])];
+    const rememberUntilMs = Math.max(...all.map((one) => one.rememberUntilMs));
+    if (held.quota === undefined) return { ...held, rememberUntilMs };
+    const starts = all.flatMap(({ quota }) => quota?.windowStartMs ?? []);
     const windowStartMs = starts.length === 0 ? undefined : Math.max(...starts);
-    return { ...held, quota: { ...held.quota, windowStartMs } };
+    // Of leases from before a reset none may find its count again.
+    const resets = Math.max(...all.map(({ quota }) => quota?.resets ?? 0));
+    return { ...held, rememberUntilMs, quota: { ...held.quota, windowStartMs, resets } };
   });
   return assembled({ ...state, limits }, calendar);
+}
+
+/**
+ * Whether the shards tell the beginnings of each quota apart in the same way. Where they do not, some have heard of its rule
+ * later than others: joined now, leases of all but one would have nowhere to give back to. From its next reset on they do.
+ */
+export function countsAgree(images: readonly Image[]): boolean {
+  const counts = new Map<string, number>();
+  return images.every(({ state }) =>
+    state.limits.every(({ name, quota }) => {
+      if (quota === undefined) return true;
+      const count = counts.get(name) ?? quota.resets;
+      counts.set(name, count);
+      return count === quota.resets;
+    }),
+  );
 }
 
 /** Every limit that any shard knows, as the shard that read configuration last has it. */
@@ -302,11 +228,6 @@ function withEvery(state: BucketState, all: readonly Limit[], atMs: number, cale
 function tokensIn(state: BucketState, limit: string): number {
   const held = findLimit(state, limit);
   return held === undefined ? 0 : levelMilli(held, held.terms, 0);
-}
-
-function isFull(state: BucketState, limit: string): boolean {
-  const held = findLimit(state, limit);
-  return held === undefined || held.quota !== undefined || held.tokensMilli >= held.terms.capacityMilli;
 }
 
 function movedOf(moves: readonly Move[], limit: string): number {
