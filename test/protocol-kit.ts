@@ -188,7 +188,9 @@ export class Cluster {
     const random = this.random.fork();
     const store = openConditional(this.world, { clock: this.clock, random: () => random.next(), ...given });
     const place = await Place.in(store);
-    return { place, store, buckets: store.bucketsOf(place.namespaceId), line: store.lineTo(place.namespaceId) };
+    const { namespaceId } = place;
+    const { clock } = this;
+    return { place, store, clock, buckets: store.bucketsOf(namespaceId), line: store.lineTo(namespaceId) };
   }
 
   item(namespaceId: string, entityId: string, shard = 0): Item | undefined {
@@ -213,6 +215,7 @@ export class Cluster {
 export interface Process {
   readonly place: Place;
   readonly store: ConditionalStore;
+  readonly clock: SimulatedClock;
   readonly buckets: ProtocolBuckets;
   readonly line: ConditionalLine;
 }

@@ -38,7 +38,7 @@ export class ConfigReadings {
     jobs: readonly Job[],
     env: Env,
   ): "none" | "configSuspect" | "resolved" {
-    if (image === undefined || !env.rules.configOrder || (env.shared && !env.rules.sharedReadsAfter)) return "none";
+    if (image === undefined || (env.shared && !env.rules.sharedReadsAfter)) return "none";
     let verdict: "none" | "resolved" = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;

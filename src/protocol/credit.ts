@@ -39,7 +39,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       continue;
     }
     builder.add(names.tc, -milli);
-    if (image !== undefined && !belongs(image.state, limit, back, env)) {
+    if (image !== undefined && !belongs(image.state, limit, back)) {
       isLeftOut = true;
       continue;
     }
@@ -47,7 +47,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
     // Nothing was taken from a session that has not begun.
     if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
     addTokens(builder, image, limit, milli);
-    if (env.rules.creditPins) pinPeriod(builder, limit, pin);
+    pinPeriod(builder, limit, pin);
     if (env.shared && image !== undefined) capCredit(builder, image, limit, milli, env);
   }
   // What does not belong there now may belong there again, once the limit is of another kind.
@@ -75,7 +75,7 @@ function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
 
 function creditAnew(image: Image, back: GiveBack, env: Env): ItemWrite {
   const { readingMs, amounts, parts } = back;
-  const atMs = epochAfter(image.state, readingMs, env);
+  const atMs = epochAfter(image.state, readingMs);
   const intent: Intent = {
     readingMs,
     bring: undefined,
@@ -92,17 +92,16 @@ function creditAnew(image: Image, back: GiveBack, env: Env): ItemWrite {
   const anew = (state: BucketState) => broughtTo(state, undefined, readingMs, atMs, env);
   const told = toldAnew(image.state, anew, readingMs, atMs, env);
   const moves = amounts.flatMap(({ limit, milli }) =>
-    belongs(told.state, limit, back, env) ? [{ limit, milli: -milli, mustFit: false }] : [],
+    belongs(told.state, limit, back) ? [{ limit, milli: -milli, mustFit: false }] : [],
   );
   const step = writeAnew(image, told, { ...intent, moves }, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   return step.write;
 }
 
-function belongs(state: BucketState, limit: string, { mark, readingMs }: GiveBack, { rules }: Env): boolean {
+function belongs(state: BucketState, limit: string, { mark, readingMs }: GiveBack): boolean {
   const held = findLimit(state, limit);
-  if (held === undefined) return false;
-  return !rules.creditPins || isOfPeriod(held, mark, Math.max(readingMs, state.epochMs));
+  return held !== undefined && isOfPeriod(held, mark, Math.max(readingMs, state.epochMs));
 }
 
 function pinOf({ pins }: TakeMark, limit: string): PeriodPin | undefined {

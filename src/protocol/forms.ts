@@ -87,7 +87,7 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
   for (const { limit, milli } of counted) if (findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
   if (nonce !== undefined) item[nonce.name] = nonce.value;
   const untilS = bring.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
-  if (untilS !== undefined) item[TTL] = env.rules.ttlCovers ? untilS + SPARE_S : Math.ceil(readingMs / 1000) + 60;
+  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
 }
 

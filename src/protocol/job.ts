@@ -164,7 +164,7 @@ function stateFor(
   if (image === undefined) return freshBucket(bring.set, bring.origin, readingMs, env.calendar);
   const probe = intentOf(jobs, { readingMs, nonce: undefined, guesses: undefined, resolved: false, blind: false });
   if (!mustTellAnew(image, { ...probe, bring }, env)) return image.state;
-  const atMs = epochAfter(image.state, readingMs, env);
+  const atMs = epochAfter(image.state, readingMs);
   return broughtTo(image.state, bring, readingMs, atMs, env);
 }
 

@@ -87,9 +87,8 @@ export function keepFor(
   { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
   low: readonly Low[],
   { readingMs, bring }: Pick<Intent, "readingMs" | "bring">,
-  { calendar, rules }: Env,
+  { calendar }: Env,
 ): void {
-  if (!rules.ttlCovers) return;
   const has = numberOf(item, TTL);
   // Time begins at the epoch, also for a clock that is behind it.
   const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);

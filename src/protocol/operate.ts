@@ -120,7 +120,7 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
 /** Whether the shards would go by different limits after those of the operation were brought to them. */
 function isTorn({ env }: RoundsContext, { set, origin, nowMs }: Operation, images: readonly Image[]): boolean {
   const signatures = images.map(({ state }) => {
-    return broughtTo(state, { set, origin }, nowMs, epochAfter(state, nowMs, env), env).signature;
+    return broughtTo(state, { set, origin }, nowMs, epochAfter(state, nowMs), env).signature;
   });
   return new Set(signatures).size > 1;
 }
@@ -135,7 +135,7 @@ function drawnFor(
   const { set, origin, nowMs } = operation;
   const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
-  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs, env)));
+  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
   const brought = (state: BucketState) => broughtTo(state, { set, origin }, nowMs, atMs, env);
   const states = images.map(({ state }) => brought(state));
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);

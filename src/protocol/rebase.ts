@@ -44,14 +44,14 @@ export const WCU_MILLI = 1_000_000;
  */
 export function anewForm(image: Image, intent: Intent, env: Env): Step {
   const { bring, readingMs } = intent;
-  const atMs = epochAfter(image.state, readingMs, env);
+  const atMs = epochAfter(image.state, readingMs);
   const anew = (state: BucketState) => broughtTo(state, bring, readingMs, atMs, env);
   return writeAnew(image, toldAnew(image.state, anew, readingMs, atMs, env), intent, env);
 }
 
 /** The epoch that an item is told from next. It only grows, and strictly: so it pins all that is told from it. */
-export function epochAfter({ epochMs }: BucketState, readingMs: number, { rules }: Env): number {
-  return rules.epochGrows ? Math.max(readingMs, epochMs + 1) : readingMs;
+export function epochAfter({ epochMs }: BucketState, readingMs: number): number {
+  return Math.max(readingMs, epochMs + 1);
 }
 
 /**
@@ -202,9 +202,7 @@ function writeFold(
     if (tk in item) builder.absent(cp);
     return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined };
   }
-  const isBound = move !== undefined || rules.allSides;
-  const own = isBound ? piece : { ...piece, from: undefined, below: undefined };
-  moveTokens(builder, tk, exactly(own, before, due), due, 0);
+  moveTokens(builder, tk, exactly(piece, before, due), due, 0);
   if (shared && rules.sharedCreditMarks && due.milli < 0 && piece.how === "add") {
     // It is marked where the image stands over the brim; where it does not, nothing may lift it there.
     const mostMilli = after.terms.capacityMilli + due.milli - piece.milli;
@@ -214,7 +212,7 @@ function writeFold(
   if (piece.how === "set") return { limit, lowMilli: tokensMilli };
   const { capacityMilli } = after.terms;
   const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - piece.milli - debtMaxMilli(after));
-  if (isBound) builder.where(tk, ">=", least);
+  builder.where(tk, ">=", least);
   return { limit, lowMilli: least + piece.milli - due.milli };
 }
 

@@ -77,7 +77,7 @@ function usualWrite(
   job: Job,
 ): UsualWrite | undefined {
   const seen = memory.seen(shard);
-  if (seen?.image === undefined || !env.rules.oneReading || isAhead(seen.image, env)) return undefined;
+  if (seen?.image === undefined || isAhead(seen.image, env)) return undefined;
   if (isReplaced(seen.image, job.readingMs, env)) return undefined;
   const jobs = [job];
   if (readings.doubtOf(memory, seen, jobs, env) !== "none") return undefined;
@@ -174,14 +174,13 @@ class Rounds {
   }
 
   async #rounds(): Promise<void> {
-    const { env, clock } = this.#context;
+    const { clock } = this.#context;
     const roundsMax = ROUNDS_SPARE + 2 * newestOf(this.#jobs).set.limits.length;
     for (let round = 0; round < roundsMax && this.#pending.length > 0; round++) {
       // A reading may only be so old when its write is applied.
       if (clock.now() > this.#untilMs) break;
-      if (!env.rules.oneReading) this.#readingMs = clock.now();
       const seen = this.#memory.seen(this.#key.shard) ?? (await this.#look(false));
-      if (seen.image === undefined && this.#key.shard > 0 && env.rules.shardZeroFirst) {
+      if (seen.image === undefined && this.#key.shard > 0) {
         // Whether a lost write landed on a shard that is gone nobody can tell any more.
         this.#settle(this.#pending, this.#isFrozen ? this.#unknown() : { kind: "elsewhere" });
         break;

@@ -99,7 +99,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       return resized(image, anew, moves, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
-      const pins = env.rules.halvePinsTokens ? state.limits.map(({ name }) => namesOf(name).tk) : [];
+      const pins = state.limits.map(({ name }) => namesOf(name).tk);
       const when = [RF, ...pins].map((name) => [{ name, is: "=", value: item[name] as ItemValue }] as const);
       return removal(key, when, traceOf(atMs));
     }),
