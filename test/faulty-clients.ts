@@ -137,7 +137,7 @@ function namesInTrace({ trace }: ItemWrite): string[] {
 }
 
 /** What a claim alone wants of a shard. */
-function takeIntent(claim: Claim, readingMs: number): Intent {
+export function takeIntent(claim: Claim, readingMs: number): Intent {
   return {
     readingMs,
     bring: { set: claim.set, origin: claim.origin },

@@ -60,7 +60,7 @@ export async function bringTo(
       const image = seen?.image;
       if (seen === undefined || image === undefined) break;
       // What the original changed meanwhile is not undone: whoever asked reads configuration again.
-      if (env.shared && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
+      if (env.dialect.installStopsOnDoubt && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
         isDone = false;
         break;
       }

@@ -1,8 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
-import { supersedes } from "../domain/limit-set.ts";
-import { BYPASS, DISABLED, VU } from "./attributes.ts";
+import { BYPASS, DISABLED } from "./attributes.ts";
 import { canonicalOfSet } from "./codec.ts";
-import { isStampOver } from "./forms.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
 import type { BucketMemory, Seen } from "./memory.ts";
@@ -38,28 +36,23 @@ export class ConfigReadings {
     jobs: readonly Job[],
     env: Env,
   ): "none" | "configSuspect" | "resolved" {
-    if (image === undefined || (env.shared && !env.rules.sharedReadsAfter)) return "none";
+    if (image === undefined) return "none";
+    const { dialect } = env;
     let verdict: "none" | "resolved" = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;
       if (reading === undefined || kind === "debit") continue;
       const { item, state, canonical } = image;
-      const isStamped = DISABLED in item || (BYPASS in item && !of.bypass) || (item[VU] === 0 && !env.shared);
-      // The original does not say when it read what it writes: there, any difference is a reason to read.
+      const isStamped = DISABLED in item || (BYPASS in item && !of.bypass) || dialect.announcesConfig(item);
       const differs =
-        of.origin.given !== true &&
-        canonical !== canonicalOfSet(of.set) &&
-        (env.shared || supersedes(of.origin, state.origin));
-      const isOver = env.shared && state.limits.some(({ name }) => isStampOver(item, name, readingMs));
-      if (!isStamped && !differs && !isOver) continue;
+        of.origin.given !== true && canonical !== canonicalOfSet(of.set) && dialect.mayBeNewer(of.origin, state.origin);
+      if (!isStamped && !differs && !dialect.hasSoftStampOver(image, readingMs)) continue;
       const { shard } = image.key;
-      // Where the original writes too, the item may say something new in between: that has to be read after, too.
-      const says = env.shared ? `${canonical}/${isStamped}` : "";
+      const says = dialect.doubtAbout(canonical, isStamped);
       const before = memory.doubts[shard];
-      // And it may say the same again that it said long ago: an older reading does not answer that.
-      const isOld = env.shared && readingMs - of.origin.asOfMs > READ_MS;
       // One that was forgotten may have been answered by a reading that did not have to be consistent.
-      const isStanding = before?.says === says && !isOld && this.mustBeConsistent(memory.key.id);
+      const isStanding =
+        before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(memory.key.id);
       const doubted = isStanding ? before : { upTo: this.#last, says };
       memory.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
@@ -77,6 +70,3 @@ export class ConfigReadings {
 }
 
 const DOUBTS_MOST = 20_000;
-
-/** Beside the original, configuration is brought to an item only so soon after it was read. */
-const READ_MS = 1_000;

@@ -48,7 +48,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
     if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
     addTokens(builder, image, limit, milli);
     pinPeriod(builder, limit, pin);
-    if (env.shared && image !== undefined) capCredit(builder, image, limit, milli, env);
+    if (image !== undefined) env.dialect.capCredit(builder, image, { limit, milli });
   }
   // What does not belong there now may belong there again, once the limit is of another kind.
   if (isLeftOut && image !== undefined) builder.where(RF, "=", image.state.epochMs);
@@ -121,14 +121,4 @@ function pinPeriod(builder: WriteBuilder, limit: string, pin: PeriodPin | undefi
   else builder.where(rn, "=", pin.resets);
   if (pin.windowStartMs !== undefined) builder.where(ws, "=", pin.windowStartMs);
   else builder.absent(ws).where(RF, "<", pin.untilMs);
-}
-
-// The original spends what is stored, also over the brim. So what rises over it is marked, to be cut before it is spent.
-function capCredit(builder: WriteBuilder, { item, state }: Image, limit: string, milli: number, env: Env): void {
-  const held = findLimit(state, limit);
-  if (held === undefined || !env.rules.sharedCreditMarks) return;
-  const { tk, cp } = namesOf(limit);
-  const mostMilli = held.terms.capacityMilli - milli;
-  if (held.tokensMilli <= mostMilli) builder.asSeen(cp, item).asSeen(SHARD_COUNT, item).where(tk, "<=", mostMilli);
-  else builder.set(VU, 0);
 }

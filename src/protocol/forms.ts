@@ -2,11 +2,11 @@ import { refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { NO_MARKS } from "../domain/limit-state.ts";
-import type { Item, ItemKey } from "../ports/item-store.ts";
+import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
-import { type Image, inWordsOf, numberOf } from "./codec.ts";
+import { type Image, inWordsOf } from "./codec.ts";
 import { cutAt } from "./fold.ts";
-import type { Env, Intent, Move, Step } from "./intent.ts";
+import type { Env, Intent, Step } from "./intent.ts";
 import {
   countAndSign,
   debtMaxMilli,
@@ -17,13 +17,11 @@ import {
   leastMilli,
   moveTokens,
   opensWindow,
-  pinTerms,
   traceOf,
   withLimit,
 } from "./moves.ts";
 import { newItem } from "./new-item.ts";
 import { anewForm } from "./rebase.ts";
-import type { Rules } from "./rules.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, WriteBuilder } from "./write-builder.ts";
 
@@ -33,21 +31,13 @@ import { putNew, WriteBuilder } from "./write-builder.ts";
  */
 export function formFor(seen: Image, asked: Intent, env: Env): Step {
   const image = asked.bring === undefined ? seen : inWordsOf(seen, asked.bring.set);
-  const intent = { ...asked, bring: broughtBy(asked.bring, asked.resolved, env) };
+  const intent = { ...asked, bring: env.dialect.installable(asked.bring, asked.resolved) };
   return mustTellAnew(image, intent, env) ? anewForm(image, intent, env) : plainForm(image, intent, env);
 }
 
-/**
- * What is brought to an item. On a table shared with the original, which does not say when it read what it wrote, only
- * configuration that was read after the item was seen; of any other, no more than limits that the item lacks.
- */
-export function broughtBy(bring: Intent["bring"], resolved: boolean, { shared, rules }: Env): Intent["bring"] {
-  if (!shared || resolved || bring === undefined || bring.origin.given || !rules.sharedReadsAfter) return bring;
-  return { set: bring.set, origin: { ...bring.origin, asOfMs: Number.NEGATIVE_INFINITY } };
-}
-
 /** Whether the epoch has to be moved: time did, or configuration says, something that a straight line cannot tell. */
-export function mustTellAnew({ item, state }: Image, intent: Intent, { calendar, shared, rules }: Env): boolean {
+export function mustTellAnew(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
+  const { item, state } = image;
   const { readingMs, bring, moves, resolved } = intent;
   if (readingMs >= state.renewAtMs) return true;
   if (bring !== undefined && bucketFor(state, bring, readingMs, calendar) !== state) return true;
@@ -58,10 +48,7 @@ export function mustTellAnew({ item, state }: Image, intent: Intent, { calendar,
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
-  if (!shared) return false;
-  const isWritten = (numberOf(item, namesOf(WCU).tk) ?? 0) >= 1000;
-  if (resolved && state.limits.some(({ name }) => isStampOver(item, name, readingMs))) return true;
-  return !isWritten || moves.some((move) => outgrows(state, move, readingMs, rules));
+  return dialect.needsRebase(image, { readingMs, moves, configConfirmed: resolved });
 }
 
 /** Makes the bucket, full but for what is moved; or says that even a full one has not enough. */
@@ -97,7 +84,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { readingMs, moves, guesses } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).whereUnless(VU, ">", readingMs);
   if (intent.heedsStamps) builder.absent(DISABLED);
-  if (env.shared) pinTerms(builder, image, moves, env);
+  env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];
   const spare: Amount[] = [];
   for (const move of moves) {
@@ -120,9 +107,8 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
       continue;
     }
     const [below, over] = cutAt(brimMilli - spareMilli);
-    // Beside the original only what is stored is there.
-    const isStored = env.shared && env.rules.sharedKeepsStored && held.limit.soft !== true && readingMs > state.epochMs;
-    moveTokens(builder, tk, isOver ? over : below, fits, isStored ? 0 : risen);
+    const spendable = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risen : 0;
+    moveTokens(builder, tk, isOver ? over : below, fits, spendable);
     if (spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
     if (fits.mustFit) continue;
     // How far below what was seen it may stand: without a bound nobody could say when it is full again.
@@ -141,23 +127,4 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
 function opens(state: BucketState, limit: string, milli: number): boolean {
   const held = findLimit(state, limit);
   return held !== undefined && opensWindow(held, milli);
-}
-
-/** The original takes a limit for soft until a deadline only. */
-export function isStampOver(item: Item, limit: string, readingMs: number): boolean {
-  const stamp = item[namesOf(limit).soft];
-  return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
-}
-
-// The original spends stored tokens blindly, and its own refill does not see what was cut: on a shared table neither may
-// the stored tokens stand below zero, nor is anything cut without moving the epoch.
-function outgrows(state: BucketState, { limit: name, milli }: Move, readingMs: number, rules: Rules): boolean {
-  const held = findLimit(state, name);
-  if (held === undefined || milli < 0) return false;
-  const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
-  const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
-  if (isOver && rules.sharedRebasesOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
-  // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
-  if (readingMs <= state.epochMs) return false;
-  return rules.sharedKeepsStored && held.limit.soft !== true && held.tokensMilli - milli < 0;
 }

@@ -3,7 +3,7 @@ import { availableMilli, type BucketState, findLimit, freshBucket } from "../dom
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { TracePart } from "../ports/item-store.ts";
 import { type Image, inWordsOf } from "./codec.ts";
-import { broughtBy, mustTellAnew } from "./forms.ts";
+import { mustTellAnew } from "./forms.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { expiresInDebt } from "./moves.ts";
 import { broughtTo, epochAfter } from "./rebase.ts";
@@ -53,7 +53,7 @@ export function walk(
   env: Env,
 ): Walked {
   const newest = newestOf(jobs);
-  const bring = seen === undefined ? newest : (broughtBy(newest, resolved, env) ?? newest);
+  const bring = seen === undefined ? newest : (env.dialect.installable(newest, resolved) ?? newest);
   const image = seen === undefined ? undefined : inWordsOf(seen, bring.set);
   const state = stateFor(image, jobs, bring, readingMs, env);
   const brings =

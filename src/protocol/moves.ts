@@ -1,10 +1,10 @@
 import { DEBT_MAX_MILLI } from "../bucket/balance.ts";
 import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
-import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, SHARD_COUNT, TTL, WCU } from "./attributes.ts";
+import { namesOf, RF, RQ, TTL, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
@@ -108,9 +108,9 @@ export function keepFor(
  * Whether a shared item may expire before it has paid what it owes: the original does not think of debts when it says how long
  * an item is kept.
  */
-export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, shared }: Env): boolean {
+export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, dialect }: Env): boolean {
   const ttl = numberOf(item, TTL);
-  if (!shared || ttl === undefined) return false;
+  if (!dialect.expiryIgnoresDebts || ttl === undefined) return false;
   const fromMs = Math.max(readingMs, state.epochMs);
   const debts = debtsOf(state.limits, fromMs - state.epochMs, []);
   if (debts.length === 0) return false;
@@ -167,22 +167,6 @@ export function traceOf(
 /** The first use of a session quota opens its window. */
 export function opensWindow(held: LimitState, milli: number): boolean {
   return milli > 0 && held.limit.resetAfterMs !== undefined && held.quota?.windowStartMs === undefined;
-}
-
-/** Pins what the original changes in place. */
-export function pinTerms(
-  builder: WriteBuilder,
-  { item, state }: Image,
-  limits: readonly { readonly limit: string }[],
-  { rules }: Env,
-): void {
-  if (!rules.sharedPinsTerms) return;
-  builder.asSeen(SHARD_COUNT, item);
-  for (const { limit } of limits) {
-    if (findLimit(state, limit) === undefined) continue;
-    const { cp, ra, rp } = namesOf(limit);
-    builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
-  }
 }
 
 export function withLimit(state: BucketState, limit: LimitState): BucketState {

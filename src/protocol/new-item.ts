@@ -2,7 +2,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import type { ItemValue } from "../ports/item-store.ts";
 import { namesOf, RF, RQ, WCU } from "./attributes.ts";
 import type { Env } from "./intent.ts";
-import { grantsOf, WCU_MILLI, wantedOf } from "./rebase.ts";
+import { WCU_MILLI, wantedOf } from "./rebase.ts";
 
 /** An item that is made, whole: its tokens are the state's, and nothing has been counted yet. */
 export function newItem(state: BucketState, env: Env): Record<string, ItemValue> {
@@ -11,7 +11,7 @@ export function newItem(state: BucketState, env: Env): Record<string, ItemValue>
     item[namesOf(name).tk] = tokensMilli;
     item[namesOf(name).tc] = 0;
   }
-  if (env.shared) Object.assign(item, grantsOf(state));
+  Object.assign(item, env.dialect.grantsOf(state));
   const { tk, cp, ra, rp, tc } = namesOf(WCU);
   // Making it is the first write.
   return Object.assign(item, { [tk]: WCU_MILLI - 1000, [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000, [tc]: 1000 });

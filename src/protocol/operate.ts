@@ -184,7 +184,7 @@ function sharedOut(
     for (const [i, state] of states.entries()) {
       const held = findLimit(state, limit);
       if (held === undefined) continue;
-      const part = held.part ?? { index: 0, count: 1, even: false };
+      const part = held.part ?? ({ index: 0, count: 1, rounding: "exact" } as const);
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
       if (held.quota !== undefined && i === 0) checkRoom(states, limit, milli);
       const own = held.quota === undefined ? Math.min(left, room) : divided(milli, part);

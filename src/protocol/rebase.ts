@@ -28,7 +28,6 @@ import {
   leastMilli,
   moveTokens,
   opensWindow,
-  pinTerms,
   TOP_MILLI,
   traceOf,
 } from "./moves.ts";
@@ -92,10 +91,8 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   const { key, state, item } = image;
   const { moves } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
-  if (env.shared) {
-    const every = state.limits.map(({ name }) => ({ limit: name }));
-    pinTerms(builder, image, every, env);
-  }
+  const every = state.limits.map(({ name }) => ({ limit: name }));
+  env.dialect.pinTerms(builder, image, every);
   const after: LimitState[] = [];
   const low: Low[] = [];
   for (const fold of folds) {
@@ -109,8 +106,8 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   const { signature, origin } = told;
   const limits = told.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
-  const isMarked = env.shared ? marksOver(next, env) : item[VU] === 0 && !intent.resolved;
-  const wanted = { ...wantedOf(next, env, isMarked ? 0 : undefined), ...(env.shared ? grantsOf(next) : {}) };
+  const isMarked = env.dialect.marksRebased(next, item, intent.resolved);
+  const wanted = { ...wantedOf(next, env, isMarked ? 0 : undefined), ...env.dialect.grantsOf(next) };
   builder.turn(item, attributesOf(item, state, after), wanted).set(RF, atMs);
   if (intent.resolved) builder.turn(item, [DISABLED, BYPASS], {});
   // Stamped, or stamped meanwhile: whoever can read configuration again has to, before anything is taken.
@@ -138,20 +135,6 @@ export function wantedOf(next: BucketState, { softUntilMs }: Env, vu: 0 | undefi
   return wanted;
 }
 
-/** On a table shared with the original: of how many parts each quota was last granted. */
-export function grantsOf(state: BucketState): Item {
-  const item: Record<string, ItemValue> = {};
-  for (const { name, quota, part } of state.limits) {
-    if (quota !== undefined) item[namesOf(name).gc] = part?.granted ?? part?.count ?? 1;
-  }
-  return item;
-}
-
-// The original spends what is stored, also over the brim: there it is told to cut first.
-function marksOver({ limits }: BucketState, { rules }: Env): boolean {
-  return rules.sharedCreditMarks && limits.some(({ tokensMilli, terms }) => tokensMilli > terms.capacityMilli);
-}
-
 /** Of how many shards a state is one. */
 export function shardCountOf({ limits }: BucketState): number {
   return limits[0]?.part?.count ?? 1;
@@ -176,7 +159,7 @@ function writeFold(
   move: Move | undefined,
   atMs: number,
   { blind }: Intent,
-  { rules, shared }: Env,
+  { dialect }: Env,
 ): { readonly limit: LimitState; readonly lowMilli: number | undefined } | "short" | undefined {
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
@@ -203,10 +186,8 @@ function writeFold(
     return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined };
   }
   moveTokens(builder, tk, exactly(piece, before, due), due, 0);
-  if (shared && rules.sharedCreditMarks && due.milli < 0 && piece.how === "add") {
-    // It is marked where the image stands over the brim; where it does not, nothing may lift it there.
-    const mostMilli = after.terms.capacityMilli + due.milli - piece.milli;
-    if (before.tokensMilli <= mostMilli) builder.where(tk, "<=", mostMilli);
+  if (due.milli < 0 && piece.how === "add") {
+    dialect.capRebasedCredit(builder, before, after.terms.capacityMilli + due.milli - piece.milli);
   }
   if (due.mustFit || (due.milli <= 0 && tokensMilli >= 0)) return { limit, lowMilli: undefined };
   if (piece.how === "set") return { limit, lowMilli: tokensMilli };
@@ -230,10 +211,10 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
 }
 
 // Nobody of ours goes by it, so where nobody else does either it is simply full again.
-function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { shared }: Env): void {
+function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
   const { tk, cp, ra, rp } = namesOf(WCU);
   const stored = numberOf(item, tk);
-  if (!shared || stored === undefined || !(cp in item)) {
+  if (!dialect.readsWriteCounter || stored === undefined || !(cp in item)) {
     builder.turn(item, [cp, ra, rp], { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 }).set(tk, WCU_MILLI - 1000);
     return;
   }

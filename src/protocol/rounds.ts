@@ -2,7 +2,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Item, ItemAnswer, ItemKey, ItemStore, ItemWrite } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
-import { nonceSlot, TTL } from "./attributes.ts";
+import { nonceSlot } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ConfigReadings } from "./config-readings.ts";
 import { createForm, formFor } from "./forms.ts";
@@ -78,7 +78,6 @@ function usualWrite(
 ): UsualWrite | undefined {
   const seen = memory.seen(shard);
   if (seen?.image === undefined || isAhead(seen.image, env)) return undefined;
-  if (isReplaced(seen.image, job.readingMs, env)) return undefined;
   const jobs = [job];
   if (readings.doubtOf(memory, seen, jobs, env) !== "none") return undefined;
   const { readingMs } = job;
@@ -238,12 +237,8 @@ class Rounds {
       this.#readingMs = Math.min(this.#readingMs, env.latestServerMs());
       return setBackForm(seen.image, { ...intent, readingMs: this.#readingMs }, env);
     }
-    if (seen.image !== undefined && !isReplaced(seen.image, this.#readingMs, env)) {
-      return formFor(seen.image, intent, env);
-    }
-    const made = createForm(this.#key, newestOf(this.#jobs), intent, env);
-    if (seen.image === undefined || made.kind === "short") return made;
-    return { ...made, write: { ...made.write, item: "either" } };
+    if (seen.image !== undefined) return formFor(seen.image, intent, env);
+    return createForm(this.#key, newestOf(this.#jobs), intent, env);
   }
 
   #heard(answer: ItemAnswer, intent: Intent): void {
@@ -356,12 +351,6 @@ class Rounds {
     const { state } = walk(image, this.#pending, this.#readingMs, false, env);
     this.#settle(this.#pending, { kind: "contended", state });
   }
-}
-
-/** Only without the rule that an expired item is told anew: it would be made again, whatever it owes. */
-function isReplaced({ item }: Image, readingMs: number, { shared, rules }: Env): boolean {
-  const ttl = item[TTL];
-  return shared && !rules.sharedKeepsExpired && typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000);
 }
 
 /** Whether two jobs may leave in one write. */

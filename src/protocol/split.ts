@@ -35,7 +35,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
   const count = images.length * 2;
   return images.flatMap((image) => {
     const { shard } = image.key;
-    const parts = [shard, shard + images.length].map((index): Part => ({ index, count, even: false }));
+    const parts = [shard, shard + images.length].map((index): Part => ({ index, count, rounding: "exact" }));
     const [own, siblings] = parts as [Part, Part];
     const whole = advanced(image.state, atMs, env.calendar);
     const kept = (state: BucketState) => partOf(advanced(state, atMs, env.calendar), own, "keeps", env);
@@ -89,7 +89,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
     ...staying.flatMap((image) => {
       const { shard } = image.key;
       const joining = going.filter(({ key }) => key.shard % count === shard).map(({ state }) => told(state));
-      const part: Part | undefined = count === 1 ? undefined : { index: shard, count, even: false };
+      const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
       const moves = told(image.state).limits.map(({ name }): Move => {
         const milli = sum(joining, (state) => tokensIn(state, name));
         return { limit: name, milli: -milli, mustFit: false };
@@ -116,7 +116,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   const moves = anew(state).limits.map(({ name, tokensMilli }): Move => {
     return { limit: name, milli: Math.floor(tokensMilli / 2), mustFit: false };
   });
-  const part: Part = { index: shard, count: shardCount, even: true };
+  const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
   const made = partOf(anew(state), part, () => 0, env);
   const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
   const [write] = resized(sibling, anew, moves, atMs, env) as [ItemWrite];
