@@ -140,15 +140,15 @@ function namesInTrace({ trace }: ItemWrite): string[] {
 export function takeIntent(claim: Claim, readingMs: number): Intent {
   return {
     readingMs,
-    bring: { set: claim.set, origin: claim.origin },
-    resolved: false,
-    heedsStamps: false,
+    install: { set: claim.set, origin: claim.origin },
+    configConfirmed: false,
+    checksAccess: false,
     moves: claim.take.map(({ limit, milli }) => ({ limit, milli, mustFit: true })),
     counted: claim.take,
     requests: 1,
     parts: [{ of: claim, kind: "take", amounts: claim.take }],
     nonce: undefined,
-    blind: false,
+    ignoreImageShortage: false,
     guesses: undefined,
   };
 }

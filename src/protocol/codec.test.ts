@@ -8,7 +8,7 @@ import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { fullLimit } from "../domain/limit-state.ts";
 import type { Item } from "../ports/item-store.ts";
-import { canonicalOfSet, decode, inWordsOf } from "./codec.ts";
+import { canonicalOfSet, decode, withCallersLimitObjects } from "./codec.ts";
 import { OWN, SHARED } from "./dialect.ts";
 
 const Kinds = limitMakers(calendar);
@@ -33,7 +33,7 @@ test("a state of any kinds of limits comes back from its item as it was", () => 
         like: undefined,
         set: knowsSet ? set : undefined,
       });
-      const told = inWordsOf(image, set).state;
+      const told = withCallersLimitObjects(image, set).state;
       assert.equal(told.epochMs, state.epochMs);
       assert.equal(told.signature, state.signature);
       assert.equal(told.validUntilMs, state.validUntilMs);

@@ -67,7 +67,7 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
 }
 
 /** The image in the words of somebody whose limits are the same but written down differently. */
-export function inWordsOf(image: Image, set: LimitSet): Image {
+export function withCallersLimitObjects(image: Image, set: LimitSet): Image {
   if (image.state.signature === set.signature || image.canonical !== canonicalOfSet(set)) return image;
   const limits = image.state.limits.map((held) => {
     const limit = set.limits.find(({ name }) => name === held.name);

@@ -29,16 +29,16 @@ export class ConfigReadings {
     return this.#doubted.get(bucketId) === true;
   }
 
-  /** `configSuspect`: ask for configuration again. `resolved`: that was done since. `none`: there is nothing to doubt. */
+  /** `configSuspect`: ask for configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
   doubtOf(
     memory: BucketMemory,
     { image }: Pick<Seen, "image">,
     jobs: readonly Job[],
     env: Env,
-  ): "none" | "configSuspect" | "resolved" {
+  ): "none" | "configSuspect" | "confirmed" {
     if (image === undefined) return "none";
     const { dialect } = env;
-    let verdict: "none" | "resolved" = "none";
+    let verdict: "none" | "confirmed" = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;
       if (reading === undefined || kind === "debit") continue;
@@ -59,7 +59,7 @@ export class ConfigReadings {
         this.#doubted.set(memory.key.id, true);
         return "configSuspect";
       }
-      verdict = "resolved";
+      verdict = "confirmed";
     }
     if (verdict === "none" && memory.doubts[image.key.shard] !== undefined) {
       memory.doubts[image.key.shard] = undefined;

@@ -6,7 +6,7 @@ import { namesOf, RF, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Env, Intent } from "./intent.ts";
 import { HUGE_MILLI, TOP_MILLI } from "./moves.ts";
-import { broughtTo, epochAfter, toldAnew, writeAnew } from "./rebase.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
 /** Something that comes back to one shard. */
@@ -78,23 +78,23 @@ function creditAnew(image: Image, back: GiveBack, env: Env): ItemWrite {
   const atMs = epochAfter(image.state, readingMs);
   const intent: Intent = {
     readingMs,
-    bring: undefined,
-    resolved: false,
-    heedsStamps: false,
+    install: undefined,
+    configConfirmed: false,
+    checksAccess: false,
     moves: [],
     counted: amounts.map(({ limit, milli }) => ({ limit, milli: -milli })),
     requests: 0,
     parts,
     nonce: undefined,
-    blind: false,
+    ignoreImageShortage: false,
     guesses: undefined,
   };
-  const anew = (state: BucketState) => broughtTo(state, undefined, readingMs, atMs, env);
-  const told = toldAnew(image.state, anew, readingMs, atMs, env);
+  const anew = (state: BucketState) => withLimitsAt(state, undefined, readingMs, atMs, env);
+  const told = rebase(image.state, anew, readingMs, atMs, env);
   const moves = amounts.flatMap(({ limit, milli }) =>
     belongs(told.state, limit, back) ? [{ limit, milli: -milli, mustFit: false }] : [],
   );
-  const step = writeAnew(image, told, { ...intent, moves }, env);
+  const step = writeRebased(image, told, { ...intent, moves }, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   return step.write;
 }

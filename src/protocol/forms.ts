@@ -4,11 +4,11 @@ import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "
 import { NO_MARKS } from "../domain/limit-state.ts";
 import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
-import { type Image, inWordsOf } from "./codec.ts";
+import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { cutAt } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import {
-  countAndSign,
+  addCountersAndNonce,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -21,7 +21,7 @@ import {
   withLimit,
 } from "./moves.ts";
 import { newItem } from "./new-item.ts";
-import { anewForm } from "./rebase.ts";
+import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, WriteBuilder } from "./write-builder.ts";
 
@@ -30,31 +30,31 @@ import { putNew, WriteBuilder } from "./write-builder.ts";
  * is right for every item that meets its condition, not only for the one in the image.
  */
 export function formFor(seen: Image, asked: Intent, env: Env): Step {
-  const image = asked.bring === undefined ? seen : inWordsOf(seen, asked.bring.set);
-  const intent = { ...asked, bring: env.dialect.installable(asked.bring, asked.resolved) };
-  return mustTellAnew(image, intent, env) ? anewForm(image, intent, env) : plainForm(image, intent, env);
+  const image = asked.install === undefined ? seen : withCallersLimitObjects(seen, asked.install.set);
+  const intent = { ...asked, install: env.dialect.installable(asked.install, asked.configConfirmed) };
+  return needsRebase(image, intent, env) ? rebaseWrite(image, intent, env) : plainForm(image, intent, env);
 }
 
 /** Whether the epoch has to be moved: time did, or configuration says, something that a straight line cannot tell. */
-export function mustTellAnew(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
+export function needsRebase(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
   const { item, state } = image;
-  const { readingMs, bring, moves, resolved } = intent;
+  const { readingMs, install, moves, configConfirmed } = intent;
   if (readingMs >= state.renewAtMs) return true;
-  if (bring !== undefined && bucketFor(state, bring, readingMs, calendar) !== state) return true;
+  if (install !== undefined && bucketFor(state, install, readingMs, calendar) !== state) return true;
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
-  if (resolved && (DISABLED in item || BYPASS in item)) return true;
+  if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
   // Whoever comes to an item that has expired renews it: until then it may vanish at any moment.
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
-  return dialect.needsRebase(image, { readingMs, moves, configConfirmed: resolved });
+  return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
 /** Makes the bucket, full but for what is moved; or says that even a full one has not enough. */
-export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, intent: Intent, env: Env): Step {
+export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, counted, requests, nonce } = intent;
-  const fresh = freshBucket(bring.set, bring.origin, readingMs, env.calendar);
+  const fresh = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const low: Low[] = [];
   let state: BucketState = { ...fresh, untouched: false };
   for (const move of moves) {
@@ -73,7 +73,7 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
   item[RQ] = requests;
   for (const { limit, milli } of counted) if (findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
   if (nonce !== undefined) item[nonce.name] = nonce.value;
-  const untilS = bring.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
 }
@@ -83,7 +83,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key } = image;
   const { readingMs, moves, guesses } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).whereUnless(VU, ">", readingMs);
-  if (intent.heedsStamps) builder.absent(DISABLED);
+  if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];
   const spare: Amount[] = [];
@@ -99,7 +99,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const kept = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const isOver = guess === undefined ? held.tokensMilli >= brimMilli : guess.side === "over";
     // Over the brim it is known what is there.
-    const fits = fitting(held, intent.blind && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
+    const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
     if (fits === "tooDeep") {
       // Left as it is because it owes too much: then it must.
@@ -117,7 +117,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     if (!isOver) builder.where(tk, ">=", least);
   }
   keepFor(builder, image, state, low, intent, env);
-  countAndSign(builder, state.limits, intent);
+  addCountersAndNonce(builder, state.limits, intent);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
   // Tokens aside it stays as it is.

@@ -27,14 +27,14 @@ export interface Move {
 export interface Intent {
   readonly readingMs: number;
   /** Limits to be brought to the item, if they are newer than its own; undefined: it goes by what it has. */
-  readonly bring: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
+  readonly install: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
   /**
    * Whether configuration was read after the item cast doubt on it: then marks that say "read it again" go. Otherwise they
    * stay for whoever reads it.
    */
-  readonly resolved: boolean;
+  readonly configConfirmed: boolean;
   /** Whether somebody is asked for who can read configuration again, should the item say that nobody is let through. */
-  readonly heedsStamps: boolean;
+  readonly checksAccess: boolean;
   /** Each limit once. */
   readonly moves: readonly Move[];
   /** Usage, in either direction: also of what moves no tokens. Each limit once. */
@@ -43,7 +43,7 @@ export interface Intent {
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
   /** Ask, although by the image it does not fit: the image may be old. */
-  readonly blind: boolean;
+  readonly ignoreImageShortage: boolean;
   /** On which side of its brim a limit is expected, where that is not what the image says. */
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }

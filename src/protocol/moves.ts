@@ -86,7 +86,7 @@ export function keepFor(
   { item, shardCount }: Pick<Image, "item" | "shardCount">,
   { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
   low: readonly Low[],
-  { readingMs, bring }: Pick<Intent, "readingMs" | "bring">,
+  { readingMs, install }: Pick<Intent, "readingMs" | "install">,
   { calendar }: Env,
 ): void {
   const has = numberOf(item, TTL);
@@ -94,7 +94,7 @@ export function keepFor(
   const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
   const owing = [...low, ...debtsOf(limits, fromMs - epochMs, low)];
   // Whoever brings no limits does not know whose they are, and leaves it at what it is.
-  const isKept = shardCount > 1 || (bring === undefined ? has === undefined : bring.origin.own === true);
+  const isKept = shardCount > 1 || (install === undefined ? has === undefined : install.origin.own === true);
   const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
@@ -143,7 +143,7 @@ export function keptUntil(
 }
 
 /** Usage, requests and writes, and the nonce by which the writer knows the write again. */
-export function countAndSign(
+export function addCountersAndNonce(
   builder: WriteBuilder,
   limits: readonly LimitState[],
   { counted, requests, nonce }: Intent,

@@ -20,7 +20,7 @@ import { encodedLimit, type Image, numberOf, ownAttributes, zoneOf } from "./cod
 import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
 import type { Env, Intent, Move, Step } from "./intent.ts";
 import {
-  countAndSign,
+  addCountersAndNonce,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -41,11 +41,11 @@ export const WCU_MILLI = 1_000_000;
  * limits have acted. For every limit on the item, also those that are not taken from, the condition says on which side of
  * its brim it stands.
  */
-export function anewForm(image: Image, intent: Intent, env: Env): Step {
-  const { bring, readingMs } = intent;
+export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
+  const { install, readingMs } = intent;
   const atMs = epochAfter(image.state, readingMs);
-  const anew = (state: BucketState) => broughtTo(state, bring, readingMs, atMs, env);
-  return writeAnew(image, toldAnew(image.state, anew, readingMs, atMs, env), intent, env);
+  const anew = (state: BucketState) => withLimitsAt(state, install, readingMs, atMs, env);
+  return writeRebased(image, rebase(image.state, anew, readingMs, atMs, env), intent, env);
 }
 
 /** The epoch that an item is told from next. It only grows, and strictly: so it pins all that is told from it. */
@@ -57,37 +57,38 @@ export function epochAfter({ epochMs }: BucketState, readingMs: number): number 
  * The bucket told from `atMs`, with limits brought to it at the reading if they are newer than its own. A reading behind the
  * epoch counts as the epoch; the moment from there to the new epoch goes by the new limits.
  */
-export function broughtTo(
+export function withLimitsAt(
   state: BucketState,
-  bring: Intent["bring"],
+  install: Intent["install"],
   readingMs: number,
   atMs: number,
   { calendar }: Env,
 ): BucketState {
-  const brought = bring === undefined ? state : bucketFor(state, bring, Math.max(readingMs, state.epochMs), calendar);
+  const brought =
+    install === undefined ? state : bucketFor(state, install, Math.max(readingMs, state.epochMs), calendar);
   return advanced(brought, atMs, calendar);
 }
 
 /** A bucket told anew, limit by limit. */
-export interface Told {
+export interface Rebased {
   readonly atMs: number;
   readonly folds: readonly Fold[];
   /** As it is then, if the image was right. */
   readonly state: BucketState;
 }
 
-export function toldAnew(
+export function rebase(
   state: BucketState,
   anew: (state: BucketState) => BucketState,
   readingMs: number,
   atMs: number,
   { calendar }: Env,
-): Told {
+): Rebased {
   return { atMs, folds: foldsOf(state, anew, Math.max(readingMs, state.epochMs), calendar), state: anew(state) };
 }
 
 /** The write that tells an item anew and moves what is intended. */
-export function writeAnew(image: Image, { atMs, folds, state: told }: Told, intent: Intent, env: Env): Step {
+export function writeRebased(image: Image, { atMs, folds, state: told }: Rebased, intent: Intent, env: Env): Step {
   const { key, state, item } = image;
   const { moves } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
@@ -106,15 +107,15 @@ export function writeAnew(image: Image, { atMs, folds, state: told }: Told, inte
   const { signature, origin } = told;
   const limits = told.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
-  const isMarked = env.dialect.marksRebased(next, item, intent.resolved);
+  const isMarked = env.dialect.marksRebased(next, item, intent.configConfirmed);
   const wanted = { ...wantedOf(next, env, isMarked ? 0 : undefined), ...env.dialect.grantsOf(next) };
-  builder.turn(item, attributesOf(item, state, after), wanted).set(RF, atMs);
-  if (intent.resolved) builder.turn(item, [DISABLED, BYPASS], {});
+  builder.diffAttributes(item, attributesOf(item, state, after), wanted).set(RF, atMs);
+  if (intent.configConfirmed) builder.diffAttributes(item, [DISABLED, BYPASS], {});
   // Stamped, or stamped meanwhile: whoever can read configuration again has to, before anything is taken.
-  if (intent.heedsStamps) builder.asSeen(DISABLED, intent.resolved ? item : {});
+  if (intent.checksAccess) builder.asSeen(DISABLED, intent.configConfirmed ? item : {});
   keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent, env);
   writeWcu(builder, image, atMs, env);
-  countAndSign(builder, after, intent);
+  addCountersAndNonce(builder, after, intent);
   const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
   return { kind: "write", write: builder.update(key, "exists", trace), state: next };
 }
@@ -158,7 +159,7 @@ function writeFold(
   { name, before, after, piece }: Fold,
   move: Move | undefined,
   atMs: number,
-  { blind }: Intent,
+  { ignoreImageShortage }: Intent,
   { dialect }: Env,
 ): { readonly limit: LimitState; readonly lowMilli: number | undefined } | "short" | undefined {
   const { tk, cp } = namesOf(name);
@@ -168,7 +169,7 @@ function writeFold(
     return undefined;
   }
   const levelMilli =
-    blind && before !== undefined && piece.how === "add" ? Number.POSITIVE_INFINITY : after.tokensMilli;
+    ignoreImageShortage && before !== undefined && piece.how === "add" ? Number.POSITIVE_INFINITY : after.tokensMilli;
   const fits = fitting(after, levelMilli, move ?? { limit: name, milli: 0, mustFit: false });
   if (fits === "short") return "short";
   const due = fits === "tooDeep" ? { limit: name, milli: 0, mustFit: false } : fits;
@@ -215,7 +216,9 @@ function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, {
   const { tk, cp, ra, rp } = namesOf(WCU);
   const stored = numberOf(item, tk);
   if (!dialect.readsWriteCounter || stored === undefined || !(cp in item)) {
-    builder.turn(item, [cp, ra, rp], { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 }).set(tk, WCU_MILLI - 1000);
+    builder
+      .diffAttributes(item, [cp, ra, rp], { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 })
+      .set(tk, WCU_MILLI - 1000);
     return;
   }
   const rise = Math.min(WCU_MILLI * 2, (atMs - state.epochMs) * 1000);

@@ -20,7 +20,7 @@ import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { newItem } from "./new-item.ts";
-import { toldAnew, writeAnew } from "./rebase.ts";
+import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
 
 /** As many as the original's readers expect at most. */
@@ -230,18 +230,18 @@ function resized(
 ): ItemWrite[] {
   const intent: Intent = {
     readingMs: atMs,
-    bring: undefined,
-    resolved: false,
-    heedsStamps: false,
+    install: undefined,
+    configConfirmed: false,
+    checksAccess: false,
     moves,
     counted: [],
     requests: 0,
     parts: [],
     nonce: undefined,
-    blind: false,
+    ignoreImageShortage: false,
     guesses: undefined,
   };
-  const step = writeAnew(image, toldAnew(image.state, anew, atMs, atMs, env), intent, env);
+  const step = writeRebased(image, rebase(image.state, anew, atMs, atMs, env), intent, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;

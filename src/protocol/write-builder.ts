@@ -53,7 +53,7 @@ export class WriteBuilder {
   }
 
   /** Makes the attributes of an item what they shall be: sets what differs, removes what is no longer. */
-  turn(item: Item, names: Iterable<string>, wanted: Item): this {
+  diffAttributes(item: Item, names: Iterable<string>, wanted: Item): this {
     for (const name of names) {
       const value = wanted[name];
       if (value === item[name]) continue;

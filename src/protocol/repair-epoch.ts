@@ -5,7 +5,7 @@ import { boundaryAfter, termsAt } from "../domain/limit-state.ts";
 import { namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { countAndSign, keepFor, traceOf } from "./moves.ts";
+import { addCountersAndNonce, keepFor, traceOf } from "./moves.ts";
 import { attributesOf, wantedOf } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -22,7 +22,7 @@ export function isAhead({ state }: Image, { latestServerMs }: Env): boolean {
  * stand still for everybody. What the jump had credited is taken off again, at most a capacity; a quota that was filled by
  * a reset that is yet to come is empty until it comes.
  */
-export function setBackForm(image: Image, intent: Intent, env: Env): Step {
+export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): Step {
   const { item, state, key } = image;
   // An epoch pins what is told from it, so none may come back that was there before: the moment is chosen by the nonce.
   const atMs = intent.readingMs - 1 - ((intent.nonce?.value ?? 0) % 1000);
@@ -40,11 +40,11 @@ export function setBackForm(image: Image, intent: Intent, env: Env): Step {
   const { signature, origin } = state;
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
   builder
-    .turn(item, attributesOf(item, state, limits), wantedOf(next, env, item[VU] === 0 ? 0 : undefined))
+    .diffAttributes(item, attributesOf(item, state, limits), wantedOf(next, env, item[VU] === 0 ? 0 : undefined))
     .set(RF, atMs);
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
   keepFor(builder, image, next, low, { ...intent, readingMs: atMs }, env);
-  countAndSign(builder, limits, { ...intent, counted: [], requests: 0 });
+  addCountersAndNonce(builder, limits, { ...intent, counted: [], requests: 0 });
   const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next };
 
