@@ -9,8 +9,8 @@ import { namesOf } from "../src/protocol/attributes.ts";
 import type { ProtocolBuckets } from "../src/protocol/buckets.ts";
 import { decode, type Image } from "../src/protocol/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../src/protocol/dialect.ts";
+import { newItem } from "../src/protocol/encode-item.ts";
 import type { Env } from "../src/protocol/intent.ts";
-import { newItem } from "../src/protocol/new-item.ts";
 import type { ConditionalLine } from "../src/testing/conditional-line.ts";
 import {
   type ConditionalProcess,

@@ -6,30 +6,30 @@ import type { Job } from "./job.ts";
 import type { BucketMemory, Seen } from "./memory.ts";
 
 /**
- * Numbers the readings of configuration that this process begins. A bucket that disagrees with what a claim goes by, or
- * says that configuration changed, is a reason to read, not to write: only what was read after the doubt arose is brought
- * to the bucket.
+ * Numbers the reads of configuration that this process begins. A bucket that disagrees with the limits of a claim, or says
+ * that configuration changed, is a reason to read configuration, not to write: only limits that were read after the
+ * disagreement was seen are installed on the bucket.
  */
 export class ConfigReadings {
   #last = 0;
   readonly #doubted: BoundedMap<true>;
 
-  /** So many doubts are remembered; one that is forgotten arises anew. */
+  /** How many doubts are remembered. One that is forgotten is found again with the next claim. */
   constructor(doubtsMost = DOUBTS_MOST) {
     this.#doubted = new BoundedMap(doubtsMost / 2);
   }
 
-  /** The number of a reading that begins now. */
+  /** The number of a read that begins now. */
   begin(): number {
     return ++this.#last;
   }
 
-  /** Whether configuration of this bucket has to be read so that nothing older is seen. */
+  /** Whether configuration of this bucket has to be read consistently: an older state would not answer the doubt. */
   mustBeConsistent(bucketId: string): boolean {
     return this.#doubted.get(bucketId) === true;
   }
 
-  /** `configSuspect`: ask for configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
+  /** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
   doubtOf(
     memory: BucketMemory,
     { image }: Pick<Seen, "image">,
@@ -50,7 +50,7 @@ export class ConfigReadings {
       const { shard } = image.key;
       const says = dialect.doubtAbout(canonical, isStamped);
       const before = memory.doubts[shard];
-      // One that was forgotten may have been answered by a reading that did not have to be consistent.
+      // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
         before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(memory.key.id);
       const doubted = isStanding ? before : { upTo: this.#last, says };

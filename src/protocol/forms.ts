@@ -5,6 +5,7 @@ import { NO_MARKS } from "../domain/limit-state.ts";
 import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
+import { newItem } from "./encode-item.ts";
 import { cutAt } from "./fold.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import {
@@ -20,14 +21,13 @@ import {
   traceOf,
   withLimit,
 } from "./moves.ts";
-import { newItem } from "./new-item.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, WriteBuilder } from "./write-builder.ts";
 
 /**
- * The write that does what is intended to the item as it stands in the image; or that it cannot be granted. Pure. The write
- * is right for every item that meets its condition, not only for the one in the image.
+ * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
+ * for every item that meets its condition, not only for the one in the image.
  */
 export function formFor(seen: Image, asked: Intent, env: Env): Step {
   const image = asked.install === undefined ? seen : withCallersLimitObjects(seen, asked.install.set);
@@ -35,7 +35,7 @@ export function formFor(seen: Image, asked: Intent, env: Env): Step {
   return needsRebase(image, intent, env) ? rebaseWrite(image, intent, env) : plainForm(image, intent, env);
 }
 
-/** Whether the epoch has to be moved: time did, or configuration says, something that a straight line cannot tell. */
+/** Whether the epoch has to be moved: the level since it is no longer tokens plus a constant refill, or limits change. */
 export function needsRebase(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
   const { item, state } = image;
   const { readingMs, install, moves, configConfirmed } = intent;
@@ -44,14 +44,14 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
   if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
-  // Whoever comes to an item that has expired renews it: until then it may vanish at any moment.
+  // An item that has expired may be removed at any moment, so whoever writes to it renews it.
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
   return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
-/** Makes the bucket, full but for what is moved; or says that even a full one has not enough. */
+/** Makes the bucket, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, counted, requests, nonce } = intent;
   const fresh = freshBucket(install.set, install.origin, readingMs, env.calendar);
@@ -78,7 +78,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
   return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
 }
 
-/** The epoch stays: tokens leave a straight line. The side of each brim is the image's, or what is guessed. */
+/** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
 function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key } = image;
   const { readingMs, moves, guesses } = intent;
@@ -98,29 +98,31 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const spareMilli = guess?.side === "over" ? guess.spareMilli : 0;
     const kept = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const isOver = guess === undefined ? held.tokensMilli >= brimMilli : guess.side === "over";
-    // Over the brim it is known what is there.
+    // A limit at its capacity holds exactly that, so the image is right about it.
     const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
     if (fits === "tooDeep") {
-      // Left as it is because it owes too much: then it must.
+      // It is left as it is because it owes too much, so the condition says that it does.
       builder.where(tk, "<", move.milli - risen - debtMaxMilli(held));
       continue;
     }
     const [below, over] = cutAt(brimMilli - spareMilli);
     const spendable = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risen : 0;
-    moveTokens(builder, tk, isOver ? over : below, fits, spendable);
+    moveTokens(builder, tk, { piece: isOver ? over : below, move: fits, refilledMilli: spendable });
     if (spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
     if (fits.mustFit) continue;
-    // How far below what was seen it may stand: without a bound nobody could say when it is full again.
+    // A lower bound for the tokens: without one the expiry could not cover how long it takes until they are full again.
     const least = leastMilli(kept - capacityMilli, fits.milli - risen - debtMaxMilli(held));
     low.push({ limit: held, lowMilli: least + risen - fits.milli });
     if (!isOver) builder.where(tk, ">=", least);
   }
-  keepFor(builder, image, state, low, intent, env);
+  const { item, shardCount } = image;
+  const { install } = intent;
+  keepFor(builder, { item, shardCount, readingMs, install, state, low }, env.calendar);
   addCountersAndNonce(builder, state.limits, intent);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
-  // Tokens aside it stays as it is.
+  // Only tokens change, so the state stands for the item after the write, too.
   return { kind: "write", write, state };
 }
 

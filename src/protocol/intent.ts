@@ -1,11 +1,10 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { ItemWrite, TracePart } from "../ports/item-store.ts";
-import type { Dialect } from "./dialect.ts";
+import type { Dialect, Install } from "./dialect.ts";
 
-/** What forms go by besides the item and what is wanted of it. */
+/** What a write depends on besides the item and the intent. */
 export interface Env {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
@@ -26,14 +25,14 @@ export interface Move {
 /** What one write of one shard is for. */
 export interface Intent {
   readonly readingMs: number;
-  /** Limits to be brought to the item, if they are newer than its own; undefined: it goes by what it has. */
-  readonly install: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
+  /** Limits to be installed on the item, if they are newer than its own; undefined: it goes by what it has. */
+  readonly install: Install | undefined;
   /**
-   * Whether configuration was read after the item cast doubt on it: then marks that say "read it again" go. Otherwise they
-   * stay for whoever reads it.
+   * Whether configuration was read after the item cast doubt on it. Then marks that say "read it again" are removed; otherwise
+   * they stay for a caller that reads it.
    */
   readonly configConfirmed: boolean;
-  /** Whether somebody is asked for who can read configuration again, should the item say that nobody is let through. */
+  /** Whether a bucket that was disabled meanwhile makes the write fail: the caller can read configuration again. */
   readonly checksAccess: boolean;
   /** Each limit once. */
   readonly moves: readonly Move[];
@@ -42,19 +41,36 @@ export interface Intent {
   readonly requests: number;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
-  /** Ask, although by the image it does not fit: the image may be old. */
+  /** Send the write although by the image it does not fit: the image may be old. */
   readonly ignoreImageShortage: boolean;
-  /** On which side of its brim a limit is expected, where that is not what the image says. */
+  /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }
 
-/** Expect a limit below its brim, or over it; then cut `spareMilli` more than needed, so that being almost there will do. */
+/** An intent that only rebases; a caller that wants more overrides fields. */
+export function blankIntent(readingMs: number): Intent {
+  return {
+    readingMs,
+    install: undefined,
+    configConfirmed: false,
+    checksAccess: false,
+    moves: [],
+    counted: [],
+    requests: 0,
+    parts: [],
+    nonce: undefined,
+    ignoreImageShortage: false,
+    guesses: undefined,
+  };
+}
+
+/** Expect a limit below its capacity, or at it: then cut `spareMilli` more than needed, so that being almost full will do. */
 export interface Guess {
   readonly side: "below" | "over";
   readonly spareMilli: number;
 }
 
-/** What to do about an intent, as far as the image of an item can tell. `state`: after it, or as it stands. */
+/** What to do about an intent, by the image of the item. `state`: after the write, or, where it does not fit, as it stands. */
 export type Step =
   | { readonly kind: "write"; readonly write: ItemWrite; readonly state: BucketState }
   | { readonly kind: "short"; readonly state: BucketState };

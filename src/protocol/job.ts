@@ -171,7 +171,7 @@ function stateFor(
   });
   if (!needsRebase(image, { ...probe, install }, env)) return image.state;
   const atMs = epochAfter(image.state, readingMs);
-  return withLimitsAt(image.state, install, readingMs, atMs, env);
+  return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
 }
 
 function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {

@@ -8,10 +8,10 @@ import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
 import type { Image } from "./codec.ts";
+import { newItem } from "./encode-item.ts";
 import { readWhole, tokenOf } from "./gather.ts";
-import type { Intent } from "./intent.ts";
+import { blankIntent, type Intent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
-import { newItem } from "./new-item.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { bringNewest } from "./resize.ts";
 import type { RoundsContext } from "./rounds.ts";
@@ -120,7 +120,11 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
 /** Whether the shards would go by different limits after those of the operation were brought to them. */
 function isTorn({ env }: RoundsContext, { set, origin, nowMs }: Operation, images: readonly Image[]): boolean {
   const signatures = images.map(({ state }) => {
-    return withLimitsAt(state, { set, origin }, nowMs, epochAfter(state, nowMs), env).signature;
+    return withLimitsAt(
+      state,
+      { install: { set, origin }, readingMs: nowMs, atMs: epochAfter(state, nowMs) },
+      env.calendar,
+    ).signature;
   });
   return new Set(signatures).size > 1;
 }
@@ -136,26 +140,19 @@ function drawnFor(
   const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
-  const brought = (state: BucketState) => withLimitsAt(state, { set, origin }, nowMs, atMs, env);
+  const at = { readingMs: nowMs, atMs };
+  const brought = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
   const states = images.map(({ state }) => brought(state));
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
   const writes = images.map((image, i): ItemWrite => {
     const own = shares[i] ?? [];
     const intent: Intent = {
-      readingMs: nowMs,
+      ...blankIntent(nowMs),
       install: { set, origin },
-      configConfirmed: false,
-      checksAccess: false,
-      moves: [],
-      counted: [],
-      requests: 0,
       parts: i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] })),
-      nonce: undefined,
-      ignoreImageShortage: false,
-      guesses: undefined,
     };
     const anew = (state: BucketState) => wanted.change(brought(state), own, atMs);
-    const step = writeRebased(image, rebase(image.state, anew, nowMs, atMs, env), intent, env);
+    const step = writeRebased(image, rebase(image.state, anew, at, env.calendar), intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
     // What a limit that drips has room for depends on what it holds: then nobody may have moved it.
     const pinned = own.filter(({ limit }) => findLimit(states[i] as BucketState, limit)?.quota === undefined);

@@ -18,8 +18,8 @@ import { termsAt } from "../domain/limit-state.ts";
 import type { Clause, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
-import type { Env, Intent, Move } from "./intent.ts";
-import { newItem } from "./new-item.ts";
+import { newItem } from "./encode-item.ts";
+import { blankIntent, type Env, type Move } from "./intent.ts";
 import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
 
@@ -228,20 +228,8 @@ function resized(
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const intent: Intent = {
-    readingMs: atMs,
-    install: undefined,
-    configConfirmed: false,
-    checksAccess: false,
-    moves,
-    counted: [],
-    requests: 0,
-    parts: [],
-    nonce: undefined,
-    ignoreImageShortage: false,
-    guesses: undefined,
-  };
-  const step = writeRebased(image, rebase(image.state, anew, atMs, atMs, env), intent, env);
+  const rebased = rebase(image.state, anew, { readingMs: atMs, atMs }, env.calendar);
+  const step = writeRebased(image, rebased, { ...blankIntent(atMs), moves }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
