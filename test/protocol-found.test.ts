@@ -4,6 +4,7 @@ import { bucketKey } from "../src/domain/bucket-key.ts";
 import { type Limit, limitMakers } from "../src/domain/limit.ts";
 import type { Item } from "../src/ports/item-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
+import { OWN, SHARED } from "../src/protocol/dialect.ts";
 import { claim, HOUR_MS, MINUTE_MS, T0 } from "../src/testing/contract-kit.ts";
 import { calendar } from "./kind-arbitraries.ts";
 import { Cluster, type Process } from "./protocol-kit.ts";
@@ -22,12 +23,12 @@ function tamper(cluster: Cluster, { place }: Process, attributes: Item): void {
   );
 }
 
-for (const shared of [false, true]) {
-  test(`a take whose answer was lost is not sent again to a bucket that is disabled since, shared: ${shared}`, async () => {
+for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
+  test(`a take whose answer was lost is not sent again to a bucket that is disabled since: ${table}`, async () => {
     const cluster = new Cluster();
     const readings = new ConfigReadings();
     const process: Process = await cluster.open({
-      shared,
+      dialect,
       readings,
       line: { onFault: () => tamper(cluster, process, { disabled: true }) },
     });
@@ -46,7 +47,7 @@ for (const shared of [false, true]) {
 
 test("tokens that the original left of a limit that is no longer there do not keep it from coming back", async () => {
   const cluster = new Cluster();
-  const ours = await cluster.open({ shared: true });
+  const ours = await cluster.open({ dialect: SHARED });
   const [rpm, tpm] = [Kinds.perMinute("rpm", 10), Kinds.perMinute("tpm", 100)];
   const { place } = ours;
   assert.ok(await place.grants(claim("ada", [rpm], { rpm: 1 }), T0));

@@ -7,10 +7,10 @@ import type { LimitState } from "../src/domain/limit-state.ts";
 import type { Item, ItemKey, ItemValue } from "../src/ports/item-store.ts";
 import { namesOf } from "../src/protocol/attributes.ts";
 import type { ProtocolBuckets } from "../src/protocol/buckets.ts";
-import { decode, type Image, SOFT_FOREVER_MS } from "../src/protocol/codec.ts";
+import { decode, type Image } from "../src/protocol/codec.ts";
+import { OWN, SOFT_FOREVER_MS } from "../src/protocol/dialect.ts";
+import { newItem } from "../src/protocol/encode-item.ts";
 import type { Env } from "../src/protocol/intent.ts";
-import { newItem } from "../src/protocol/new-item.ts";
-import { ALL_RULES, type Rules } from "../src/protocol/rules.ts";
 import type { ConditionalLine } from "../src/testing/conditional-line.ts";
 import {
   type ConditionalProcess,
@@ -25,8 +25,7 @@ import { anyLimit, anyState, calendar, ODD_NUMBERS } from "./kind-arbitraries.ts
 
 export const ENV: Env = {
   calendar,
-  shared: false,
-  rules: ALL_RULES,
+  dialect: OWN,
   latestServerMs: () => Number.POSITIVE_INFINITY,
   softUntilMs: () => SOFT_FOREVER_MS,
 };
@@ -143,7 +142,7 @@ export function isClosed({ limit, quota }: LimitState): boolean {
 }
 
 export function imageOf(item: Item, key: ItemKey = KEY): Image {
-  return decode(key, item, { calendar, shared: false, like: undefined, set: undefined });
+  return decode(key, item, { calendar, dialect: OWN, like: undefined, set: undefined });
 }
 
 export function itemOf(state: BucketState): Record<string, ItemValue> {
@@ -188,7 +187,9 @@ export class Cluster {
     const random = this.random.fork();
     const store = openConditional(this.world, { clock: this.clock, random: () => random.next(), ...given });
     const place = await Place.in(store);
-    return { place, store, buckets: store.bucketsOf(place.namespaceId), line: store.lineTo(place.namespaceId) };
+    const { namespaceId } = place;
+    const { clock } = this;
+    return { place, store, clock, buckets: store.bucketsOf(namespaceId), line: store.lineTo(namespaceId) };
   }
 
   item(namespaceId: string, entityId: string, shard = 0): Item | undefined {
@@ -213,10 +214,7 @@ export class Cluster {
 export interface Process {
   readonly place: Place;
   readonly store: ConditionalStore;
+  readonly clock: SimulatedClock;
   readonly buckets: ProtocolBuckets;
   readonly line: ConditionalLine;
-}
-
-export function without(rule: keyof Rules): Rules {
-  return { ...ALL_RULES, [rule]: false };
 }

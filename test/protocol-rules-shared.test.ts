@@ -4,23 +4,35 @@ import type { Limit } from "../src/domain/limit.ts";
 import { limitMakers } from "../src/domain/limit.ts";
 import type { Claim } from "../src/ports/bucket-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../src/protocol/rules.ts";
+import { SHARED } from "../src/protocol/dialect.ts";
 import type { LineOptions } from "../src/testing/conditional-line.ts";
 import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../src/testing/contract-kit.ts";
+import type { Faulty } from "./faulty-clients.ts";
+import {
+  cutsWithoutRebase,
+  givesBackUnmarked,
+  installsFromCache,
+  replacesExpired,
+  reshards,
+  SHARED_FAULTLESS,
+  storesBelowZero,
+  trustsTheEpoch,
+} from "./faulty-shared-clients.ts";
 import { calendar } from "./kind-arbitraries.ts";
-import { Cluster, type Process, without } from "./protocol-kit.ts";
+import { Cluster, type Process } from "./protocol-kit.ts";
 import { OriginalClient } from "./simulation/original-client.ts";
 
-// The rules of a table that the original writes too: each is played with the rule and without, beside a client that does
-// what the original does.
+// The rules of a table that the original writes too: each is played by a client that keeps it and by one that lacks it, beside
+// a client that does what the original does.
 
 const Kinds = limitMakers(calendar);
 
+/** What a trace comes to with the rule, and without. */
 async function played(
-  rule: keyof Rules,
-  trace: (rules: Rules) => Promise<number>,
+  faulty: Faulty,
+  trace: (client: Faulty) => Promise<number>,
 ): Promise<{ on: number; off: number }> {
-  return { on: await trace(ALL_RULES), off: await trace(without(rule)) };
+  return { on: await trace(SHARED_FAULTLESS), off: await trace(faulty) };
 }
 
 async function granted({ place }: Process, one: Claim, requests: number, nowMs: number): Promise<number> {
@@ -50,9 +62,9 @@ function originalOf(cluster: Cluster, { place }: Process, limits: () => readonly
 const since = (asOfMs: number) => ({ origin: { asOfMs, generation: null } });
 
 test("sharedRebasesOver: what is cut off under the same epoch is cut off once more by the original", async () => {
-  const { on, off } = await played("sharedRebasesOver", async (rules) => {
+  const { on, off } = await played(cutsWithoutRebase, async (client) => {
     const cluster = new Cluster();
-    const ours = await cluster.open({ rules, shared: true });
+    const ours = await cluster.open(client());
     const limits = [Kinds.perMinute("rpm", 100)];
     const one = claim("ada", limits, { rpm: 1 });
     assert.ok(await ours.place.grants(claim("ada", limits, { rpm: 90 }), T0));
@@ -74,9 +86,9 @@ test("sharedRebasesOver: what is cut off under the same epoch is cut off once mo
 });
 
 test("sharedCreditMarks: what comes back over the brim is spent in full by the original", async () => {
-  const { on, off } = await played("sharedCreditMarks", async (rules) => {
+  const { on, off } = await played(givesBackUnmarked, async (client) => {
     const cluster = new Cluster();
-    const ours = await cluster.open({ rules, shared: true });
+    const ours = await cluster.open(client());
     const limits = [Kinds.perMinute("rpm", 10)];
     const all = claim("ada", limits, { rpm: 10 });
     const original = originalOf(cluster, ours, () => limits);
@@ -92,9 +104,9 @@ test("sharedCreditMarks: what comes back over the brim is spent in full by the o
 });
 
 test("sharedKeepsShards: a shard that ours makes and removes is made anew by the original, with tokens in it", async () => {
-  const { on, off } = await played("sharedKeepsShards", async (rules) => {
+  const { on, off } = await played(reshards, async (client) => {
     const cluster = new Cluster();
-    const ours = await cluster.open({ rules, shared: true });
+    const ours = await cluster.open(client());
     const limits = [Kinds.perDay("rpd", 100)];
     const one = claim("ada", limits, { rpd: 1 });
     const original = originalOf(cluster, ours, () => limits);
@@ -109,9 +121,9 @@ test("sharedKeepsShards: a shard that ours makes and removes is made anew by the
 });
 
 test("sharedPinsTerms: a rate that the original lowers in place is still granted by who remembers the old one", async () => {
-  const { on, off } = await played("sharedPinsTerms", async (rules) => {
+  const { on, off } = await played(trustsTheEpoch, async (client) => {
     const cluster = new Cluster();
-    const ours = await cluster.open({ rules, shared: true });
+    const ours = await cluster.open(client());
     const fast = [Kinds.perSecond("rps", 100)];
     const slow = [Kinds.custom("rps", { capacity: 100, refillAmount: 1, refillPeriodMs: DAY_MS })];
     const all = claim("ada", fast, { rps: 100 }, since(T0 - 1));
@@ -129,9 +141,9 @@ test("sharedPinsTerms: a rate that the original lowers in place is still granted
 });
 
 test("sharedKeepsStored: a rate lowered in place under an old epoch refuses everybody", async () => {
-  const { on, off } = await played("sharedKeepsStored", async (rules) => {
+  const { on, off } = await played(storesBelowZero, async (client) => {
     const cluster = new Cluster();
-    const ours = await cluster.open({ rules, shared: true });
+    const ours = await cluster.open(client());
     const fast = [Kinds.perSecond("rps", 10, { burst: 100 })];
     const slow = [Kinds.perSecond("rps", 1, { burst: 100 })];
     const original = originalOf(cluster, ours, () => slow);
@@ -155,29 +167,35 @@ test("sharedKeepsStored: a rate lowered in place under an old epoch refuses ever
 });
 
 test("sharedKeepsExpired: an item that has expired and is still there keeps its debt", async () => {
-  const cluster = new Cluster();
-  const ours = await cluster.open({ shared: true });
-  const limits = [Kinds.perDay("rpd", 10)];
-  const one = claim("ada", limits, { rpd: 1 });
-  assert.ok(await ours.place.grants(one, T0));
-  assert.equal((await ours.place.debit(one, { rpd: 50 }, T0)).kind, "applied");
-  // The original's slow pass shortens it.
-  const key = { bucket: one.bucket, shard: 0 };
-  const item = cluster.item(ours.place.namespaceId, "ada") ?? {};
-  cluster.world.table.put(ours.place.namespaceId, key, { ...item, ttl: Math.floor(T0 / 1000) + 60 });
-  cluster.clock.set(T0 + HOUR_MS);
-  for (const process of [ours, await cluster.open({ shared: true })]) {
-    assert.equal(await granted(process, one, 20, T0 + HOUR_MS), 0);
-  }
-  // Who writes to it sees to it that it stays.
-  assert.equal((await ours.place.debit(one, { rpd: 1 }, T0 + HOUR_MS)).kind, "applied");
-  const renewed = Number(cluster.item(ours.place.namespaceId, "ada")?.ttl ?? Number.POSITIVE_INFINITY);
-  assert.ok(renewed * 1000 > T0 + 5 * DAY_MS, "whoever came to it did not renew it");
+  const { on, off } = await played(replacesExpired, async (client) => {
+    const cluster = new Cluster();
+    const ours = await cluster.open(client());
+    const limits = [Kinds.perDay("rpd", 10)];
+    const one = claim("ada", limits, { rpd: 1 });
+    assert.ok(await ours.place.grants(one, T0));
+    assert.equal((await ours.place.debit(one, { rpd: 50 }, T0)).kind, "applied");
+    // The original's slow pass shortens it.
+    const key = { bucket: one.bucket, shard: 0 };
+    const item = cluster.item(ours.place.namespaceId, "ada") ?? {};
+    cluster.world.table.put(ours.place.namespaceId, key, { ...item, ttl: Math.floor(T0 / 1000) + 60 });
+    cluster.clock.set(T0 + HOUR_MS);
+    let count = 0;
+    for (const process of [ours, await cluster.open(client())]) {
+      count += await granted(process, one, 20, T0 + HOUR_MS);
+    }
+    // A client that writes to it sees to it that it stays.
+    assert.equal((await ours.place.debit(one, { rpd: 1 }, T0 + HOUR_MS)).kind, "applied");
+    const renewed = Number(cluster.item(ours.place.namespaceId, "ada")?.ttl ?? Number.POSITIVE_INFINITY);
+    assert.ok(client === replacesExpired || renewed * 1000 > T0 + 5 * DAY_MS, "the item was not renewed");
+    return count;
+  });
+  assert.equal(on, 0);
+  assert.equal(off, 10);
 });
 
 test("a claim that is refused renews what the original lets expire before the debt is paid, with one write", async () => {
   const cluster = new Cluster();
-  const ours = await cluster.open({ shared: true });
+  const ours = await cluster.open({ dialect: SHARED });
   const one = claim("ada", [Kinds.perDay("rpd", 10)], { rpd: 1 });
   assert.ok(await ours.place.grants(one, T0));
   assert.equal((await ours.place.debit(one, { rpd: 50 }, T0)).kind, "applied");
@@ -198,10 +216,10 @@ test("a claim that is refused renews what the original lets expire before the de
 });
 
 test("sharedReadsAfter: limits that were read before the original changed them in place do not undo the change", async () => {
-  const { on, off } = await played("sharedReadsAfter", async (rules) => {
+  const { on, off } = await played(installsFromCache, async (client) => {
     const cluster = new Cluster();
-    const readings = new ConfigReadings();
-    const ours = await cluster.open({ rules, shared: true, readings });
+    const { dialect = SHARED, readings = new ConfigReadings() } = client();
+    const ours = await cluster.open({ dialect, readings });
     const [before, after] = [[Kinds.perMinute("rpm", 100)], [Kinds.perMinute("rpm", 50)]];
     const original = originalOf(cluster, ours, () => after);
     const read = () => ({ origin: { asOfMs: cluster.clock.now(), generation: null, reading: readings.begin() } });

@@ -4,22 +4,33 @@ import { limitMakers } from "../src/domain/limit.ts";
 import { limitSet } from "../src/domain/limit-set.ts";
 import type { Claim } from "../src/ports/bucket-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../src/protocol/rules.ts";
 import { claim, DAY_MS, HOUR_MS, SECOND_MS, T0 } from "../src/testing/contract-kit.ts";
+import {
+  bindsOnlyTakenLimits,
+  expiresAfterAMinute,
+  FAULTLESS,
+  type Faulty,
+  givesBackIntoAnyPeriod,
+  makesMissingShards,
+  removesShardsUnseen,
+  repeatsEpochs,
+  takeInRounds,
+  trustsItsCache,
+} from "./faulty-clients.ts";
 import { calendar } from "./kind-arbitraries.ts";
-import { Cluster, type Process, without } from "./protocol-kit.ts";
+import { Cluster, type Process } from "./protocol-kit.ts";
 
 // Each rule of the protocol exists because a short trace breaks the promise without it. Here are the traces: each is played
-// with the rule and without.
+// by clients that keep the rule, and by clients that lack it.
 
 const Kinds = limitMakers(calendar);
 
 /** What a trace comes to with the rule, and without. */
 async function played(
-  rule: keyof Rules,
-  trace: (rules: Rules) => Promise<number>,
+  faulty: Faulty,
+  trace: (client: Faulty) => Promise<number>,
 ): Promise<{ on: number; off: number }> {
-  return { on: await trace(ALL_RULES), off: await trace(without(rule)) };
+  return { on: await trace(FAULTLESS), off: await trace(faulty) };
 }
 
 /** So many requests for one token, one after the other: how many are granted. */
@@ -32,9 +43,9 @@ async function granted({ place }: Process, one: Claim, requests: number, nowMs: 
 const since = (asOfMs: number) => ({ origin: { asOfMs, generation: null } });
 
 test("allSides: told anew for one limit, another that is spent meanwhile is full again and again", async () => {
-  const { on, off } = await played("allSides", async (rules) => {
+  const { on, off } = await played(bindsOnlyTakenLimits, async (client) => {
     const cluster = new Cluster();
-    const [a, b] = [await cluster.open({ rules }), await cluster.open({ rules })];
+    const [a, b] = [await cluster.open(client()), await cluster.open(client())];
     const tpm = Kinds.perDay("tpm", 100);
     let taken = 0;
     for (let round = 0; round < 20; round++) {
@@ -50,9 +61,9 @@ test("allSides: told anew for one limit, another that is spent meanwhile is full
 });
 
 test("ttlCovers: an item that expires before it is full is granted twice within a millisecond", async () => {
-  const { on, off } = await played("ttlCovers", async (rules) => {
+  const { on, off } = await played(expiresAfterAMinute, async (client) => {
     const cluster = new Cluster();
-    const a = await cluster.open({ rules });
+    const a = await cluster.open(client());
     const one = claim("ada", [Kinds.perDay("rpd", 10)], { rpd: 1 });
     await a.place.grants(one, T0);
     let taken = 1 + (await granted(a, one, 20, T0 + 59_999));
@@ -66,9 +77,9 @@ test("ttlCovers: an item that expires before it is full is granted twice within 
 });
 
 test("creditPins: what was taken yesterday and comes back today is granted on top of today's quota", async () => {
-  const { on, off } = await played("creditPins", async (rules) => {
+  const { on, off } = await played(givesBackIntoAnyPeriod, async (client) => {
     const cluster = new Cluster();
-    const a = await cluster.open({ rules });
+    const a = await cluster.open(client());
     const limits = [Kinds.quota("day", 10, { reset: { cron: "0 0 * * *" } })];
     const all = claim("ada", limits, { day: 10 });
     const yesterday = await a.place.ticket(all, T0);
@@ -82,9 +93,9 @@ test("creditPins: what was taken yesterday and comes back today is granted on to
 });
 
 test("shardZeroFirst: a shard that has gone is made anew, and full", async () => {
-  const { on, off } = await played("shardZeroFirst", async (rules) => {
+  const { on, off } = await played(makesMissingShards, async (client) => {
     const cluster = new Cluster();
-    const [a, b] = [await cluster.open({ rules }), await cluster.open({ rules })];
+    const [a, b] = [await cluster.open(client()), await cluster.open(client())];
     const limits = [Kinds.perDay("rpd", 100)];
     const one = claim("ada", limits, { rpd: 1 });
     assert.ok(await a.place.grants(claim("ada", limits, { rpd: 100 }), T0));
@@ -98,11 +109,12 @@ test("shardZeroFirst: a shard that has gone is made anew, and full", async () =>
   assert.equal(off, 150);
 });
 
-test("oneReading: where every round reads the clock anew, the brim runs away from a caller with company", async () => {
-  const { on, off } = await played("oneReading", async (rules) => {
+test("oneReading: where every round reads the clock again, the capacity runs away from a caller with company", async () => {
+  /** Ten requests in a row, each half an hour after the last: how many are contended. */
+  async function contended(take: (slow: Process, one: Claim) => Promise<string | undefined>): Promise<number> {
     const cluster = new Cluster();
     const { clock } = cluster;
-    const other = await cluster.open({ rules, exact: true });
+    const other = await cluster.open({ exact: true });
     const one = claim("ada", [Kinds.perSecond("rps", 1, { burst: 100 })], { rps: 1 });
     const pause = async (call: string, before: string) => {
       // Each write is a second under way, and its answer another. In between somebody takes from the full bucket.
@@ -110,19 +122,21 @@ test("oneReading: where every round reads the clock anew, the brim runs away fro
       clock.set(clock.now() + SECOND_MS);
       if (before === "applying") assert.ok(await other.place.grants(one, clock.now()));
     };
-    const slow = await cluster.open({ rules, exact: true, line: { pause } });
+    const slow = await cluster.open({ exact: true, line: { pause } });
     assert.ok(await other.place.grants(one, T0));
     clock.set(T0 + SECOND_MS);
-    let contended = 0;
+    let count = 0;
     for (let i = 0; i < 10; i++) {
-      const [answer] = await slow.place.take([one], clock.now());
-      if (answer?.kind === "contended") contended++;
+      if ((await take(slow, one)) === "contended") count++;
       clock.set(clock.now() + HOUR_MS / 2);
     }
-    return contended;
-  });
-  assert.equal(on, 0);
-  assert.equal(off, 10);
+    return count;
+  }
+  const inRounds = (readings: "one" | "each round its own") =>
+    contended(({ line, clock }, one) => takeInRounds(line, clock, one, readings));
+  assert.equal(await contended(async ({ place, clock }, one) => (await place.take([one], clock.now()))[0]?.kind), 0);
+  assert.equal(await inRounds("one"), 0);
+  assert.equal(await inRounds("each round its own"), 10);
 });
 
 interface Reader {
@@ -132,14 +146,14 @@ interface Reader {
 }
 
 test("configOrder: caches that disagree tell a bucket anew with every take, and undo the change", async () => {
-  const rebases = { on: 0, off: 0 };
-  const { on, off } = await played("configOrder", async (rules) => {
+  const rebases: number[] = [];
+  const { on, off } = await played(trustsItsCache, async (client) => {
     const cluster = new Cluster();
     const [before, after] = [limitSet([Kinds.perDay("rpd", 100)]), limitSet([Kinds.perDay("rpd", 50)])];
     let stored = before;
     const reader = async (): Promise<Reader> => {
-      const readings = new ConfigReadings();
-      const process = await cluster.open({ rules, readings });
+      const { readings = new ConfigReadings() } = client();
+      const process = await cluster.open({ readings });
       return { process, readings, cached: { set: stored, origin: read(readings) } };
     };
     const read = (readings: ConfigReadings) => ({
@@ -167,19 +181,19 @@ test("configOrder: caches that disagree tell a bucket anew with every take, and 
         if (second > 1 && cluster.item(one.process.place.namespaceId, "ada")?.b_rpd_cp === 100_000) undone++;
       }
     }
-    rebases[rules.configOrder ? "on" : "off"] = cluster.rebases;
+    rebases.push(cluster.rebases);
     return undone;
   });
   assert.deepEqual({ on, off }, { on: 0, off: 19 });
-  assert.deepEqual(rebases, { on: 1, off: 39 });
+  assert.deepEqual(rebases, [1, 39]);
 });
 
 test("halvePinsTokens: what is taken from a shard while it goes is granted again by the one that stays", async () => {
-  const { on, off } = await played("halvePinsTokens", async (rules) => {
+  const { on, off } = await played(removesShardsUnseen, async (client) => {
     const cluster = new Cluster();
     const limits = [Kinds.perDay("rpd", 100)];
     const one = claim("ada", limits, { rpd: 1 });
-    const b = await cluster.open({ rules, coalesce: false });
+    const b = await cluster.open({ ...client(), coalesce: false });
     let taken = 0;
     let joins = false;
     const pause = async (call: string, before: string) => {
@@ -187,7 +201,7 @@ test("halvePinsTokens: what is taken from a shard while it goes is granted again
       joins = false;
       taken += await granted(b, one, 60, T0 + 3);
     };
-    const a = await cluster.open({ rules, line: { pause } });
+    const a = await cluster.open({ ...client(), line: { pause } });
     taken += await granted(a, one, 1, T0);
     assert.ok(await a.buckets.resize(one.bucket, "more", T0 + 1));
     await b.place.state("ada");
@@ -203,9 +217,9 @@ test("halvePinsTokens: what is taken from a shard while it goes is granted again
 });
 
 test("epochGrows: told anew within one millisecond, a bucket is taken for the one that it was", async () => {
-  const { on, off } = await played("epochGrows", async (rules) => {
+  const { on, off } = await played(repeatsEpochs, async (client) => {
     const cluster = new Cluster();
-    const [a, b] = [await cluster.open({ rules }), await cluster.open({ rules })];
+    const [a, b] = [await cluster.open(client()), await cluster.open(client())];
     const fast = [Kinds.perSecond("rps", 100)];
     const slow = [Kinds.custom("rps", { capacity: 100, refillAmount: 1, refillPeriodMs: DAY_MS })];
     assert.ok(await a.place.grants(claim("ada", fast, { rps: 100 }, since(T0 - 1)), T0));

@@ -9,15 +9,15 @@ export function share(whole: number, index: number, count: number): number {
 export interface Part {
   readonly index: number;
   readonly count: number;
-  /** All parts alike, rounded down, as the original has them; otherwise they add up to the whole. */
-  readonly even: boolean;
-  /** Of a quota, on a table shared with the original: how many parts there were when it was last full. */
-  readonly granted?: number;
+  /** `exact`: the parts add up to the whole. `floor`: all are alike, each rounded down, as the original has them. */
+  readonly rounding: "exact" | "floor";
+  /** Of a quota, on a table that the original writes too: how many parts there were when it was last full. */
+  readonly grantedAmong?: number;
 }
 
 /** A part of a whole number. */
-export function divided(whole: number, { index, count, even, granted }: Part): number {
-  return even ? Math.floor(whole / (granted ?? count)) : share(whole, index, count);
+export function divided(whole: number, { index, count, rounding, grantedAmong }: Part): number {
+  return rounding === "floor" ? Math.floor(whole / (grantedAmong ?? count)) : share(whole, index, count);
 }
 
 function part(whole: number, index: number, count: number): number {

@@ -183,7 +183,7 @@ export function fullestMilli(limit: Limit, part: Part | undefined): number {
 }
 
 function grantedAnew(part: Part | undefined): Part | undefined {
-  return part?.granted === undefined ? part : { ...part, granted: part.count };
+  return part?.grantedAmong === undefined ? part : { ...part, grantedAmong: part.count };
 }
 
 function sharedOut({ capacityMilli, refillAmountMilli, refillPeriodMs }: Terms, part: Part): Terms {

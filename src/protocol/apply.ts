@@ -39,14 +39,14 @@ export function stampAccess(
 
 /**
  * Brings limits to every live shard at once, without taking anything: what whoever changed them does where nobody may be
- * relied on to hear of it. `resolved`: they were read, or written, just now. True when all shards go by them.
+ * relied on to hear of it. `configConfirmed`: they were read, or written, just now. True when all shards go by them.
  */
 export async function bringTo(
   context: RoundsContext,
   bucket: BucketKey,
   limits: { readonly set: LimitSet; readonly origin: SetOrigin },
   readingMs: number,
-  resolved: boolean,
+  configConfirmed: boolean,
 ): Promise<boolean> {
   const { env, nonces, items, memories, readings } = context;
   const claim: Claim = { bucket, ...limits, take: [], bypass: false };
@@ -60,13 +60,13 @@ export async function bringTo(
       const image = seen?.image;
       if (seen === undefined || image === undefined) break;
       // What the original changed meanwhile is not undone: whoever asked reads configuration again.
-      if (env.shared && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
+      if (env.dialect.installStopsOnDoubt && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
         isDone = false;
         break;
       }
       const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-      const step = formFor(image, bringing(job, { readingMs, nonce, resolved }), env);
-      // Nothing to bring: what would be written is no more than another take that takes nothing.
+      const step = formFor(image, bringing(job, { readingMs, nonce, configConfirmed }), env);
+      // Nothing to install: what would be written is no more than another take that takes nothing.
       if (step.kind === "short" || step.write.trace?.form === "take") break;
       const asked = memories.learnt;
       const answer = await items.write(step.write, { timeoutMs: TIMEOUT_MS });

@@ -22,6 +22,8 @@ export const BYPASS = "bypass";
 
 /** The counter of writes: a limit of its own to other readers, one write each. */
 export const WCU = "wcu";
+/** The most that the counter of writes holds for other readers, and its refill a second. */
+export const WCU_MILLI = 1_000_000;
 
 export const NONCE_SLOTS = 16;
 

@@ -21,7 +21,7 @@ import type {
 import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
 import { announce, bringTo, stampAccess } from "./apply.ts";
 import { Beside } from "./beside.ts";
-import { type Image, SOFT_FOREVER_MS } from "./codec.ts";
+import type { Image } from "./codec.ts";
 import { Crediting, notRead } from "./crediting.ts";
 import { readWhole, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, walk } from "./job.ts";
@@ -34,7 +34,6 @@ import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { doRounds, mayJoin, type RoundsContext } from "./rounds.ts";
 import { takeSeveral } from "./several.ts";
-import { checkShared, sharedTopUp } from "./shared-limits.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
 
 const WAITING_MAX = 1_000;
@@ -52,14 +51,13 @@ export class ProtocolBuckets implements BucketStore {
   readonly #beside: Beside;
 
   constructor(options: ProtocolOptions) {
-    const { items, calendar, shared, rules, clock, random, readings, exact, latestServerMs } = options;
-    const softUntilMs = (atMs: number) =>
-      shared ? atMs + Math.floor(STAMP_MS * (0.8 + random() / 5)) : SOFT_FOREVER_MS;
+    const { items, calendar, dialect, clock, random, readings, exact, latestServerMs } = options;
+    const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
-    this.#memories = new Memories(calendar, shared);
+    this.#memories = new Memories(calendar, dialect);
     this.#context = {
       items,
-      env: { calendar, shared, rules, latestServerMs, softUntilMs },
+      env: { calendar, dialect, latestServerMs, softUntilMs },
       clock,
       random,
       memories: this.#memories,
@@ -75,7 +73,7 @@ export class ProtocolBuckets implements BucketStore {
 
   async take(claims: readonly Claim[], asked: TakeContext): Promise<TakeReply> {
     const given = this.#plausible(asked);
-    if (this.#options.shared) for (const { set } of claims) checkShared(set);
+    for (const { set } of claims) this.#options.dialect.checkLimits(set);
     const known = this.#recalled(claims, given);
     if (known !== undefined) return known;
     const strangers = this.#strangers(claims);
@@ -130,7 +128,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   async topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
-    if (this.#options.shared) throw sharedTopUp(operation.bucket);
+    this.#options.dialect.checkTopUp(operation.bucket);
     return topUpAll(this.#context, operation, amounts);
   }
 
@@ -350,7 +348,7 @@ export class ProtocolBuckets implements BucketStore {
   async #elsewhere(memory: BucketMemory, shard: number, { nowMs, timeoutMs }: CallContext): Promise<number> {
     await readWhole(this.#context, [memory.key], { readingMs: nowMs, timeoutMs });
     const standIn = shard % memory.shardCount;
-    if (!this.#options.shared || memory.seen(standIn)?.image !== undefined) return standIn;
+    if (!this.#options.dialect.makesMissingShards || memory.seen(standIn)?.image !== undefined) return standIn;
     // The original makes shards when it first comes to them.
     if (await makeShard(this.#context, memory.key, standIn, nowMs)) return standIn;
     return memory.images()[0]?.key.shard ?? 0;
@@ -389,5 +387,3 @@ export class ProtocolBuckets implements BucketStore {
 }
 
 const NOBODY: readonly Claim[] = Object.freeze([]);
-/** How long the original believes a stamp. */
-const STAMP_MS = 60_000;

@@ -8,7 +8,8 @@ import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { fullLimit } from "../domain/limit-state.ts";
 import type { Item } from "../ports/item-store.ts";
-import { canonicalOfSet, decode, inWordsOf } from "./codec.ts";
+import { canonicalOfSet, decode, withCallersLimitObjects } from "./codec.ts";
+import { OWN, SHARED } from "./dialect.ts";
 
 const Kinds = limitMakers(calendar);
 const MONDAY_MS = Date.UTC(2026, 5, 1, 10);
@@ -28,11 +29,11 @@ test("a state of any kinds of limits comes back from its item as it was", () => 
       const item = itemOf(state);
       const image = decode(KEY, item, {
         calendar,
-        shared: false,
+        dialect: OWN,
         like: undefined,
         set: knowsSet ? set : undefined,
       });
-      const told = inWordsOf(image, set).state;
+      const told = withCallersLimitObjects(image, set).state;
       assert.equal(told.epochMs, state.epochMs);
       assert.equal(told.signature, state.signature);
       assert.equal(told.validUntilMs, state.validUntilMs);
@@ -56,8 +57,8 @@ test("an image that is like an earlier one is the same as if it had been read an
       const item = itemOf(state);
       const like = imageOf(item);
       const later = { ...item, b_l0_tk: Number(item.b_l0_tk) + delta, b_l0_tc: 9, b_rq: 3 };
-      for (const shared of [false, true]) {
-        const context = { calendar, shared, set: undefined };
+      for (const dialect of [OWN, SHARED]) {
+        const context = { calendar, dialect, set: undefined };
         const quick = decode(KEY, later, { ...context, like });
         assert.deepEqual(quick, decode(KEY, later, { ...context, like: undefined }));
       }
@@ -68,7 +69,7 @@ test("an image that is like an earlier one is the same as if it had been read an
 
 test("on a shared table parameters that were changed in place are not taken for those of before", () => {
   const item: Item = { rf: MONDAY_MS, ...perMinute("rpm", 100) };
-  const context = { calendar, shared: true, set: undefined };
+  const context = { calendar, dialect: SHARED, set: undefined };
   const like = decode(KEY, item, { ...context, like: undefined });
   const { state } = decode(KEY, { ...item, b_rpm_cp: 50_000 }, { ...context, like });
   assert.equal(state.limits[0]?.terms.capacityMilli, 50_000);

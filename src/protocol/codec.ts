@@ -20,6 +20,7 @@ import {
   SCHED_TZ,
   SHARD_COUNT,
 } from "./attributes.ts";
+import type { Dialect } from "./dialect.ts";
 
 /** An item as it was seen, and what it means. */
 export interface Image {
@@ -34,23 +35,21 @@ export interface Image {
 
 export interface DecodeContext {
   readonly calendar: Calendar;
-  readonly shared: boolean;
+  readonly dialect: Dialect;
   /** An earlier image of the same item: what has not changed is not worked out again. */
   readonly like: Image | undefined;
   /** The limits somebody goes by; where the item's are the same, these very objects are used. */
   readonly set: LimitSet | undefined;
 }
 
-/** Softness is a deadline to the original; ours lasts until configuration says otherwise. */
-export const SOFT_FOREVER_MS = 253_402_300_799_000;
-
 /** What an item says. Throws a `RangeError` for one that cannot be read. */
-export function decode(key: ItemKey, item: Item, { calendar, shared, like, set }: DecodeContext): Image {
-  if (like !== undefined && isSameButTokens(item, like, shared)) {
+export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): Image {
+  if (like !== undefined && isSameButTokens(item, like, dialect)) {
     return { key, item, state: withTokens(like.state, item), shardCount: like.shardCount, canonical: like.canonical };
   }
   const shardCount = numberOf(item, SHARD_COUNT) ?? 1;
-  const part: Part | undefined = shardCount === 1 ? undefined : { index: key.shard, count: shardCount, even: shared };
+  const { partRounding: rounding } = dialect;
+  const part: Part | undefined = shardCount === 1 ? undefined : { index: key.shard, count: shardCount, rounding };
   const epochMs = numberOf(item, RF) ?? 0;
   const names = limitNamesIn(item);
   const listed = item[CFL];
@@ -68,7 +67,7 @@ export function decode(key: ItemKey, item: Item, { calendar, shared, like, set }
 }
 
 /** The image in the words of somebody whose limits are the same but written down differently. */
-export function inWordsOf(image: Image, set: LimitSet): Image {
+export function withCallersLimitObjects(image: Image, set: LimitSet): Image {
   if (image.state.signature === set.signature || image.canonical !== canonicalOfSet(set)) return image;
   const limits = image.state.limits.map((held) => {
     const limit = set.limits.find(({ name }) => name === held.name);
@@ -177,20 +176,12 @@ function canonicalOf(limits: readonly Limit[]): string {
     .join(";");
 }
 
-// Whoever changes anything but tokens and counters moves the epoch too. The original does not: it changes parameters in
-// place, so where it may be about, they are looked at.
-function isSameButTokens(item: Item, like: Image, shared: boolean): boolean {
+// A write that changes anything but tokens and counters moves the epoch too; the dialect knows of writers that do not.
+function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   const before = like.item;
   if (item[RF] !== before[RF] || item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
-  if (item[SHARD_COUNT] !== before[SHARD_COUNT]) return false;
-  if (!shared) return true;
-  for (const name of Object.keys(item)) {
-    if (item[name] !== before[name] && !COUNTED.test(name)) return false;
-  }
-  return Object.keys(before).every((name) => name in item);
+  return item[SHARD_COUNT] === before[SHARD_COUNT] && dialect.sameParameters(item, before);
 }
-
-const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|vu|n[0-9a-f])$/;
 
 function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
@@ -217,9 +208,11 @@ function decodedLimit(item: Item, name: string, context: LimitContext): LimitSta
   const names = namesOf(name);
   const limit = limitIn(item, name, names, set);
   const drips = kindOf(limit) === "drip";
-  const granted = numberOf(item, names.gc);
+  const grantedAmong = numberOf(item, names.gc);
   const part =
-    drips || context.part === undefined || granted === undefined ? context.part : { ...context.part, granted };
+    drips || context.part === undefined || grantedAmong === undefined
+      ? context.part
+      : { ...context.part, grantedAmong };
   const fr = numberOf(item, names.fr) ?? 0;
   const topUpMilli = drips ? 0 : (numberOf(item, names.tu) ?? 0);
   const terms = termsAt(limit, topUpMilli, epochMs, calendar, part);

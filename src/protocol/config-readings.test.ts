@@ -45,7 +45,7 @@ test("a difference is doubted until configuration was read that began after the 
   assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, cached, 2_000)], ENV), "configSuspect");
   assert.ok(readings.mustBeConsistent(memory.key.id));
   assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, underWay, 2_000)], ENV), "configSuspect");
-  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
+  assert.equal(readings.doubtOf(memory, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "confirmed");
 });
 
 test("once they agree the doubt is over, and the next difference is a new one", () => {
@@ -69,10 +69,10 @@ test("a doubt that was forgotten for many others is not answered by a reading th
   assert.ok(!readings.mustBeConsistent(forgotten.key.id));
   assert.ok(readings.mustBeConsistent(last.key.id));
   const again = jobOf(changed, readings.begin(), 2_000);
-  assert.equal(readings.doubtOf(last, seen(old), [again], ENV), "resolved");
+  assert.equal(readings.doubtOf(last, seen(old), [again], ENV), "confirmed");
   assert.equal(readings.doubtOf(forgotten, seen(old), [again], ENV), "configSuspect");
   assert.ok(readings.mustBeConsistent(forgotten.key.id));
-  assert.equal(readings.doubtOf(forgotten, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "resolved");
+  assert.equal(readings.doubtOf(forgotten, seen(old), [jobOf(changed, readings.begin(), 2_000)], ENV), "confirmed");
 });
 
 test("who has read before the bucket did goes by the bucket, without doubt", () => {
@@ -88,7 +88,7 @@ test("marks that say that configuration changed are doubted, whatever the limits
       readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV),
       "configSuspect",
     );
-    assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "resolved");
+    assert.equal(readings.doubtOf(memory, seen(old, mark), [jobOf(old, readings.begin(), 2_000)], ENV), "confirmed");
   }
 });
 

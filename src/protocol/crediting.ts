@@ -70,7 +70,7 @@ export class Crediting {
       const seen = memory.seen(shard);
       // What is only hearsay may be older than the take itself.
       let image = seen?.hearsay ? undefined : seen?.image;
-      if (image === undefined && env.shared) {
+      if (image === undefined && env.dialect.creditNeedsImage) {
         image = await this.#look(key, held, context);
         if (image === undefined) return shard === 0 ? { kind: "gone" } : "elsewhere";
       }

@@ -37,7 +37,7 @@ interface Case {
   readonly seen: BucketState;
   readonly actual: BucketState;
   readonly set: LimitSet;
-  readonly bring: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
+  readonly install: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
   readonly readingMs: number;
   readonly kind: "take" | "debit";
   readonly moves: readonly { readonly limit: string; readonly milli: number }[];
@@ -51,7 +51,7 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
   return fc
     .record({
       elapsedMs: anyElapsed,
-      bring: fc.oneof(
+      install: fc.oneof(
         fc.constant(undefined),
         fc.constant({ set: scene.set, origin: scene.state.origin }),
         anyChange(scene),
@@ -64,7 +64,7 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
       ttl: fc.constantFrom("none", "enough", "ample"),
       guesses: each(fc.constantFrom("none", "none", "below", "over", "spare")),
     })
-    .map(({ elapsedMs, bring, kind, others, jitters, wants, ttl, guesses }): Case => {
+    .map(({ elapsedMs, install, kind, others, jitters, wants, ttl, guesses }): Case => {
       const { state, set } = scene;
       const part = (name: string, thousandths: number) =>
         Math.floor(((findLimit(state, name)?.terms.capacityMilli ?? 0) * thousandths) / 1000);
@@ -87,7 +87,7 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
         seen: state,
         actual: { ...state, limits },
         set,
-        bring,
+        install,
         readingMs: state.epochMs + elapsedMs,
         kind: kind as "take" | "debit",
         moves,
@@ -99,18 +99,18 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
 
 const NONCE = { name: "n3", value: 77 };
 
-function intentOf({ readingMs, bring, kind, moves, guesses }: Case, blind: boolean): Intent {
+function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImageShortage: boolean): Intent {
   return {
     readingMs,
-    bring,
-    resolved: false,
-    heedsStamps: true,
+    install,
+    configConfirmed: false,
+    checksAccess: true,
     moves: moves.map((move) => ({ ...move, mustFit: kind === "take" })),
     counted: moves,
     requests: kind === "take" ? 1 : 0,
     parts: [],
     nonce: NONCE,
-    blind,
+    ignoreImageShortage,
     guesses,
   };
 }
@@ -134,10 +134,10 @@ interface Applied {
 }
 
 /** The form for the image, put to the item as it really is. */
-function put(given: Case, blind: boolean): Applied | "short" | "failed" {
-  const { seen, actual, bring, readingMs, kind, moves } = given;
+function put(given: Case, ignoreImageShortage: boolean): Applied | "short" | "failed" {
+  const { seen, actual, install, readingMs, kind, moves } = given;
   const before = stored(actual, given.ttl, 5_000);
-  const step = formFor(imageOf(stored(seen, given.ttl, 1_000)), intentOf(given, blind), ENV);
+  const step = formFor(imageOf(stored(seen, given.ttl, 1_000)), intentOf(given, ignoreImageShortage), ENV);
   if (step.kind === "short") return "short";
   checkWrite(step.write);
   const outcome = outcomeOf(step.write, before);
@@ -146,7 +146,7 @@ function put(given: Case, blind: boolean): Applied | "short" | "failed" {
   const result = imageOf(after).state;
   const atMs = Math.max(readingMs, result.epochMs);
   const brought =
-    bring === undefined ? actual : bucketFor(actual, bring, Math.max(readingMs, actual.epochMs), calendar);
+    install === undefined ? actual : bucketFor(actual, install, Math.max(readingMs, actual.epochMs), calendar);
   const told = advanced(brought, result.epochMs, calendar);
   const exact = kind === "take" ? takeFrom(told, moves, atMs) : debitFrom(told, moves, atMs);
   return { before, after, expected: exact ?? debitFrom(told, moves, atMs), result, atMs };
@@ -154,8 +154,8 @@ function put(given: Case, blind: boolean): Applied | "short" | "failed" {
 
 test("a form that is applied leaves every limit where the domain leaves it, whatever others did meanwhile", () => {
   fc.assert(
-    fc.property(anyCase, fc.boolean(), (given, blind) => {
-      const put1 = put(given, blind);
+    fc.property(anyCase, fc.boolean(), (given, ignoreImageShortage) => {
+      const put1 = put(given, ignoreImageShortage);
       if (typeof put1 === "string") return;
       const { expected, result, atMs } = put1;
       for (const held of expected.limits) {
@@ -179,8 +179,8 @@ test("a form that is applied leaves every limit where the domain leaves it, what
 
 test("what must fit leaves no hard limit below zero", () => {
   fc.assert(
-    fc.property(anyCase, fc.boolean(), (given, blind) => {
-      const done = put({ ...given, kind: "take" }, blind);
+    fc.property(anyCase, fc.boolean(), (given, ignoreImageShortage) => {
+      const done = put({ ...given, kind: "take" }, ignoreImageShortage);
       if (typeof done === "string") return;
       for (const { limit: name, milli } of given.moves) {
         const held = findLimit(done.result, name);
@@ -197,13 +197,13 @@ test("by an image that is right, short means that the domain has too little, and
   fc.assert(
     fc.property(anyCase, (drawn) => {
       const given: Case = { ...drawn, actual: drawn.seen, guesses: undefined };
-      const { seen, bring, readingMs, kind, moves } = given;
+      const { seen, install, readingMs, kind, moves } = given;
       const done = put(given, false);
       assert.notEqual(done, "failed", "the form does not fit the very image it was made from");
       if (done !== "short") return;
       assert.equal(kind, "take");
       const nowMs = Math.max(readingMs, seen.epochMs);
-      const brought = bring === undefined ? seen : bucketFor(seen, bring, nowMs, calendar);
+      const brought = install === undefined ? seen : bucketFor(seen, install, nowMs, calendar);
       assert.equal(takeFrom(advanced(brought, nowMs, calendar), moves, nowMs), undefined);
     }),
     { numRuns: 500 },
@@ -212,8 +212,8 @@ test("by an image that is right, short means that the domain has too little, and
 
 test("the epoch never goes back, and what is told from it changes only when it moves", () => {
   fc.assert(
-    fc.property(anyCase, fc.boolean(), (given, blind) => {
-      const done = put(given, blind);
+    fc.property(anyCase, fc.boolean(), (given, ignoreImageShortage) => {
+      const done = put(given, ignoreImageShortage);
       if (typeof done === "string") return;
       const { before, after } = done;
       const epochs = [before.rf, after.rf] as [number, number];
@@ -267,8 +267,8 @@ test("a form that has been applied is not applied again", () => {
 
 test("an item does not expire before it has been full for an hour", () => {
   fc.assert(
-    fc.property(anyCase, fc.boolean(), (given, blind) => {
-      const done = put(given, blind);
+    fc.property(anyCase, fc.boolean(), (given, ignoreImageShortage) => {
+      const done = put(given, ignoreImageShortage);
       if (typeof done === "string" || done.after.ttl === undefined) return;
       // Of windows it is full only in the largest, which may be over by then: see ttl.test.ts.
       if (done.result.limits.some(({ limit }) => limit.schedule !== undefined)) return;
@@ -284,7 +284,7 @@ test("a bucket that is made is full but for what was taken, and refuses what not
     fc.property(anyCase, (given) => {
       const { set, readingMs, kind, moves, seen } = given;
       const origin = seen.origin;
-      const step = createForm(KEY, { set, origin }, { ...intentOf(given, false), bring: { set, origin } }, ENV);
+      const step = createForm(KEY, { set, origin }, { ...intentOf(given, false), install: { set, origin } }, ENV);
       const fresh = bucketFor(undefined, { set, origin }, readingMs, calendar);
       const expected = kind === "take" ? takeFrom(fresh, moves, readingMs) : debitFrom(fresh, moves, readingMs);
       if (step.kind === "short") {

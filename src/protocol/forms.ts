@@ -2,13 +2,14 @@ import { refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { NO_MARKS } from "../domain/limit-state.ts";
-import type { Item, ItemKey } from "../ports/item-store.ts";
+import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
-import { type Image, inWordsOf, numberOf } from "./codec.ts";
+import { type Image, withCallersLimitObjects } from "./codec.ts";
+import { newItem } from "./encode-item.ts";
 import { cutAt } from "./fold.ts";
-import type { Env, Intent, Move, Step } from "./intent.ts";
+import type { Env, Intent, Step } from "./intent.ts";
 import {
-  countAndSign,
+  addCountersAndNonce,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -17,57 +18,43 @@ import {
   leastMilli,
   moveTokens,
   opensWindow,
-  pinTerms,
   traceOf,
   withLimit,
 } from "./moves.ts";
-import { newItem } from "./new-item.ts";
-import { anewForm } from "./rebase.ts";
-import type { Rules } from "./rules.ts";
+import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, WriteBuilder } from "./write-builder.ts";
 
 /**
- * The write that does what is intended to the item as it stands in the image; or that it cannot be granted. Pure. The write
- * is right for every item that meets its condition, not only for the one in the image.
+ * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
+ * for every item that meets its condition, not only for the one in the image.
  */
 export function formFor(seen: Image, asked: Intent, env: Env): Step {
-  const image = asked.bring === undefined ? seen : inWordsOf(seen, asked.bring.set);
-  const intent = { ...asked, bring: broughtBy(asked.bring, asked.resolved, env) };
-  return mustTellAnew(image, intent, env) ? anewForm(image, intent, env) : plainForm(image, intent, env);
+  const image = asked.install === undefined ? seen : withCallersLimitObjects(seen, asked.install.set);
+  const intent = { ...asked, install: env.dialect.installable(asked.install, asked.configConfirmed) };
+  return needsRebase(image, intent, env) ? rebaseWrite(image, intent, env) : plainForm(image, intent, env);
 }
 
-/**
- * What is brought to an item. On a table shared with the original, which does not say when it read what it wrote, only
- * configuration that was read after the item was seen; of any other, no more than limits that the item lacks.
- */
-export function broughtBy(bring: Intent["bring"], resolved: boolean, { shared, rules }: Env): Intent["bring"] {
-  if (!shared || resolved || bring === undefined || bring.origin.given || !rules.sharedReadsAfter) return bring;
-  return { set: bring.set, origin: { ...bring.origin, asOfMs: Number.NEGATIVE_INFINITY } };
-}
-
-/** Whether the epoch has to be moved: time did, or configuration says, something that a straight line cannot tell. */
-export function mustTellAnew({ item, state }: Image, intent: Intent, { calendar, shared, rules }: Env): boolean {
-  const { readingMs, bring, moves, resolved } = intent;
+/** Whether the epoch has to be moved: the level since it is no longer tokens plus a constant refill, or limits change. */
+export function needsRebase(image: Image, intent: Intent, { calendar, dialect }: Env): boolean {
+  const { item, state } = image;
+  const { readingMs, install, moves, configConfirmed } = intent;
   if (readingMs >= state.renewAtMs) return true;
-  if (bring !== undefined && bucketFor(state, bring, readingMs, calendar) !== state) return true;
+  if (install !== undefined && bucketFor(state, install, readingMs, calendar) !== state) return true;
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
-  if (resolved && (DISABLED in item || BYPASS in item)) return true;
-  // Whoever comes to an item that has expired renews it: until then it may vanish at any moment.
+  if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
+  // An item that has expired may be removed at any moment, so whoever writes to it renews it.
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
-  if (!shared) return false;
-  const isWritten = (numberOf(item, namesOf(WCU).tk) ?? 0) >= 1000;
-  if (resolved && state.limits.some(({ name }) => isStampOver(item, name, readingMs))) return true;
-  return !isWritten || moves.some((move) => outgrows(state, move, readingMs, rules));
+  return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
-/** Makes the bucket, full but for what is moved; or says that even a full one has not enough. */
-export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, intent: Intent, env: Env): Step {
+/** Makes the bucket, full but for what is moved; `short` where not even a full bucket has enough. */
+export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, counted, requests, nonce } = intent;
-  const fresh = freshBucket(bring.set, bring.origin, readingMs, env.calendar);
+  const fresh = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const low: Low[] = [];
   let state: BucketState = { ...fresh, untouched: false };
   for (const move of moves) {
@@ -86,18 +73,18 @@ export function createForm(key: ItemKey, bring: NonNullable<Intent["bring"]>, in
   item[RQ] = requests;
   for (const { limit, milli } of counted) if (findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
   if (nonce !== undefined) item[nonce.name] = nonce.value;
-  const untilS = bring.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
-  if (untilS !== undefined) item[TTL] = env.rules.ttlCovers ? untilS + SPARE_S : Math.ceil(readingMs / 1000) + 60;
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
+  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
 }
 
-/** The epoch stays: tokens leave a straight line. The side of each brim is the image's, or what is guessed. */
+/** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
 function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key } = image;
   const { readingMs, moves, guesses } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).whereUnless(VU, ">", readingMs);
-  if (intent.heedsStamps) builder.absent(DISABLED);
-  if (env.shared) pinTerms(builder, image, moves, env);
+  if (intent.checksAccess) builder.absent(DISABLED);
+  env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];
   const spare: Amount[] = [];
   for (const move of moves) {
@@ -111,53 +98,35 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const spareMilli = guess?.side === "over" ? guess.spareMilli : 0;
     const kept = Math.min(held.tokensMilli, brimMilli - spareMilli);
     const isOver = guess === undefined ? held.tokensMilli >= brimMilli : guess.side === "over";
-    // Over the brim it is known what is there.
-    const fits = fitting(held, intent.blind && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
+    // A limit at its capacity holds exactly that, so the image is right about it.
+    const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
     if (fits === "tooDeep") {
-      // Left as it is because it owes too much: then it must.
+      // It is left as it is because it owes too much, so the condition says that it does.
       builder.where(tk, "<", move.milli - risen - debtMaxMilli(held));
       continue;
     }
     const [below, over] = cutAt(brimMilli - spareMilli);
-    // Beside the original only what is stored is there.
-    const isStored = env.shared && env.rules.sharedKeepsStored && held.limit.soft !== true && readingMs > state.epochMs;
-    moveTokens(builder, tk, isOver ? over : below, fits, isStored ? 0 : risen);
+    const spendable = env.dialect.spendsRefill(held, readingMs - state.epochMs) ? risen : 0;
+    moveTokens(builder, tk, { piece: isOver ? over : below, move: fits, refilledMilli: spendable });
     if (spareMilli > 0) spare.push({ limit: held.name, milli: spareMilli });
     if (fits.mustFit) continue;
-    // How far below what was seen it may stand: without a bound nobody could say when it is full again.
+    // A lower bound for the tokens: without one the expiry could not cover how long it takes until they are full again.
     const least = leastMilli(kept - capacityMilli, fits.milli - risen - debtMaxMilli(held));
     low.push({ limit: held, lowMilli: least + risen - fits.milli });
     if (!isOver) builder.where(tk, ">=", least);
   }
-  keepFor(builder, image, state, low, intent, env);
-  countAndSign(builder, state.limits, intent);
+  const { item, shardCount } = image;
+  const { install } = intent;
+  keepFor(builder, { item, shardCount, readingMs, install, state, low }, env.calendar);
+  addCountersAndNonce(builder, state.limits, intent);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
-  // Tokens aside it stays as it is.
+  // Only tokens change, so the state stands for the item after the write, too.
   return { kind: "write", write, state };
 }
 
 function opens(state: BucketState, limit: string, milli: number): boolean {
   const held = findLimit(state, limit);
   return held !== undefined && opensWindow(held, milli);
-}
-
-/** The original takes a limit for soft until a deadline only. */
-export function isStampOver(item: Item, limit: string, readingMs: number): boolean {
-  const stamp = item[namesOf(limit).soft];
-  return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
-}
-
-// The original spends stored tokens blindly, and its own refill does not see what was cut: on a shared table neither may
-// the stored tokens stand below zero, nor is anything cut without moving the epoch.
-function outgrows(state: BucketState, { limit: name, milli }: Move, readingMs: number, rules: Rules): boolean {
-  const held = findLimit(state, name);
-  if (held === undefined || milli < 0) return false;
-  const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
-  const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
-  if (isOver && rules.sharedRebasesOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
-  // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
-  if (readingMs <= state.epochMs) return false;
-  return rules.sharedKeepsStored && held.limit.soft !== true && held.tokensMilli - milli < 0;
 }

@@ -116,18 +116,20 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
     return { kind: "answers", writes: [], answers };
   }
   const short = jobs.map((job, i) =>
-    isShort(context, wholes[i] as Whole, states[i] as BucketState, job, doubts[i] === "resolved"),
+    isShort(context, wholes[i] as Whole, states[i] as BucketState, job, doubts[i] === "confirmed"),
   );
   if (short.includes(true)) {
     // Limits that changed reach a bucket also with a claim that is refused.
-    const writes = jobs.flatMap((job, i) => bringingWrites(context, wholes[i] as Whole, job, doubts[i] === "resolved"));
+    const writes = jobs.flatMap((job, i) =>
+      bringingWrites(context, wholes[i] as Whole, job, doubts[i] === "confirmed"),
+    );
     const answers = states.map((state, i): Answer => ({ kind: short[i] ? "short" : "skipped", state }));
     return { kind: "answers", writes, answers };
   }
   const writes: ItemWrite[] = [];
   const answers: Answer[] = [];
   for (const [i, job] of jobs.entries()) {
-    const taken = gathered(context, wholes[i] as Whole, job, nowMs, doubts[i] === "resolved");
+    const taken = gathered(context, wholes[i] as Whole, job, nowMs, doubts[i] === "confirmed");
     if (taken === undefined) {
       // Only a moment's rounding lies between what fits the whole and what its shards give.
       const refused = states.map((state, at): Answer => ({ kind: at === i ? "short" : "skipped", state }));
@@ -140,10 +142,16 @@ function draw(context: RoundsContext, claims: readonly Claim[], wholes: readonly
 }
 
 /** By what the shards have together, not by what is told of the whole. */
-function isShort(context: RoundsContext, { images }: Whole, state: BucketState, job: Job, resolved: boolean): boolean {
+function isShort(
+  context: RoundsContext,
+  { images }: Whole,
+  state: BucketState,
+  job: Job,
+  configConfirmed: boolean,
+): boolean {
   if (job.of.bypass) return false;
   if (images.length < 2) return !fits(state, job.amounts, job.readingMs);
-  return sharesOf(context, images, job, job.readingMs, resolved) === undefined;
+  return sharesOf(context, images, job, job.readingMs, configConfirmed) === undefined;
 }
 
 interface Gathered {
@@ -158,11 +166,11 @@ function gathered(
   { memory, images }: Whole,
   job: Job,
   readingMs: number,
-  resolved: boolean,
+  configConfirmed: boolean,
 ): Gathered | undefined {
   const { env, nonces } = context;
   const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-  const options = { readingMs, nonce, guesses: undefined, resolved, blind: false };
+  const options = { readingMs, nonce, guesses: undefined, configConfirmed, ignoreImageShortage: false };
   if (images.length === 0) {
     const key = { bucket: memory.key, shard: 0 };
     const step = createForm(key, job.of, intentOf([job], options), env);
@@ -170,14 +178,14 @@ function gathered(
     const mark = markOf(step.state, job.amounts, readingMs, env.calendar);
     return { writes: [step.write], ticket: { parts: [partOf(key.shard, 1, mark, undefined)] }, state: step.state };
   }
-  const shares = sharesOf(context, images, job, readingMs, resolved);
+  const shares = sharesOf(context, images, job, readingMs, configConfirmed);
   if (shares === undefined) return undefined;
   const writes: ItemWrite[] = [];
   const parts: TicketPart[] = [];
   const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
     const amounts = shares[i] ?? [];
-    const before = walk(image, [job], readingMs, resolved, env).state;
+    const before = walk(image, [job], readingMs, configConfirmed, env).state;
     after.push((job.of.bypass ? undefined : takeFrom(before, amounts, readingMs)) ?? before);
     if (amounts.length === 0) continue;
     const intent: Intent = { ...intentOf([{ ...job, amounts }], options), requests: writes.length === 0 ? 1 : 0 };
@@ -201,9 +209,9 @@ function sharesOf(
   images: readonly Image[],
   job: Job,
   readingMs: number,
-  resolved: boolean,
+  configConfirmed: boolean,
 ): readonly (readonly Amount[])[] | undefined {
-  const states = images.map((image) => walk(image, [job], readingMs, resolved, env).state);
+  const states = images.map((image) => walk(image, [job], readingMs, configConfirmed, env).state);
   const shares = images.map((): Amount[] => []);
   for (const { limit, milli } of job.amounts) {
     const rooms = states.map((state, i) => ({ i, room: roomIn(state, limit, readingMs) }));
@@ -224,12 +232,12 @@ function sharesOf(
   return shares;
 }
 
-function bringingWrites(context: RoundsContext, { images }: Whole, job: Job, resolved: boolean): ItemWrite[] {
+function bringingWrites(context: RoundsContext, { images }: Whole, job: Job, configConfirmed: boolean): ItemWrite[] {
   const { env, nonces } = context;
   return images.flatMap((image) => {
-    if (!walk(image, [job], job.readingMs, resolved, env).brings) return [];
+    if (!walk(image, [job], job.readingMs, configConfirmed, env).brings) return [];
     const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-    const step = formFor(image, bringing(job, { readingMs: job.readingMs, nonce, resolved }), env);
+    const step = formFor(image, bringing(job, { readingMs: job.readingMs, nonce, configConfirmed }), env);
     return step.kind === "write" ? [step.write] : [];
   });
 }
@@ -239,12 +247,12 @@ function doubtIn(
   { memory, images }: Whole,
   job: Job,
   { env }: RoundsContext,
-): "none" | "configSuspect" | "resolved" {
-  let verdict: "none" | "configSuspect" | "resolved" = "none";
+): "none" | "configSuspect" | "confirmed" {
+  let verdict: "none" | "configSuspect" | "confirmed" = "none";
   for (const image of images) {
     const doubt = readings.doubtOf(memory, { image }, [job], env);
     if (doubt === "configSuspect") return doubt;
-    if (doubt === "resolved") verdict = doubt;
+    if (doubt === "confirmed") verdict = doubt;
   }
   return verdict;
 }

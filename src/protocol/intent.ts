@@ -1,20 +1,17 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { ItemWrite, TracePart } from "../ports/item-store.ts";
-import type { Rules } from "./rules.ts";
+import type { Dialect, Install } from "./dialect.ts";
 
-/** What forms go by besides the item and what is wanted of it. */
+/** What a write depends on besides the item and the intent. */
 export interface Env {
   readonly calendar: Calendar;
-  /** The original writes the same items. */
-  readonly shared: boolean;
+  readonly dialect: Dialect;
   /** The latest that the server's clock can show; `Infinity` where nobody knows. */
   readonly latestServerMs: () => number;
   /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
   readonly softUntilMs: (atMs: number) => number;
-  readonly rules: Rules;
 }
 
 /** Tokens of one limit that leave (more than 0) or come back (less). */
@@ -28,15 +25,15 @@ export interface Move {
 /** What one write of one shard is for. */
 export interface Intent {
   readonly readingMs: number;
-  /** Limits to be brought to the item, if they are newer than its own; undefined: it goes by what it has. */
-  readonly bring: { readonly set: LimitSet; readonly origin: SetOrigin } | undefined;
+  /** Limits to be installed on the item, if they are newer than its own; undefined: it goes by what it has. */
+  readonly install: Install | undefined;
   /**
-   * Whether configuration was read after the item cast doubt on it: then marks that say "read it again" go. Otherwise they
-   * stay for whoever reads it.
+   * Whether configuration was read after the item cast doubt on it. Then marks that say "read it again" are removed; otherwise
+   * they stay for a caller that reads it.
    */
-  readonly resolved: boolean;
-  /** Whether somebody is asked for who can read configuration again, should the item say that nobody is let through. */
-  readonly heedsStamps: boolean;
+  readonly configConfirmed: boolean;
+  /** Whether a bucket that was disabled meanwhile makes the write fail: the caller can read configuration again. */
+  readonly checksAccess: boolean;
   /** Each limit once. */
   readonly moves: readonly Move[];
   /** Usage, in either direction: also of what moves no tokens. Each limit once. */
@@ -44,19 +41,36 @@ export interface Intent {
   readonly requests: number;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
-  /** Ask, although by the image it does not fit: the image may be old. */
-  readonly blind: boolean;
-  /** On which side of its brim a limit is expected, where that is not what the image says. */
+  /** Send the write although by the image it does not fit: the image may be old. */
+  readonly ignoreImageShortage: boolean;
+  /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }
 
-/** Expect a limit below its brim, or over it; then cut `spareMilli` more than needed, so that being almost there will do. */
+/** An intent that only rebases; a caller that wants more overrides fields. */
+export function blankIntent(readingMs: number): Intent {
+  return {
+    readingMs,
+    install: undefined,
+    configConfirmed: false,
+    checksAccess: false,
+    moves: [],
+    counted: [],
+    requests: 0,
+    parts: [],
+    nonce: undefined,
+    ignoreImageShortage: false,
+    guesses: undefined,
+  };
+}
+
+/** Expect a limit below its capacity, or at it: then cut `spareMilli` more than needed, so that being almost full will do. */
 export interface Guess {
   readonly side: "below" | "over";
   readonly spareMilli: number;
 }
 
-/** What to do about an intent, as far as the image of an item can tell. `state`: after it, or as it stands. */
+/** What to do about an intent, by the image of the item. `state`: after the write, or, where it does not fit, as it stands. */
 export type Step =
   | { readonly kind: "write"; readonly write: ItemWrite; readonly state: BucketState }
   | { readonly kind: "short"; readonly state: BucketState };

@@ -2,11 +2,11 @@ import type { Amount } from "../domain/amounts.ts";
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { TracePart } from "../ports/item-store.ts";
-import { type Image, inWordsOf } from "./codec.ts";
-import { broughtBy, mustTellAnew } from "./forms.ts";
+import { type Image, withCallersLimitObjects } from "./codec.ts";
+import { needsRebase } from "./forms.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { expiresInDebt } from "./moves.ts";
-import { broughtTo, epochAfter } from "./rebase.ts";
+import { epochAfter, withLimitsAt } from "./rebase.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
 export interface Job {
@@ -49,13 +49,13 @@ export function walk(
   seen: Image | undefined,
   jobs: readonly Job[],
   readingMs: number,
-  resolved: boolean,
+  configConfirmed: boolean,
   env: Env,
 ): Walked {
   const newest = newestOf(jobs);
-  const bring = seen === undefined ? newest : (broughtBy(newest, resolved, env) ?? newest);
-  const image = seen === undefined ? undefined : inWordsOf(seen, bring.set);
-  const state = stateFor(image, jobs, bring, readingMs, env);
+  const install = seen === undefined ? newest : (env.dialect.installable(newest, configConfirmed) ?? newest);
+  const image = seen === undefined ? undefined : withCallersLimitObjects(seen, install.set);
+  const state = stateFor(image, jobs, install, readingMs, env);
   const brings =
     image !== undefined &&
     (state.signature !== image.state.signature ||
@@ -72,7 +72,7 @@ export function walk(
 }
 
 /** The limits that jobs go by which leave together: the same, of whoever read them last. */
-export function newestOf(jobs: readonly Job[]): NonNullable<Intent["bring"]> {
+export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   let newest = jobs[0]?.of as Claim | Held;
   for (const { of } of jobs) if (of.origin.asOfMs > newest.origin.asOfMs) newest = of;
   return { set: newest.set, origin: newest.origin };
@@ -81,7 +81,7 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["bring"]> {
 /** One write for all jobs. */
 export function intentOf(
   jobs: readonly Job[],
-  options: Pick<Intent, "readingMs" | "nonce" | "guesses" | "resolved" | "blind">,
+  options: Pick<Intent, "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage">,
 ): Intent {
   const [only] = jobs;
   if (jobs.length === 1 && only !== undefined) return intentOfOne(only, options);
@@ -101,8 +101,8 @@ export function intentOf(
   }
   return {
     ...options,
-    bring: newestOf(jobs),
-    heedsStamps: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
+    install: newestOf(jobs),
+    checksAccess: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
     moves: [...moves.values()],
     counted: Array.from(counted, ([limit, milli]) => ({ limit, milli })),
     requests,
@@ -117,22 +117,22 @@ function intentOfOne(
     readingMs,
     nonce,
     guesses,
-    resolved,
-    blind,
-  }: Pick<Intent, "readingMs" | "nonce" | "guesses" | "resolved" | "blind">,
+    configConfirmed,
+    ignoreImageShortage,
+  }: Pick<Intent, "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage">,
 ): Intent {
   const mustFit = kind === "take";
   return {
     readingMs,
-    bring: of,
-    resolved,
-    heedsStamps: mustFit && of.origin.reading !== undefined,
+    install: of,
+    configConfirmed,
+    checksAccess: mustFit && of.origin.reading !== undefined,
     moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, mustFit })),
     counted: amounts,
     requests: mustFit ? 1 : 0,
     parts: [{ of, kind, amounts }],
     nonce,
-    blind,
+    ignoreImageShortage,
     guesses,
   };
 }
@@ -140,16 +140,16 @@ function intentOfOne(
 const NONE: readonly Move[] = Object.freeze([]);
 
 /** Only brings limits to an item; whoever they came with was refused. */
-export function bringing(job: Job, options: Pick<Intent, "readingMs" | "nonce" | "resolved">): Intent {
+export function bringing(job: Job, options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">): Intent {
   return {
     ...options,
-    bring: newestOf([job]),
-    heedsStamps: false,
+    install: newestOf([job]),
+    checksAccess: false,
     moves: [],
     counted: [],
     requests: 0,
     parts: [{ of: job.of, kind: job.kind, amounts: [] }],
-    blind: false,
+    ignoreImageShortage: false,
     guesses: undefined,
   };
 }
@@ -157,15 +157,21 @@ export function bringing(job: Job, options: Pick<Intent, "readingMs" | "nonce" |
 function stateFor(
   image: Image | undefined,
   jobs: readonly Job[],
-  bring: NonNullable<Intent["bring"]>,
+  install: NonNullable<Intent["install"]>,
   readingMs: number,
   env: Env,
 ): BucketState {
-  if (image === undefined) return freshBucket(bring.set, bring.origin, readingMs, env.calendar);
-  const probe = intentOf(jobs, { readingMs, nonce: undefined, guesses: undefined, resolved: false, blind: false });
-  if (!mustTellAnew(image, { ...probe, bring }, env)) return image.state;
-  const atMs = epochAfter(image.state, readingMs, env);
-  return broughtTo(image.state, bring, readingMs, atMs, env);
+  if (image === undefined) return freshBucket(install.set, install.origin, readingMs, env.calendar);
+  const probe = intentOf(jobs, {
+    readingMs,
+    nonce: undefined,
+    guesses: undefined,
+    configConfirmed: false,
+    ignoreImageShortage: false,
+  });
+  if (!needsRebase(image, { ...probe, install }, env)) return image.state;
+  const atMs = epochAfter(image.state, readingMs);
+  return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
 }
 
 function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {

@@ -5,6 +5,7 @@ import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
 import { namesOf, RF, WCU } from "./attributes.ts";
 import { decode, type Image, numberOf } from "./codec.ts";
+import type { Dialect } from "./dialect.ts";
 import type { Job, JobOutcome } from "./job.ts";
 import type { Lane } from "./lane.ts";
 import { type Rate, ratedAgain } from "./write-rate.ts";
@@ -77,14 +78,14 @@ export class BucketMemory {
 export class Memories {
   readonly #known = new BoundedMap<BucketMemory>(BUCKETS_REMEMBERED / 2);
   readonly #calendar: Calendar;
-  readonly #shared: boolean;
+  readonly #dialect: Dialect;
   /** Asked for several times in a row by each request. */
   #latest: BucketMemory | undefined;
   #learnt = 0;
 
-  constructor(calendar: Calendar, shared: boolean) {
+  constructor(calendar: Calendar, dialect: Dialect) {
     this.#calendar = calendar;
-    this.#shared = shared;
+    this.#dialect = dialect;
   }
 
   /** How much has been learnt so far: to be noted before something is asked, for answers overtake each other. */
@@ -124,7 +125,7 @@ export class Memories {
     // What somebody heard does not replace what was seen later.
     if (hearsay && before !== undefined && like !== undefined && !before.hearsay && isOlder(item, like.item))
       return before;
-    const image = decode(key, item, { calendar: this.#calendar, shared: this.#shared, like, set });
+    const image = decode(key, item, { calendar: this.#calendar, dialect: this.#dialect, like, set });
     const seen: Seen = { image, hearsay, atMs, order: ++this.#learnt };
     // What was learnt while this was under way may be later than this.
     if (before !== undefined && like !== undefined && before.order > about.asked && isOlder(item, like.item))

@@ -1,10 +1,10 @@
 import { DEBT_MAX_MILLI } from "../bucket/balance.ts";
 import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
-import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, SHARD_COUNT, TTL, WCU } from "./attributes.ts";
+import { namesOf, RF, RQ, TTL, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
 import type { Env, Intent, Move } from "./intent.ts";
@@ -12,8 +12,8 @@ import { keptUntilFromS, keptUntilS, SPARE_S } from "./ttl.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /**
- * A move as a limit allows it: a soft limit gives what it has not. `tooDeep`: it owes as much as can be measured, and is
- * left as it is. Throws where a hard limit would owe more than that.
+ * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
+ * measured, and is left as it is. Throws where a hard limit would owe more than that.
  */
 export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
   const { milli } = move;
@@ -36,30 +36,39 @@ export function leastMilli(one: number, other: number): number {
   return Math.max(one, other, -Number.MAX_SAFE_INTEGER);
 }
 
-/** The condition and the effect of a move on stored tokens; `risen` is what has dripped in on top of them. */
-export function moveTokens(builder: WriteBuilder, tk: string, piece: Piece, move: Move, risen: number): void {
+/** What happens to the stored tokens of one limit in a write. */
+export interface TokenMove {
+  /** What time does to them, on the side of the capacity that they are expected on. */
+  readonly piece: Piece;
+  readonly move: Move;
+  /** What was refilled on top of them and may be spent. */
+  readonly refilledMilli: number;
+}
+
+/** The condition and the effect of a move on stored tokens. */
+export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, refilledMilli }: TokenMove): void {
   const { from, below, how, milli } = piece;
   if (how === "set") {
     atLeast(builder, tk, from);
     isBelow(builder, tk, below);
-    // What comes back over the brim is cut off later; no number must leave the exact ones until then.
+    // What is given back above the capacity is cut off later; until then it must stay among the exact numbers.
     builder.set(tk, Math.min(TOP_MILLI, milli - move.milli));
     return;
   }
   const added = milli - move.milli;
-  // So much may come back that it leaves the exact numbers, where it stands over the brim until the next take.
+  // So much may be given back that it leaves the exact numbers: it stands above the capacity until the next take.
   if (added > HUGE_MILLI) builder.where(tk, "<=", TOP_MILLI - added);
-  // What is taken must be there: of the tokens as they stand, not as they were seen.
-  const least = move.mustFit ? move.milli - milli - risen : undefined;
+  // What is taken must be there when the write is applied, not only when the item was seen.
+  const least = move.mustFit ? move.milli - milli - refilledMilli : undefined;
   const lowest = from === undefined ? least : Math.max(from, least ?? from);
   atLeast(builder, tk, lowest);
   isBelow(builder, tk, below);
-  // Tokens that are not there must not come to be by an addition.
+  // An addition to an attribute that is not there would make it.
   if (lowest === undefined && below === undefined) builder.present(tk);
   builder.add(tk, added);
 }
 
-/** Bounds beyond the exact numbers bind nobody. */
+/** A bound beyond the exact numbers is left out: no stored number reaches it. */
 function atLeast(builder: WriteBuilder, tk: string, milli: number | undefined): void {
   if (milli !== undefined && milli >= -Number.MAX_SAFE_INTEGER) builder.where(tk, ">=", milli);
 }
@@ -68,7 +77,7 @@ function isBelow(builder: WriteBuilder, tk: string, milli: number | undefined): 
   if (milli !== undefined && milli <= Number.MAX_SAFE_INTEGER) builder.where(tk, "<", milli);
 }
 
-/** No brim is higher: what stands above it may be told as this, and there is room for what comes back on top. */
+/** No capacity is higher. What stands above it may be stored as this, with room left for what is given back on top. */
 export const TOP_MILLI = DEBT_MAX_MILLI;
 
 /** An addition so large that it might leave the exact numbers. */
@@ -80,38 +89,38 @@ export interface Low {
   readonly lowMilli: number;
 }
 
+/** How an item stands after a write, as far as its expiry goes. */
+export interface Kept extends Pick<Image, "item" | "shardCount">, Pick<Intent, "readingMs" | "install"> {
+  readonly state: Pick<BucketState, "limits" | "epochMs">;
+  readonly low: readonly Low[];
+}
+
 /** The item lives at least until it is full again; that of an entity with limits of its own lives on. */
 export function keepFor(
   builder: WriteBuilder,
-  { item, shardCount }: Pick<Image, "item" | "shardCount">,
-  { limits, epochMs }: Pick<BucketState, "limits" | "epochMs">,
-  low: readonly Low[],
-  { readingMs, bring }: Pick<Intent, "readingMs" | "bring">,
-  { calendar, rules }: Env,
+  { item, shardCount, readingMs, install, state, low }: Kept,
+  calendar: Calendar,
 ): void {
-  if (!rules.ttlCovers) return;
+  const { limits, epochMs } = state;
   const has = numberOf(item, TTL);
   // Time begins at the epoch, also for a clock that is behind it.
   const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
   const owing = [...low, ...debtsOf(limits, fromMs - epochMs, low)];
-  // Whoever brings no limits does not know whose they are, and leaves it at what it is.
-  const isKept = shardCount > 1 || (bring === undefined ? has === undefined : bring.origin.own === true);
+  // A write that installs no limits does not know whose they are, and leaves the expiry as it is.
+  const isKept = shardCount > 1 || (install === undefined ? has === undefined : install.origin.own === true);
   const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
-    // Somebody who goes by other limits may have set one meanwhile, that nobody renews.
+    // A writer that goes by other limits may have set an expiry meanwhile, and nobody would renew it.
     else builder.absent(TTL);
   } else if (has !== undefined && has >= untilS) builder.whereUnless(TTL, ">=", untilS);
   else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);
 }
 
-/**
- * Whether a shared item may expire before it has paid what it owes: the original does not think of debts when it says how long
- * an item is kept.
- */
-export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, shared }: Env): boolean {
+/** Whether an item may expire before it has paid what it owes, because a writer that ignores debts set its expiry. */
+export function expiresInDebt({ item, state }: Image, readingMs: number, { calendar, dialect }: Env): boolean {
   const ttl = numberOf(item, TTL);
-  if (!shared || ttl === undefined) return false;
+  if (!dialect.expiryIgnoresDebts || ttl === undefined) return false;
   const fromMs = Math.max(readingMs, state.epochMs);
   const debts = debtsOf(state.limits, fromMs - state.epochMs, []);
   if (debts.length === 0) return false;
@@ -119,7 +128,7 @@ export function expiresInDebt({ item, state }: Image, readingMs: number, { calen
   return untilS === undefined || ttl < untilS;
 }
 
-/** Limits that owe something already, whoever took it. */
+/** Limits that are in debt already. */
 function debtsOf(limits: readonly LimitState[], elapsedMs: number, known: readonly Low[]): Low[] {
   const debts: Low[] = [];
   for (const limit of limits) {
@@ -143,8 +152,8 @@ export function keptUntil(
   return deeper === undefined ? undefined : Math.max(least, deeper);
 }
 
-/** Usage, requests and writes, and the nonce by which the writer knows the write again. */
-export function countAndSign(
+/** Counts usage, requests and the write itself, and leaves the nonce by which the writer recognizes the write. */
+export function addCountersAndNonce(
   builder: WriteBuilder,
   limits: readonly LimitState[],
   { counted, requests, nonce }: Intent,
@@ -168,22 +177,6 @@ export function traceOf(
 /** The first use of a session quota opens its window. */
 export function opensWindow(held: LimitState, milli: number): boolean {
   return milli > 0 && held.limit.resetAfterMs !== undefined && held.quota?.windowStartMs === undefined;
-}
-
-/** Pins what the original changes in place. */
-export function pinTerms(
-  builder: WriteBuilder,
-  { item, state }: Image,
-  limits: readonly { readonly limit: string }[],
-  { rules }: Env,
-): void {
-  if (!rules.sharedPinsTerms) return;
-  builder.asSeen(SHARD_COUNT, item);
-  for (const { limit } of limits) {
-    if (findLimit(state, limit) === undefined) continue;
-    const { cp, ra, rp } = namesOf(limit);
-    builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
-  }
 }
 
 export function withLimit(state: BucketState, limit: LimitState): BucketState {

@@ -8,11 +8,11 @@ import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
 import type { Image } from "./codec.ts";
+import { newItem } from "./encode-item.ts";
 import { readWhole, tokenOf } from "./gather.ts";
-import type { Intent } from "./intent.ts";
+import { blankIntent, type Intent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
-import { newItem } from "./new-item.ts";
-import { broughtTo, epochAfter, toldAnew, writeAnew } from "./rebase.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { bringNewest } from "./resize.ts";
 import type { RoundsContext } from "./rounds.ts";
 import { roomIn } from "./split.ts";
@@ -120,7 +120,11 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
 /** Whether the shards would go by different limits after those of the operation were brought to them. */
 function isTorn({ env }: RoundsContext, { set, origin, nowMs }: Operation, images: readonly Image[]): boolean {
   const signatures = images.map(({ state }) => {
-    return broughtTo(state, { set, origin }, nowMs, epochAfter(state, nowMs, env), env).signature;
+    return withLimitsAt(
+      state,
+      { install: { set, origin }, readingMs: nowMs, atMs: epochAfter(state, nowMs) },
+      env.calendar,
+    ).signature;
   });
   return new Set(signatures).size > 1;
 }
@@ -135,27 +139,20 @@ function drawnFor(
   const { set, origin, nowMs } = operation;
   const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
-  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs, env)));
-  const brought = (state: BucketState) => broughtTo(state, { set, origin }, nowMs, atMs, env);
+  const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
+  const at = { readingMs: nowMs, atMs };
+  const brought = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
   const states = images.map(({ state }) => brought(state));
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
   const writes = images.map((image, i): ItemWrite => {
     const own = shares[i] ?? [];
     const intent: Intent = {
-      readingMs: nowMs,
-      bring: { set, origin },
-      resolved: false,
-      heedsStamps: false,
-      moves: [],
-      counted: [],
-      requests: 0,
+      ...blankIntent(nowMs),
+      install: { set, origin },
       parts: i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] })),
-      nonce: undefined,
-      blind: false,
-      guesses: undefined,
     };
     const anew = (state: BucketState) => wanted.change(brought(state), own, atMs);
-    const step = writeAnew(image, toldAnew(image.state, anew, nowMs, atMs, env), intent, env);
+    const step = writeRebased(image, rebase(image.state, anew, at, env.calendar), intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
     // What a limit that drips has room for depends on what it holds: then nobody may have moved it.
     const pinned = own.filter(({ limit }) => findLimit(states[i] as BucketState, limit)?.quota === undefined);
@@ -184,7 +181,7 @@ function sharedOut(
     for (const [i, state] of states.entries()) {
       const held = findLimit(state, limit);
       if (held === undefined) continue;
-      const part = held.part ?? { index: 0, count: 1, even: false };
+      const part = held.part ?? ({ index: 0, count: 1, rounding: "exact" } as const);
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
       if (held.quota !== undefined && i === 0) checkRoom(states, limit, milli);
       const own = held.quota === undefined ? Math.min(left, room) : divided(milli, part);

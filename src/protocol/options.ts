@@ -2,7 +2,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config-readings.ts";
-import type { Rules } from "./rules.ts";
+import type { Dialect } from "./dialect.ts";
 
 /** How a process takes part in the protocol; every value given, defaults belong to whoever opens a store. */
 export interface ProtocolOptions {
@@ -16,13 +16,12 @@ export interface ProtocolOptions {
   readonly coalesce: boolean;
   /** Never cut more than needed at the brim. */
   readonly exact: boolean;
-  /** The original writes the same items. */
-  readonly shared: boolean;
+  /** Whether the original writes the same items, and what follows from that. */
+  readonly dialect: Dialect;
   /** How long an image may refuse without asking; 0 = never. */
   readonly denyMemoryMs: number;
   /** The latest that the server's clock can show; `Infinity` where nobody knows. */
   readonly latestServerMs: () => number;
   /** Whether the clock has heard of the server's time; always true of one that does not listen. */
   readonly isTimeKnown: () => boolean;
-  readonly rules: Rules;
 }

@@ -1,26 +1,15 @@
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { NO_MARKS } from "../domain/limit-state.ts";
-import type { Item, ItemValue } from "../ports/item-store.ts";
-import {
-  BYPASS,
-  CFA,
-  CFL,
-  DISABLED,
-  FRF,
-  namesOf,
-  RF,
-  RSCHED,
-  SCHED,
-  SCHED_TZ,
-  SHARD_COUNT,
-  VU,
-  WCU,
-} from "./attributes.ts";
-import { encodedLimit, type Image, numberOf, ownAttributes, zoneOf } from "./codec.ts";
+import type { Item } from "../ports/item-store.ts";
+import { BYPASS, DISABLED, namesOf, RF, VU, WCU, WCU_MILLI } from "./attributes.ts";
+import { type Image, numberOf } from "./codec.ts";
+import type { Dialect } from "./dialect.ts";
+import { parameterNames, parametersOf, shardCountOf } from "./encode-item.ts";
 import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
 import type { Env, Intent, Move, Step } from "./intent.ts";
 import {
-  countAndSign,
+  addCountersAndNonce,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -28,168 +17,121 @@ import {
   leastMilli,
   moveTokens,
   opensWindow,
-  pinTerms,
   TOP_MILLI,
   traceOf,
 } from "./moves.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
-/** The most that the counter of writes holds for other readers, and its refill a second. */
-export const WCU_MILLI = 1_000_000;
-
 /**
- * Tells the item from a later epoch and does what is intended in the same write: time, boundaries, resets and changed
- * limits have acted. For every limit on the item, also those that are not taken from, the condition says on which side of
- * its brim it stands.
+ * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits
+ * have acted by then. The condition says of every limit on the item, also of those that nothing is taken from, whether it
+ * stands below its capacity or above: the rebase is different for the two.
  */
-export function anewForm(image: Image, intent: Intent, env: Env): Step {
-  const { bring, readingMs } = intent;
-  const atMs = epochAfter(image.state, readingMs, env);
-  const anew = (state: BucketState) => broughtTo(state, bring, readingMs, atMs, env);
-  return writeAnew(image, toldAnew(image.state, anew, readingMs, atMs, env), intent, env);
+export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
+  const { install, readingMs } = intent;
+  const { calendar } = env;
+  const atMs = epochAfter(image.state, readingMs);
+  const becomes = (state: BucketState) => withLimitsAt(state, { install, readingMs, atMs }, calendar);
+  return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs }, calendar), intent, env);
 }
 
-/** The epoch that an item is told from next. It only grows, and strictly: so it pins all that is told from it. */
-export function epochAfter({ epochMs }: BucketState, readingMs: number, { rules }: Env): number {
-  return rules.epochGrows ? Math.max(readingMs, epochMs + 1) : readingMs;
+/** The next epoch of an item. It only grows, and strictly, so that an epoch pins everything that is stored relative to it. */
+export function epochAfter({ epochMs }: BucketState, readingMs: number): number {
+  return Math.max(readingMs, epochMs + 1);
 }
 
 /**
- * The bucket told from `atMs`, with limits brought to it at the reading if they are newer than its own. A reading behind the
- * epoch counts as the epoch; the moment from there to the new epoch goes by the new limits.
+ * The bucket as of the epoch `atMs`, with limits installed at the reading if they are newer than its own. A reading behind
+ * the epoch counts as the epoch; the moment from there to the new epoch goes by the new limits.
  */
-export function broughtTo(
+export function withLimitsAt(
   state: BucketState,
-  bring: Intent["bring"],
-  readingMs: number,
-  atMs: number,
-  { calendar }: Env,
+  { install, readingMs, atMs }: Pick<Intent, "install" | "readingMs"> & { readonly atMs: number },
+  calendar: Calendar,
 ): BucketState {
-  const brought = bring === undefined ? state : bucketFor(state, bring, Math.max(readingMs, state.epochMs), calendar);
-  return advanced(brought, atMs, calendar);
+  const from = Math.max(readingMs, state.epochMs);
+  const installed = install === undefined ? state : bucketFor(state, install, from, calendar);
+  return advanced(installed, atMs, calendar);
 }
 
-/** A bucket told anew, limit by limit. */
-export interface Told {
+/** A bucket moved to a later epoch, limit by limit. */
+export interface Rebased {
   readonly atMs: number;
   readonly folds: readonly Fold[];
   /** As it is then, if the image was right. */
   readonly state: BucketState;
 }
 
-export function toldAnew(
+/** `becomes` says what becomes of any state of the bucket at the epoch `atMs`; it must treat each limit by itself. */
+export function rebase(
   state: BucketState,
-  anew: (state: BucketState) => BucketState,
-  readingMs: number,
-  atMs: number,
-  { calendar }: Env,
-): Told {
-  return { atMs, folds: foldsOf(state, anew, Math.max(readingMs, state.epochMs), calendar), state: anew(state) };
+  becomes: (state: BucketState) => BucketState,
+  { readingMs, atMs }: { readonly readingMs: number; readonly atMs: number },
+  calendar: Calendar,
+): Rebased {
+  return { atMs, folds: foldsOf(state, becomes, Math.max(readingMs, state.epochMs), calendar), state: becomes(state) };
 }
 
-/** The write that tells an item anew and moves what is intended. */
-export function writeAnew(image: Image, { atMs, folds, state: told }: Told, intent: Intent, env: Env): Step {
+/** The write that rebases an item and moves what is intended. */
+export function writeRebased(image: Image, { atMs, folds, state: rebased }: Rebased, intent: Intent, env: Env): Step {
   const { key, state, item } = image;
-  const { moves } = intent;
+  const { moves, configConfirmed } = intent;
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
-  if (env.shared) {
-    const every = state.limits.map(({ name }) => ({ limit: name }));
-    pinTerms(builder, image, every, env);
-  }
+  const every = state.limits.map(({ name }) => ({ limit: name }));
+  env.dialect.pinTerms(builder, image, every);
   const after: LimitState[] = [];
   const low: Low[] = [];
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
-    const written = writeFold(builder, item, fold, move, atMs, intent, env);
-    if (written === "short") return { kind: "short", state: told };
+    const written = writeFold(builder, { item, fold, move, atMs, intent }, env.dialect);
+    if (written === "short") return { kind: "short", state: rebased };
     if (written === undefined) continue;
     after.push(written.limit);
     if (written.lowMilli !== undefined) low.push({ limit: written.limit, lowMilli: written.lowMilli });
   }
-  const { signature, origin } = told;
-  const limits = told.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
+  const { signature, origin } = rebased;
+  const limits = rebased.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
-  const isMarked = env.shared ? marksOver(next, env) : item[VU] === 0 && !intent.resolved;
-  const wanted = { ...wantedOf(next, env, isMarked ? 0 : undefined), ...(env.shared ? grantsOf(next) : {}) };
-  builder.turn(item, attributesOf(item, state, after), wanted).set(RF, atMs);
-  if (intent.resolved) builder.turn(item, [DISABLED, BYPASS], {});
-  // Stamped, or stamped meanwhile: whoever can read configuration again has to, before anything is taken.
-  if (intent.heedsStamps) builder.asSeen(DISABLED, intent.resolved ? item : {});
-  keepFor(builder, { item, shardCount: shardCountOf(next) }, next, low, intent, env);
+  const vu = env.dialect.marksRebased(next, item, configConfirmed) ? 0 : undefined;
+  builder.diffAttributes(item, parameterNames(item, state, after), parametersOf(next, env, vu)).set(RF, atMs);
+  if (configConfirmed) builder.diffAttributes(item, [DISABLED, BYPASS], {});
+  // The bucket is disabled, or was meanwhile: a caller that can read configuration again has to, before it takes anything.
+  if (intent.checksAccess) builder.asSeen(DISABLED, configConfirmed ? item : {});
+  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low }, env.calendar);
   writeWcu(builder, image, atMs, env);
-  countAndSign(builder, after, intent);
+  addCountersAndNonce(builder, after, intent);
   const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
   return { kind: "write", write: builder.update(key, "exists", trace), state: next };
 }
 
-/** The attributes of a bucket as a whole, and of each limit, but for tokens and counters; `vu` in place of its own. */
-export function wantedOf(next: BucketState, { softUntilMs }: Env, vu: 0 | undefined): Item {
-  const wanted: Record<string, ItemValue> = {};
-  const softMs = softUntilMs(next.epochMs);
-  const zone = zoneOf(next.limits);
-  for (const limit of next.limits) Object.assign(wanted, encodedLimit(limit, softMs, zone));
-  if (next.limits.some(({ remainder }) => remainder !== 0)) wanted[FRF] = next.epochMs;
-  if (zone !== undefined) wanted[SCHED_TZ] = zone;
-  if (vu !== undefined) wanted[VU] = vu;
-  else if (Number.isFinite(next.validUntilMs)) wanted[VU] = next.validUntilMs;
-  wanted[CFA] = next.origin.asOfMs;
-  wanted[CFL] = next.limits.flatMap(({ name, configured }) => (configured ? [name] : [])).join(",");
-  wanted[SHARD_COUNT] = shardCountOf(next);
-  return wanted;
+interface FoldToWrite {
+  readonly item: Item;
+  readonly fold: Fold;
+  /** What is moved of this limit; undefined: nothing. */
+  readonly move: Move | undefined;
+  readonly atMs: number;
+  readonly intent: Intent;
 }
 
-/** On a table shared with the original: of how many parts each quota was last granted. */
-export function grantsOf(state: BucketState): Item {
-  const item: Record<string, ItemValue> = {};
-  for (const { name, quota, part } of state.limits) {
-    if (quota !== undefined) item[namesOf(name).gc] = part?.granted ?? part?.count ?? 1;
-  }
-  return item;
-}
-
-// The original spends what is stored, also over the brim: there it is told to cut first.
-function marksOver({ limits }: BucketState, { rules }: Env): boolean {
-  return rules.sharedCreditMarks && limits.some(({ tokensMilli, terms }) => tokensMilli > terms.capacityMilli);
-}
-
-/** Of how many shards a state is one. */
-export function shardCountOf({ limits }: BucketState): number {
-  return limits[0]?.part?.count ?? 1;
-}
-
-/** All attributes that telling anew may change. */
-export function attributesOf(item: Item, before: BucketState, after: readonly LimitState[]): Set<string> {
-  const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFL, SHARD_COUNT]);
-  for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
-  // What is forgotten goes with its counter.
-  for (const { name } of before.limits) {
-    if (after.some((limit) => limit.name === name)) continue;
-    for (const own of [namesOf(name).tk, namesOf(name).tc]) if (own in item) names.add(own);
-  }
-  return names;
-}
-
+/** The limit as it is then, and how low it may stand; `short` where it cannot pay, undefined where it is forgotten. */
 function writeFold(
   builder: WriteBuilder,
-  item: Item,
-  { name, before, after, piece }: Fold,
-  move: Move | undefined,
-  atMs: number,
-  { blind }: Intent,
-  { rules, shared }: Env,
+  { item, fold, move, atMs, intent }: FoldToWrite,
+  dialect: Dialect,
 ): { readonly limit: LimitState; readonly lowMilli: number | undefined } | "short" | undefined {
+  const { name, before, after, piece } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
     if (piece.from !== undefined) builder.where(tk, ">=", piece.from);
     if (piece.below !== undefined) builder.where(tk, "<", piece.below);
     return undefined;
   }
-  const levelMilli =
-    blind && before !== undefined && piece.how === "add" ? Number.POSITIVE_INFINITY : after.tokensMilli;
+  const mayHoldMore = intent.ignoreImageShortage && before !== undefined && piece.how === "add";
+  const levelMilli = mayHoldMore ? Number.POSITIVE_INFINITY : after.tokensMilli;
   const fits = fitting(after, levelMilli, move ?? { limit: name, milli: 0, mustFit: false });
   if (fits === "short") return "short";
   const due = fits === "tooDeep" ? { limit: name, milli: 0, mustFit: false } : fits;
-  // Left as it is because it owes too much: then it must.
+  // It is left as it is because it owes too much, so the condition says that it does.
   if (fits === "tooDeep" && before !== undefined && piece.how === "add") {
     builder.where(tk, "<", (move?.milli ?? 0) - piece.milli - debtMaxMilli(after));
   }
@@ -197,32 +139,28 @@ function writeFold(
   const quota = opensWindow(after, due.milli) ? { ...NO_MARKS, ...after.quota, windowStartMs: atMs } : after.quota;
   const limit = { ...after, tokensMilli, quota };
   if (before === undefined) {
-    // The original adjusts what is no longer there: tokens without a capacity are of no limit.
+    // The original adjusts limits that are no longer there: tokens without a capacity belong to no limit.
     builder.asSeen(tk, item).set(tk, tokensMilli);
     if (tk in item) builder.absent(cp);
     return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined };
   }
-  const isBound = move !== undefined || rules.allSides;
-  const own = isBound ? piece : { ...piece, from: undefined, below: undefined };
-  moveTokens(builder, tk, exactly(own, before, due), due, 0);
-  if (shared && rules.sharedCreditMarks && due.milli < 0 && piece.how === "add") {
-    // It is marked where the image stands over the brim; where it does not, nothing may lift it there.
-    const mostMilli = after.terms.capacityMilli + due.milli - piece.milli;
-    if (before.tokensMilli <= mostMilli) builder.where(tk, "<=", mostMilli);
+  moveTokens(builder, tk, { piece: exactly(piece, before, due), move: due, refilledMilli: 0 });
+  if (due.milli < 0 && piece.how === "add") {
+    dialect.capRebasedCredit(builder, before, after.terms.capacityMilli + due.milli - piece.milli);
   }
   if (due.mustFit || (due.milli <= 0 && tokensMilli >= 0)) return { limit, lowMilli: undefined };
   if (piece.how === "set") return { limit, lowMilli: tokensMilli };
   const { capacityMilli } = after.terms;
   const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - piece.milli - debtMaxMilli(after));
-  if (isBound) builder.where(tk, ">=", least);
+  builder.where(tk, ">=", least);
   return { limit, lowMilli: least + piece.milli - due.milli };
 }
 
-// What comes back may stand so far over the brim that numbers would no longer be exact: it is cut off there.
+// What is given back may stand so far above the capacity that numbers would no longer be exact: it is cut off there.
 function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Piece {
   if (piece.how === "set") return piece;
   const added = piece.milli - milli;
-  // From the deepest debt to the fullest brim is more than can be added exactly: then nobody may have moved it.
+  // From the deepest debt to the largest capacity is more than can be added exactly: then the tokens are pinned as seen.
   if (added > Number.MAX_SAFE_INTEGER) {
     return { from: tokensMilli, below: tokensMilli + 1, how: "set", milli: tokensMilli + piece.milli };
   }
@@ -231,12 +169,13 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
 }
 
-// Nobody of ours goes by it, so where nobody else does either it is simply full again.
-function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { shared }: Env): void {
+// This implementation does not go by the counter of writes, so where nobody else does either it is simply full again.
+function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
   const { tk, cp, ra, rp } = namesOf(WCU);
   const stored = numberOf(item, tk);
-  if (!shared || stored === undefined || !(cp in item)) {
-    builder.turn(item, [cp, ra, rp], { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 }).set(tk, WCU_MILLI - 1000);
+  if (!dialect.readsWriteCounter || stored === undefined || !(cp in item)) {
+    const full = { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 };
+    builder.diffAttributes(item, [cp, ra, rp], full).set(tk, WCU_MILLI - 1000);
     return;
   }
   const rise = Math.min(WCU_MILLI * 2, (atMs - state.epochMs) * 1000);
@@ -248,5 +187,6 @@ function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, {
     ],
     stored,
   );
-  moveTokens(builder, tk, piece, { limit: WCU, milli: 1000, mustFit: false }, 0);
+  const move = { limit: WCU, milli: 1000, mustFit: false };
+  moveTokens(builder, tk, { piece, move, refilledMilli: 0 });
 }

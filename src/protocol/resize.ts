@@ -52,7 +52,7 @@ export async function resize(
 ): Promise<boolean> {
   const { env, clock, random, memories } = context;
   const memory = memories.of(bucket);
-  if (env.shared && env.rules.sharedKeepsShards) return false;
+  if (!env.dialect.mayReshard) return false;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
     const images = whole?.images ?? [];

@@ -2,7 +2,7 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Item, ItemAnswer, ItemKey, ItemStore, ItemWrite } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
-import { nonceSlot, TTL } from "./attributes.ts";
+import { nonceSlot } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ConfigReadings } from "./config-readings.ts";
 import { createForm, formFor } from "./forms.ts";
@@ -10,7 +10,7 @@ import type { Env, Intent, Step } from "./intent.ts";
 import { bringing, intentOf, type Job, type JobOutcome, newestOf, type Walked, walk } from "./job.ts";
 import type { BucketMemory, Memories, Seen } from "./memory.ts";
 import type { Nonces } from "./nonces.ts";
-import { isAhead, setBackForm } from "./setback.ts";
+import { isAhead, repairFutureEpochWrite } from "./repair-epoch.ts";
 import { guessesFor, learnSides } from "./tolerance.ts";
 
 /** What the rounds need of the protocol. */
@@ -25,7 +25,7 @@ export interface RoundsContext {
   readonly readings: ConfigReadings;
   /** Never cut more than needed at the brim. */
   readonly exact: boolean;
-  /** Told when a write that nobody waits for any more turns out to have landed. */
+  /** Rebased when a write that nobody waits for any more turns out to have landed. */
   readonly landedLate: (key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number) => void;
   readonly throttled: (memory: BucketMemory) => void;
 }
@@ -57,7 +57,7 @@ export async function doRounds(
   if (answer.kind !== "applied")
     return new Rounds(context, memory, key, jobs, follows).goOn(usual, answer, asked, beganMs);
   const { readingMs } = intent;
-  const about = { atMs: readingMs, hearsay: false, set: intent.bring?.set, own: 1, asked };
+  const about = { atMs: readingMs, hearsay: false, set: intent.install?.set, own: 1, asked };
   const { image } = context.memories.learnIn(memory, key, answer.item, about);
   learnSides(memory, image as Image, intent, readingMs, true);
   return [{ kind: "taken", image: image as Image, written: usual.state, readingMs }];
@@ -77,13 +77,18 @@ function usualWrite(
   job: Job,
 ): UsualWrite | undefined {
   const seen = memory.seen(shard);
-  if (seen?.image === undefined || !env.rules.oneReading || isAhead(seen.image, env)) return undefined;
-  if (isReplaced(seen.image, job.readingMs, env)) return undefined;
+  if (seen?.image === undefined || isAhead(seen.image, env)) return undefined;
   const jobs = [job];
   if (readings.doubtOf(memory, seen, jobs, env) !== "none") return undefined;
   const { readingMs } = job;
   const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-  const intent = intentOf(jobs, { readingMs, nonce, resolved: false, blind: false, guesses: undefined });
+  const intent = intentOf(jobs, {
+    readingMs,
+    nonce,
+    configConfirmed: false,
+    ignoreImageShortage: false,
+    guesses: undefined,
+  });
   const guesses = exact ? undefined : guessesFor(memory, seen.image, intent.moves, readingMs);
   const guessed = guesses === undefined ? intent : { ...intent, guesses };
   const step = formFor(seen.image, guessed, env);
@@ -174,14 +179,13 @@ class Rounds {
   }
 
   async #rounds(): Promise<void> {
-    const { env, clock } = this.#context;
+    const { clock } = this.#context;
     const roundsMax = ROUNDS_SPARE + 2 * newestOf(this.#jobs).set.limits.length;
     for (let round = 0; round < roundsMax && this.#pending.length > 0; round++) {
       // A reading may only be so old when its write is applied.
       if (clock.now() > this.#untilMs) break;
-      if (!env.rules.oneReading) this.#readingMs = clock.now();
       const seen = this.#memory.seen(this.#key.shard) ?? (await this.#look(false));
-      if (seen.image === undefined && this.#key.shard > 0 && env.rules.shardZeroFirst) {
+      if (seen.image === undefined && this.#key.shard > 0) {
         // Whether a lost write landed on a shard that is gone nobody can tell any more.
         this.#settle(this.#pending, this.#isFrozen ? this.#unknown() : { kind: "elsewhere" });
         break;
@@ -205,9 +209,14 @@ class Rounds {
     const { readings, env } = this.#context;
     const nonce = { name: nonceSlot(this.#context.nonces.slot), value: this.#nonce };
     const doubt = readings.doubtOf(this.#memory, seen, this.#pending, env);
-    const options = { readingMs: this.#readingMs, nonce, resolved: doubt === "resolved", blind: false };
+    const options = {
+      readingMs: this.#readingMs,
+      nonce,
+      configConfirmed: doubt === "confirmed",
+      ignoreImageShortage: false,
+    };
     if (this.#isFrozen) return intentOf(this.#sent, { ...options, guesses: undefined });
-    const walked = walk(seen.image, this.#pending, this.#readingMs, options.resolved, env);
+    const walked = walk(seen.image, this.#pending, this.#readingMs, options.configConfirmed, env);
     if (doubt === "configSuspect") {
       // What is only remembered, or hearsay, is looked at before anybody is sent to read configuration.
       if (this.#isSure) this.#settle(this.#pending, { kind: "configSuspect", state: walked.state });
@@ -220,13 +229,17 @@ class Rounds {
       if (this.#pending.length === 0) return undefined;
     }
     this.#sent = walked.fitting.length > 0 ? walked.fitting : this.#pending.slice(0, 1);
-    const intent = intentOf(this.#sent, { ...options, blind: walked.fitting.length === 0, guesses: undefined });
+    const intent = intentOf(this.#sent, {
+      ...options,
+      ignoreImageShortage: walked.fitting.length === 0,
+      guesses: undefined,
+    });
     if (this.#isExact || seen.image === undefined) return intent;
     return { ...intent, guesses: guessesFor(this.#memory, seen.image, intent.moves, this.#readingMs) };
   }
 
   /** Changed limits reach a bucket also with a claim that is refused. */
-  #bringing({ refused }: Walked, options: Pick<Intent, "readingMs" | "nonce" | "resolved">): Intent {
+  #bringing({ refused }: Walked, options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">): Intent {
     this.#sent = [];
     return bringing(refused[0] as Job, options);
   }
@@ -237,14 +250,10 @@ class Rounds {
       // First this; then what was asked for, by a reading that can be.
       this.#sent = [];
       this.#readingMs = Math.min(this.#readingMs, env.latestServerMs());
-      return setBackForm(seen.image, { ...intent, readingMs: this.#readingMs }, env);
+      return repairFutureEpochWrite(seen.image, { ...intent, readingMs: this.#readingMs }, env);
     }
-    if (seen.image !== undefined && !isReplaced(seen.image, this.#readingMs, env)) {
-      return formFor(seen.image, intent, env);
-    }
-    const made = createForm(this.#key, newestOf(this.#jobs), intent, env);
-    if (seen.image === undefined || made.kind === "short") return made;
-    return { ...made, write: { ...made.write, item: "either" } };
+    if (seen.image !== undefined) return formFor(seen.image, intent, env);
+    return createForm(this.#key, newestOf(this.#jobs), intent, env);
   }
 
   #heard(answer: ItemAnswer, intent: Intent): void {
@@ -323,7 +332,7 @@ class Rounds {
   #learn(item: Item | undefined, intent: Intent, own: number): Image | undefined {
     const { memories } = this.#context;
     this.#isSure = true;
-    const options = { atMs: this.#readingMs, hearsay: false, set: intent.bring?.set, own, asked: this.#asked };
+    const options = { atMs: this.#readingMs, hearsay: false, set: intent.install?.set, own, asked: this.#asked };
     return memories.learnIn(this.#memory, this.#key, item, options).image;
   }
 
@@ -357,12 +366,6 @@ class Rounds {
     const { state } = walk(image, this.#pending, this.#readingMs, false, env);
     this.#settle(this.#pending, { kind: "contended", state });
   }
-}
-
-/** Only without the rule that an expired item is told anew: it would be made again, whatever it owes. */
-function isReplaced({ item }: Image, readingMs: number, { shared, rules }: Env): boolean {
-  const ttl = item[TTL];
-  return shared && !rules.sharedKeepsExpired && typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000);
 }
 
 /** Whether two jobs may leave in one write. */

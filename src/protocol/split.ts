@@ -9,9 +9,9 @@ import { termsAt } from "../domain/limit-state.ts";
 import type { Clause, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
-import type { Env, Intent, Move } from "./intent.ts";
-import { newItem } from "./new-item.ts";
-import { toldAnew, writeAnew } from "./rebase.ts";
+import { newItem } from "./encode-item.ts";
+import { blankIntent, type Env, type Move } from "./intent.ts";
+import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
 
 /** As many as the original's readers expect at most. */
@@ -26,7 +26,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
   const count = images.length * 2;
   return images.flatMap((image) => {
     const { shard } = image.key;
-    const parts = [shard, shard + images.length].map((index): Part => ({ index, count, even: false }));
+    const parts = [shard, shard + images.length].map((index): Part => ({ index, count, rounding: "exact" }));
     const [own, siblings] = parts as [Part, Part];
     const whole = advanced(image.state, atMs, env.calendar);
     const kept = (state: BucketState) => partOf(advanced(state, atMs, env.calendar), own, "keeps", env);
@@ -80,7 +80,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
     ...staying.flatMap((image) => {
       const { shard } = image.key;
       const joining = going.filter(({ key }) => key.shard % count === shard).map(({ state }) => told(state));
-      const part: Part | undefined = count === 1 ? undefined : { index: shard, count, even: false };
+      const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
       const moves = told(image.state).limits.map(({ name }): Move => {
         const milli = sum(joining, (state) => tokensIn(state, name));
         return { limit: name, milli: -milli, mustFit: false };
@@ -90,7 +90,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       return resized(image, anew, moves, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
-      const pins = env.rules.halvePinsTokens ? state.limits.map(({ name }) => namesOf(name).tk) : [];
+      const pins = state.limits.map(({ name }) => namesOf(name).tk);
       const when = [RF, ...pins].map((name) => [{ name, is: "=", value: item[name] as ItemValue }] as const);
       return removal(key, when, traceOf(atMs));
     }),
@@ -107,7 +107,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   const moves = anew(state).limits.map(({ name, tokensMilli }): Move => {
     return { limit: name, milli: Math.floor(tokensMilli / 2), mustFit: false };
   });
-  const part: Part = { index: shard, count: shardCount, even: true };
+  const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
   const made = partOf(anew(state), part, () => 0, env);
   const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
   const [write] = resized(sibling, anew, moves, atMs, env) as [ItemWrite];
@@ -133,20 +133,8 @@ function resized(
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const intent: Intent = {
-    readingMs: atMs,
-    bring: undefined,
-    resolved: false,
-    heedsStamps: false,
-    moves,
-    counted: [],
-    requests: 0,
-    parts: [],
-    nonce: undefined,
-    blind: false,
-    guesses: undefined,
-  };
-  const step = writeAnew(image, toldAnew(image.state, anew, atMs, atMs, env), intent, env);
+  const rebased = rebase(image.state, anew, { readingMs: atMs, atMs }, env.calendar);
+  const step = writeRebased(image, rebased, { ...blankIntent(atMs), moves }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;

@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000;
 /**
  * The second before which an item with these limits must not expire, if something is taken at `atMs` and nothing is owed:
  * when all of them, then empty, are full again, and an hour for clocks that disagree. Undefined: never, or nobody can tell.
- * Told for the end of the running hour, so that it is the same for every take of that hour.
+ * Rebased for the end of the running hour, so that it is the same for every take of that hour.
  */
 export function keptUntilS(limits: readonly LimitState[], atMs: number, calendar: Calendar): number | undefined {
   const hourMs = divCeil(atMs + 1, HOUR_MS) * HOUR_MS;

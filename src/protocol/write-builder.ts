@@ -31,7 +31,7 @@ export class WriteBuilder {
     return this;
   }
 
-  /** The attribute is as it was seen. */
+  /** The attribute has the value that it had in the item, or is absent as it was there. */
   asSeen(name: string, item: Item): this {
     const value = item[name];
     return value === undefined ? this.absent(name) : this.where(name, "=", value);
@@ -52,8 +52,8 @@ export class WriteBuilder {
     return this;
   }
 
-  /** Makes the attributes of an item what they shall be: sets what differs, removes what is no longer. */
-  turn(item: Item, names: Iterable<string>, wanted: Item): this {
+  /** Makes attributes of an item what is wanted: sets those that differ, removes those that are not wanted. */
+  diffAttributes(item: Item, names: Iterable<string>, wanted: Item): this {
     for (const name of names) {
       const value = wanted[name];
       if (value === item[name]) continue;
@@ -71,12 +71,12 @@ export class WriteBuilder {
 const NOTHING = Object.freeze({});
 const NONE: readonly never[] = Object.freeze([]);
 
-/** Makes an item that must not be there yet. */
+/** Puts an item that must not exist yet. */
 export function putNew(key: ItemKey, item: Item, trace: WriteTrace | undefined): ItemWrite {
   return { key, kind: "put", item: "missing", when: NONE, set: item, add: NOTHING, remove: NONE, trace };
 }
 
-/** Removes an item that is as the clauses say. */
+/** Deletes an item if the clauses hold. */
 export function removal(key: ItemKey, when: readonly Clause[], trace: WriteTrace | undefined): ItemWrite {
   return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, trace };
 }

@@ -7,8 +7,8 @@ import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { ProtocolBuckets } from "../protocol/buckets.ts";
 import { ConfigReadings } from "../protocol/config-readings.ts";
+import { OWN } from "../protocol/dialect.ts";
 import type { ProtocolOptions } from "../protocol/options.ts";
-import { ALL_RULES } from "../protocol/rules.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { overriding } from "./overriding.ts";
@@ -67,11 +67,10 @@ export function openConditional(
       new ProtocolBuckets({
         coalesce: true,
         exact: false,
-        shared: false,
+        dialect: OWN,
         denyMemoryMs: 0,
         latestServerMs: () => Number.POSITIVE_INFINITY,
         isTimeKnown: () => true,
-        rules: ALL_RULES,
         ...given,
         readings,
         items: through(lineTo(namespaceId)),

@@ -1,42 +1,95 @@
 import { DynamoItems } from "../../src/adapters/dynamodb/items.ts";
+import { OwnerStamps } from "../../src/adapters/dynamodb/items-owner.ts";
 import { type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { clockFrom } from "../../src/adapters/system/clock.ts";
 import type { RateLimiter } from "../../src/entry/index.ts";
+import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../../src/protocol/rules.ts";
+import { overriding } from "../../src/testing/overriding.ts";
 import { optionsFor } from "../dynamodb/store-kit.ts";
+import { SHARED_FAULTLESS, type SharedFaulty } from "../faulty-shared-clients.ts";
 import type { Shared } from "./kit.ts";
 
-/** What a trace comes to with a rule and without it. */
+/** What a trace comes to with a client that keeps a rule and with one that lacks it. */
 export async function played<Outcome>(
-  rule: keyof Rules,
-  trace: (rules: Rules) => Promise<Outcome>,
+  faulty: SharedFaulty,
+  trace: (client: SharedFaulty) => Promise<Outcome>,
 ): Promise<{ readonly on: Outcome; readonly off: Outcome }> {
-  return { on: await trace(ALL_RULES), off: await trace({ ...ALL_RULES, [rule]: false }) };
+  return { on: await trace(SHARED_FAULTLESS), off: await trace(faulty) };
 }
 
-/** A process of ours that keeps only some of the rules, or does not know that the table is shared. */
+/** A process of ours on the store as it is; `options` may say that it does not know that the table is shared. */
 export function ourWith(shared: Shared, options: Partial<DynamoStoreOptions>): Promise<RateLimiter> {
-  const clock = clockFrom({ now: () => shared.now() });
-  const store = dynamoOver(optionsFor(shared.engine.client, shared.table, { shared: true, clock, ...options }));
-  return shared.our({ store: Object.assign(store, { clock }), clock: undefined as never });
+  return limiterOver(shared, storeOf(shared, options));
 }
 
-/** The buckets of a process of ours, for what no limiter does of its own accord. */
-export async function bucketsWith(shared: Shared, rules: Rules): Promise<ProtocolBuckets> {
-  const clock = clockFrom({ now: () => shared.now() });
-  const { table: tableName, engine } = shared;
-  const common = { clock, random: Math.random };
+/** A process of ours whose buckets are written by such a client. */
+export function ourLacking(shared: Shared, client: SharedFaulty): Promise<RateLimiter> {
+  const base = storeOf(shared, { shared: true });
+  const scopes = new Map<string, ScopedStore>();
+  const scope = (namespaceId: string): ScopedStore => {
+    const known = scopes.get(namespaceId) ?? scopeOf(base, namespaceId, shared, client);
+    scopes.set(namespaceId, known);
+    return known;
+  };
+  return limiterOver(shared, overriding<Store>(base, { scope }));
+}
+
+/** The buckets of such a client, for what no limiter does of its own accord. */
+export async function bucketsLacking(shared: Shared, client: SharedFaulty): Promise<ProtocolBuckets> {
+  const namespaceId = await shared.namespaceId();
+  const { config } = storeOf(shared, { shared: true }).scope(namespaceId);
+  const { dialect, readings = new ConfigReadings() } = client();
+  return bucketsOf(shared, namespaceId, { dialect, readings, config });
+}
+
+function limiterOver(shared: Shared, store: Store): Promise<RateLimiter> {
+  return shared.our({ store: Object.assign(store, { clock: clockOf(shared) }), clock: undefined as never });
+}
+
+function storeOf(shared: Shared, options: Partial<DynamoStoreOptions>): Store {
+  const { engine, table } = shared;
+  return dynamoOver(optionsFor(engine.client, table, { shared: true, clock: clockOf(shared), ...options }));
+}
+
+function clockOf(shared: Shared) {
+  return clockFrom({ now: () => shared.now() });
+}
+
+function scopeOf(base: Store, namespaceId: string, shared: Shared, client: SharedFaulty): ScopedStore {
+  const scope = base.scope(namespaceId);
+  const { dialect, readings = new ConfigReadings() } = client();
+  // The buckets know a reading of configuration by its number, so the same counter has to number them.
+  const config = overriding(scope.config, {
+    resolve: async (entityId, resource) => {
+      const reading = readings.begin();
+      return { ...(await scope.config.resolve(entityId, resource)), reading };
+    },
+  });
+  return { ...scope, config, buckets: bucketsOf(shared, namespaceId, { dialect, readings, config: scope.config }) };
+}
+
+function bucketsOf(
+  shared: Shared,
+  namespaceId: string,
+  { config, ...client }: Required<ReturnType<SharedFaulty>> & Pick<ScopedStore, "config">,
+): ProtocolBuckets {
+  const { table: tableName, engine, records } = shared;
+  const common = { clock: clockOf(shared), random: Math.random };
+  const resolve: OwnersResolve = async ({ entityId, resource }) => config.resolve(entityId, resource);
   const items = new DynamoItems({
-    ...{ ...common, client: engine.client, tableName, namespaceId: await shared.namespaceId() },
+    ...{ ...common, client: engine.client, tableName, namespaceId },
     ...{ listTimeoutMs: 10_000, auditKeptS: 60, auditIdOf: ({ eventId }) => eventId },
+    owners: new OwnerStamps(namespaceId, { records, resolve }),
   });
   return new ProtocolBuckets({
-    ...{ ...common, items, rules, calendar: createCalendar(), readings: new ConfigReadings(), shared: true },
+    ...{ ...common, ...client, items, calendar: createCalendar() },
     ...{ coalesce: true, exact: false, denyMemoryMs: 0 },
     latestServerMs: () => Number.POSITIVE_INFINITY,
     isTimeKnown: () => true,
   });
 }
+
+type OwnersResolve = ConstructorParameters<typeof OwnerStamps>[1]["resolve"];

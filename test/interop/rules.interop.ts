@@ -4,10 +4,18 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
 import { describeDynamo } from "../dynamodb/engine.ts";
+import {
+  cutsWithoutRebase,
+  givesBackUnmarked,
+  installsFromCache,
+  reshards,
+  storesBelowZero,
+} from "../faulty-shared-clients.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
-import { bucketsWith, ourWith, played } from "./rules-kit.ts";
+import { bucketsLacking, ourLacking, ourWith, played } from "./rules-kit.ts";
 
-// The rules of a shared table that a trace breaks without, each played with the rule and without it beside the original.
+// The rules of a shared table that a trace breaks without, each played beside the original by a client of ours that keeps the
+// rule, and by one that lacks it.
 
 await describeDynamo("rules of a shared table", (engine) => {
   const BUCKET = bucketKey(ADA.entityId, ADA.resource);
@@ -21,9 +29,9 @@ await describeDynamo("rules of a shared table", (engine) => {
   }
 
   test("rule 2: what is cut off under the same epoch is cut off once more by the original", async (t) => {
-    const { on, off } = await played("sharedRebasesOver", async (rules) => {
+    const { on, off } = await played(cutsWithoutRebase, async (client) => {
       const { shared, their } = await ground(t, [Limit.perMinute("rpm", 100)]);
-      const our = await ourWith(shared, { rules });
+      const our = await ourLacking(shared, client);
       assert.ok(await grants(our, ask({ rpm: 90 })));
       await shared.pass(HOUR_MS - SECOND_MS);
       let writes = 0;
@@ -43,9 +51,9 @@ await describeDynamo("rules of a shared table", (engine) => {
   });
 
   test("rule 4: what comes back over the brim without a mark is spent in full by the original, 60 of 10", async (t) => {
-    const { on, off } = await played("sharedCreditMarks", async (rules) => {
+    const { on, off } = await played(givesBackUnmarked, async (client) => {
       const { shared, their } = await ground(t, [Limit.perMinute("rpm", 10)]);
-      const our = await ourWith(shared, { rules });
+      const our = await ourLacking(shared, client);
       const leases = [];
       for (let minute = 0; minute < 6; minute++) {
         if (minute > 0) await shared.pass(MINUTE_MS);
@@ -80,9 +88,9 @@ await describeDynamo("rules of a shared table", (engine) => {
   });
 
   test("rule 8: limits read before the original changed them in place do not undo the change", async (t) => {
-    const { on, off } = await played("sharedReadsAfter", async (rules) => {
+    const { on, off } = await played(installsFromCache, async (client) => {
       const { shared, their } = await ground(t, [Limit.perMinute("rpm", 100)]);
-      const our = await ourWith(shared, { rules });
+      const our = await ourLacking(shared, client);
       assert.ok(await grants(our, ask({ rpm: 1 })));
       await their.call("set_limits", own([Limit.perMinute("rpm", 50)]));
       await shared.pass(SECOND_MS);
@@ -110,10 +118,10 @@ await describeDynamo("rules of a shared table", (engine) => {
   });
 
   test("rule 11: a shard that ours makes and removes is made anew by the original, with tokens in it", async (t) => {
-    const { on, off } = await played("sharedKeepsShards", async (rules) => {
+    const { on, off } = await played(reshards, async (client) => {
       const { shared, their } = await ground(t, [Limit.perDay("rpd", 100)]);
-      const buckets = await bucketsWith(shared, rules);
-      const our = await ourWith(shared, { rules });
+      const buckets = await bucketsLacking(shared, client);
+      const our = await ourLacking(shared, client);
       let taken = (await grants(our, ask({ rpd: 100 }))) ? 100 : 0;
       await shared.pass(1);
       await buckets.resize(BUCKET, "more", shared.now());
@@ -129,9 +137,9 @@ await describeDynamo("rules of a shared table", (engine) => {
   });
 
   test("rule 1: a rate that the original lowers in place, under an epoch of old, refuses everybody for long", async (t) => {
-    const { on, off } = await played("sharedKeepsStored", async (rules) => {
+    const { on, off } = await played(storesBelowZero, async (client) => {
       const { shared, their } = await ground(t, [Limit.perSecond("rps", 10, { burst: 100 })]);
-      const our = await ourWith(shared, { rules });
+      const our = await ourLacking(shared, client);
       assert.ok(await grants(our, ask({ rps: 100 })));
       for (let second = 0; second < 60; second++) {
         await shared.pass(SECOND_MS);

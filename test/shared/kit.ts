@@ -5,7 +5,7 @@ import type { Item, ItemValue } from "../../src/ports/item-store.ts";
 import { RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../../src/protocol/rules.ts";
+import { SHARED } from "../../src/protocol/dialect.ts";
 import type { LineOptions } from "../../src/testing/conditional-line.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import type { ConditionalTable } from "../../src/testing/conditional-table.ts";
@@ -39,16 +39,15 @@ export class Together {
     this.table = this.#world.table;
   }
 
-  our(given: { readonly rules?: Partial<Rules>; readonly line?: LineOptions } = {}): Ours {
+  our(given: { readonly line?: LineOptions } = {}): Ours {
     const readings = new ConfigReadings();
     const random = this.#random.fork();
     const { clock, truth } = this;
     const store = openConditional(this.#world, {
       clock,
       random: () => random.next(),
-      shared: true,
+      dialect: SHARED,
       readings,
-      rules: { ...ALL_RULES, ...given.rules },
       ...(given.line === undefined ? {} : { line: given.line }),
     });
     const buckets = store.bucketsOf(NAMESPACE);

@@ -1,5 +1,6 @@
 import { VirtualTime } from "../../bench/virtual-time.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import { SHARED } from "../../src/protocol/dialect.ts";
 import { conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "../calendar-kit.ts";
@@ -43,7 +44,7 @@ export async function saturate(clients: { readonly ours: number; readonly theirs
     const store = openConditional(world, {
       clock: time,
       random: () => own.next(),
-      shared: true,
+      dialect: SHARED,
       readings,
       line: { pause: trip },
     });

@@ -2,11 +2,11 @@ import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import { namesOf, SHARD_COUNT, TTL, WCU } from "../../src/protocol/attributes.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../../src/protocol/rules.ts";
 import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "../calendar-kit.ts";
+import { SHARED_FAULTLESS, type SharedFaulty } from "../faulty-shared-clients.ts";
 import { Journal } from "../simulation/journal.ts";
 import { OriginalClient } from "../simulation/original-client.ts";
 import { Scheduler, WORKS } from "../simulation/scheduler.ts";
@@ -20,8 +20,8 @@ import { type Floor, workOurs, workTheirs } from "./workers.ts";
 
 export interface SharedOptions {
   readonly verbose: boolean;
-  /** Rules that are switched off, to see that something fails then. */
-  readonly rules?: Partial<Rules>;
+  /** What our processes lack, to see that something fails then. */
+  readonly faulty?: SharedFaulty;
 }
 
 export interface SharedOutcome {
@@ -32,10 +32,13 @@ export interface SharedOutcome {
 }
 
 /** One table that several processes of ours and several clients of the original write, with all that can go wrong. */
-export async function simulateShared(seed: number, { verbose, rules }: SharedOptions): Promise<SharedOutcome> {
+export async function simulateShared(
+  seed: number,
+  { verbose, faulty = SHARED_FAULTLESS }: SharedOptions,
+): Promise<SharedOutcome> {
   const random = new SeededRandom(seed);
   const profile = profileOf(random);
-  const scene = new SharedScene(profile, random, new Journal(verbose), { ...ALL_RULES, ...rules });
+  const scene = new SharedScene(profile, random, new Journal(verbose), faulty);
   await scene.play(STEPS);
   const { violations, steps, tally } = scene.journal;
   return { seed, violations, lastSteps: steps, tally };
@@ -59,7 +62,7 @@ class SharedScene {
   readonly #rates = { write: 0, transact: 0, read: 0 };
   #isOver = false;
 
-  constructor(profile: Profile, random: SeededRandom, journal: Journal, rules: Rules) {
+  constructor(profile: Profile, random: SeededRandom, journal: Journal, faulty: SharedFaulty) {
     const { startMs, errorMs, staleMs, buckets, limits, faults } = profile;
     this.journal = journal;
     this.#profile = profile;
@@ -78,7 +81,7 @@ class SharedScene {
     this.#world.table.watchTogether((changes) => this.#checks.applied(changes));
     for (const bucket of buckets) this.#truth.set(bucket, { limits: limits.get(bucket.id) ?? [] });
     Object.assign(this.#rates, { write: faults, transact: faults, read: faults / 2 });
-    this.#ours = Array.from({ length: profile.ours }, (_, i) => this.#processOf(`our${i}`, rules));
+    this.#ours = Array.from({ length: profile.ours }, (_, i) => this.#processOf(`our${i}`, faulty));
     this.#theirs = Array.from({ length: profile.theirs }, (_, i) => this.#clientOf(`their${i}`));
   }
 
@@ -214,18 +217,17 @@ class SharedScene {
     }
   }
 
-  #processOf(owner: string, rules: Rules): OurProcess {
+  #processOf(owner: string, faulty: SharedFaulty): OurProcess {
     const { errorMs, conflicts, coalesce, exact, staleMs } = this.#profile;
     const random = this.#random.fork();
     const clock = this.#clock.skewed(random.integer(-errorMs, errorMs));
-    const readings = new ConfigReadings();
+    const { dialect, readings = new ConfigReadings() } = faulty();
     const store = openConditional(this.#world, {
       clock,
       random: () => random.next(),
-      shared: true,
+      dialect,
       coalesce,
       exact,
-      rules,
       readings,
       line: this.#lineOf(owner, random.fork(), conflicts),
       through: (line) => this.#wires.tap(line, "ours", owner),

@@ -2,6 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { Item, TracePart } from "../../src/ports/item-store.ts";
 import { decode, type Image } from "../../src/protocol/codec.ts";
+import { OWN } from "../../src/protocol/dialect.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
@@ -58,7 +59,7 @@ export class Purchased {
     const touched = changes.flatMap((change): Touched[] => {
       const { key, before, after, trace } = change;
       if (after === undefined || trace === undefined) return [];
-      const image = decode(key, after as Item, { calendar, shared: false, like: undefined, set: undefined });
+      const image = decode(key, after as Item, { calendar, dialect: OWN, like: undefined, set: undefined });
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);

@@ -3,6 +3,7 @@ import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
 import { decode, type Image } from "../../src/protocol/codec.ts";
+import { OWN } from "../../src/protocol/dialect.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
@@ -388,7 +389,7 @@ export class ConditionalRecorder {
   }
 
   #decoded(key: ItemKey, item: Item): Image {
-    return decode(key, item, { calendar: this.#context.calendar, shared: false, like: undefined, set: undefined });
+    return decode(key, item, { calendar: this.#context.calendar, dialect: OWN, like: undefined, set: undefined });
   }
 
   #tell(key: ItemKey, problems: readonly string[]): void {

@@ -5,7 +5,7 @@ import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
-import { ALL_RULES, type Rules } from "../../protocol/rules.ts";
+import { OWN, SHARED } from "../../protocol/dialect.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
@@ -50,8 +50,6 @@ export interface DynamoStoreOptions {
   readonly latestServerMs: () => number;
   /** Whether the clock has heard of the server's time; always true of one that does not listen. */
   readonly isTimeKnown: () => boolean;
-  /** Absent: all of them. A test switches one off to show what it is for. */
-  readonly rules?: Rules;
 }
 
 /** A store on a table that is there: makes nothing, and says which call to make where something is missing. */
@@ -161,8 +159,8 @@ function bucketsOf(
     ...(shared ? { owners } : {}),
   });
   return new ProtocolBuckets({
-    ...{ items, calendar, clock, random, readings, coalesce, exact, shared, denyMemoryMs },
-    rules: options.rules ?? ALL_RULES,
+    ...{ items, calendar, clock, random, readings, coalesce, exact, denyMemoryMs },
+    dialect: shared ? SHARED : OWN,
     latestServerMs: options.latestServerMs,
     isTimeKnown: options.isTimeKnown,
   });

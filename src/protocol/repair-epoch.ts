@@ -4,27 +4,27 @@ import type { Calendar } from "../domain/calendar.ts";
 import { boundaryAfter, termsAt } from "../domain/limit-state.ts";
 import { namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
+import { parameterNames, parametersOf } from "./encode-item.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { countAndSign, keepFor, traceOf } from "./moves.ts";
-import { attributesOf, wantedOf } from "./rebase.ts";
+import { addCountersAndNonce, keepFor, traceOf } from "./moves.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
-/** So much later than the server's clock can be, an epoch is damage done by a clock that nobody disciplined. */
+/** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;
 
-/** Whether the epoch of an item lies in the future, for whoever knows the server's time. */
+/** Whether the epoch of an item lies in the future. Never true where the server's time is not known. */
 export function isAhead({ state }: Image, { latestServerMs }: Env): boolean {
   return state.epochMs > latestServerMs() + AHEAD_MS;
 }
 
 /**
- * Sets an epoch back that lies in the future: the only write that moves one back. Until that time came the bucket would
- * stand still for everybody. What the jump had credited is taken off again, at most a capacity; a quota that was filled by
- * a reset that is yet to come is empty until it comes.
+ * Moves an epoch back that lies in the future; no other write moves one back. Until that time came the bucket would not
+ * refill for anybody. What the jump had credited is taken off again, at most a capacity; a quota that was filled by a reset
+ * that is yet to come is empty until it comes.
  */
-export function setBackForm(image: Image, intent: Intent, env: Env): Step {
+export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): Step {
   const { item, state, key } = image;
-  // An epoch pins what is told from it, so none may come back that was there before: the moment is chosen by the nonce.
+  // An epoch pins everything stored relative to it, so no earlier epoch may be used again: the nonce chooses the moment.
   const atMs = intent.readingMs - 1 - ((intent.nonce?.value ?? 0) % 1000);
   const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
   const limits: LimitState[] = [];
@@ -40,11 +40,13 @@ export function setBackForm(image: Image, intent: Intent, env: Env): Step {
   const { signature, origin } = state;
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
   builder
-    .turn(item, attributesOf(item, state, limits), wantedOf(next, env, item[VU] === 0 ? 0 : undefined))
+    .diffAttributes(item, parameterNames(item, state, limits), parametersOf(next, env, item[VU] === 0 ? 0 : undefined))
     .set(RF, atMs);
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
-  keepFor(builder, image, next, low, { ...intent, readingMs: atMs }, env);
-  countAndSign(builder, limits, { ...intent, counted: [], requests: 0 });
+  const { shardCount } = image;
+  const { install } = intent;
+  keepFor(builder, { item, shardCount, readingMs: atMs, install, state: next, low }, env.calendar);
+  addCountersAndNonce(builder, limits, { ...intent, counted: [], requests: 0 });
   const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next };
 

@@ -1,0 +1,257 @@
+import { refilledMilli } from "../bucket/level.ts";
+import type { Part } from "../bucket/share.ts";
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { type LimitSet, type SetOrigin, supersedes } from "../domain/limit-set.ts";
+import type { Item, ItemValue } from "../ports/item-store.ts";
+import { namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
+import type { WriteBuilder } from "./write-builder.ts";
+
+/** An item as it was seen, and the state that it means. */
+export interface SeenItem {
+  readonly item: Item;
+  readonly state: BucketState;
+}
+
+/** Limits that a bucket shall go by, and when they were read. */
+export interface Install {
+  readonly set: LimitSet;
+  readonly origin: SetOrigin;
+}
+
+/**
+ * Everything that is different on a table which the original, the Python implementation, writes too. `OWN` is for a table
+ * that only this implementation writes; `SHARED` is for a table with both.
+ */
+export interface Dialect {
+  // Which limits and operations there are.
+
+  /** Throws for limits that cannot be kept on this table. */
+  checkLimits(set: LimitSet): void;
+  /** Throws where a bucket cannot be topped up: the original spends what was bought in another way. */
+  checkTopUp(bucket: BucketKey): void;
+
+  // Reading items. Our own writes change terms only together with the epoch; the original changes them in place.
+
+  /** Whether nothing but tokens, counters and marks differs between two items of one epoch. */
+  sameParameters(item: Item, before: Item): boolean;
+  /** How a bucket's terms are divided among its shards. The original rounds each part down. */
+  readonly partRounding: Part["rounding"];
+
+  // Taking.
+
+  /** Makes the write fail where the original has changed the terms of these limits in place. */
+  pinTerms(builder: WriteBuilder, seen: SeenItem, limits: readonly { readonly limit: string }[]): void;
+  /** Whether a write has to move the epoch for reasons that only the original gives. */
+  needsRebase(seen: SeenItem, wanted: SharedWant): boolean;
+  /**
+   * Whether a take may be paid with what was refilled since the epoch. The original spends stored tokens without looking at
+   * the refill, and a rate that it lowers in place under an old epoch would multiply what a negative balance stands for.
+   */
+  spendsRefill(held: LimitState, elapsedMs: number): boolean;
+  /** Whether the original goes by the counter of writes, so that it must be refilled exactly. */
+  readonly readsWriteCounter: boolean;
+  /** Whether the original may have set an expiry that comes before a debt is paid: it does not look at debts. */
+  readonly expiryIgnoresDebts: boolean;
+  /** Of how many parts each quota was last granted, as attributes. Only the original goes by it. */
+  grantsOf(state: BucketState): Item;
+  /** Until when the original is to take a limit for soft that is soft by configuration. `random`: a number in [0, 1). */
+  softUntilMs(atMs: number, random: () => number): number;
+
+  // Giving back. The original spends what is stored, also above the capacity.
+
+  /** Whether a give-back must know the item before it is written. */
+  readonly creditNeedsImage: boolean;
+  /** Sees to it that tokens which come back above the capacity are cut before they are spent. */
+  capCredit(builder: WriteBuilder, seen: SeenItem, credit: Amount): void;
+  /** The same within a rebase: `mostMilli` is the most that may be stored so that it ends up within the capacity. */
+  capRebasedCredit(builder: WriteBuilder, held: LimitState, mostMilli: number): void;
+  /** Whether a rebase leaves `vu` = 0 on the item. To us that says "read configuration again", to the original "cut first". */
+  marksRebased(rebased: BucketState, before: Item, configConfirmed: boolean): boolean;
+
+  // Configuration. The original does not say when it read what it writes, so differences tell nothing of what is newer.
+
+  /** The limits that a write may install: the given ones, or ones that only add what the item lacks. */
+  installable(install: Install | undefined, configConfirmed: boolean): Install | undefined;
+  /** Whether limits that differ from the item's may be newer, so that configuration has to be read again. */
+  mayBeNewer(claimed: SetOrigin, stored: SetOrigin): boolean;
+  /** Whether the item says by `vu` = 0 that configuration changed. */
+  announcesConfig(item: Item): boolean;
+  /** Whether a limit on the item is soft by a stamp of the original that is over: configuration says whether it still is. */
+  hasSoftStampOver(seen: SeenItem, readingMs: number): boolean;
+  /** What a doubt is about. An item that says something new in between has to be read after, too. */
+  doubtAbout(canonical: string, isStamped: boolean): string;
+  /** Whether configuration was read so long ago that the item may say the same again that it said before. */
+  isReadTooOld(origin: SetOrigin, readingMs: number): boolean;
+  /** Whether installing limits on every shard stops where the item casts doubt on them: somebody changed them meanwhile. */
+  readonly installStopsOnDoubt: boolean;
+
+  // Shards.
+
+  /** Whether the number of shards is ours to change. */
+  readonly mayReshard: boolean;
+  /** Whether shards may be missing because nobody has come to them yet, and are made out of a sibling then. */
+  readonly makesMissingShards: boolean;
+}
+
+/** What a write wants, as far as it matters to the original. */
+export interface SharedWant {
+  readonly readingMs: number;
+  readonly moves: readonly Amount[];
+  readonly configConfirmed: boolean;
+}
+
+/** Softness is a deadline to the original; ours lasts until configuration says otherwise. */
+export const SOFT_FOREVER_MS = 253_402_300_799_000;
+
+/** A table that only this implementation writes. */
+export const OWN: Dialect = {
+  checkLimits: () => {},
+  checkTopUp: () => {},
+  sameParameters: () => true,
+  partRounding: "exact",
+  pinTerms: () => {},
+  needsRebase: () => false,
+  spendsRefill: () => true,
+  readsWriteCounter: false,
+  expiryIgnoresDebts: false,
+  grantsOf: () => NO_ATTRIBUTES,
+  softUntilMs: () => SOFT_FOREVER_MS,
+  creditNeedsImage: false,
+  capCredit: () => {},
+  capRebasedCredit: () => {},
+  marksRebased: (_, before, configConfirmed) => before[VU] === 0 && !configConfirmed,
+  installable: (install) => install,
+  mayBeNewer: supersedes,
+  announcesConfig: (item) => item[VU] === 0,
+  hasSoftStampOver: () => false,
+  doubtAbout: () => "",
+  isReadTooOld: () => false,
+  installStopsOnDoubt: false,
+  mayReshard: true,
+  makesMissingShards: false,
+};
+
+/** A table that the original writes too. */
+export const SHARED: Dialect = {
+  checkLimits: ({ limits }) => {
+    const session = limits.find(({ resetAfterMs }) => resetAfterMs !== undefined);
+    if (session === undefined) return;
+    throw new ValidationError(
+      "shared_session",
+      `Limit "${session.name}" is a session quota; on a table that the original writes too its windows would open twice. ` +
+        "Use a calendar quota, or open the table without sharedTable.",
+    );
+  },
+
+  checkTopUp: ({ entityId, resource }) => {
+    throw new ValidationError(
+      "shared_top_up",
+      `${entityId} on ${resource} cannot be topped up on a table that the original writes too: it would spend what was ` +
+        "bought in another way. Open it without sharedTable, or raise the limit.",
+    );
+  },
+
+  sameParameters: (item, before) => {
+    for (const name of Object.keys(item)) {
+      if (item[name] !== before[name] && !COUNTED.test(name)) return false;
+    }
+    return Object.keys(before).every((name) => name in item);
+  },
+
+  partRounding: "floor",
+
+  pinTerms: (builder, { item, state }, limits) => {
+    builder.asSeen(SHARD_COUNT, item);
+    for (const { limit } of limits) {
+      if (findLimit(state, limit) === undefined) continue;
+      const { cp, ra, rp } = namesOf(limit);
+      builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
+    }
+  },
+
+  needsRebase: (seen, { readingMs, moves, configConfirmed }) => {
+    const counter = seen.item[namesOf(WCU).tk];
+    // Below this the original takes the item for too busy, and makes a slow pass with every request.
+    if (typeof counter !== "number" || counter < 1000) return true;
+    if (configConfirmed && SHARED.hasSoftStampOver(seen, readingMs)) return true;
+    return moves.some((move) => outgrows(seen.state, move, readingMs));
+  },
+
+  spendsRefill: ({ limit }, elapsedMs) => limit.soft === true || elapsedMs <= 0,
+
+  readsWriteCounter: true,
+  expiryIgnoresDebts: true,
+
+  grantsOf: ({ limits }) => {
+    const item: Record<string, ItemValue> = {};
+    for (const { name, quota, part } of limits) {
+      if (quota !== undefined) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
+    }
+    return item;
+  },
+
+  softUntilMs: (atMs, random) => atMs + Math.floor(STAMP_MS * (0.8 + random() / 5)),
+
+  creditNeedsImage: true,
+
+  capCredit: (builder, { item, state }, { limit, milli }) => {
+    const held = findLimit(state, limit);
+    if (held === undefined) return;
+    const { tk, cp } = namesOf(limit);
+    const mostMilli = held.terms.capacityMilli - milli;
+    if (held.tokensMilli <= mostMilli) builder.asSeen(cp, item).asSeen(SHARD_COUNT, item).where(tk, "<=", mostMilli);
+    else builder.set(VU, 0);
+  },
+
+  capRebasedCredit: (builder, { name, tokensMilli }, mostMilli) => {
+    // An item that was seen above the capacity is marked; one that was not must not be lifted there unseen.
+    if (tokensMilli <= mostMilli) builder.where(namesOf(name).tk, "<=", mostMilli);
+  },
+
+  marksRebased: ({ limits }) => limits.some(({ tokensMilli, terms }) => tokensMilli > terms.capacityMilli),
+
+  installable: (install, configConfirmed) => {
+    if (configConfirmed || install === undefined || install.origin.given) return install;
+    return { set: install.set, origin: { ...install.origin, asOfMs: Number.NEGATIVE_INFINITY } };
+  },
+
+  mayBeNewer: () => true,
+  announcesConfig: () => false,
+
+  hasSoftStampOver: ({ item, state }, readingMs) =>
+    state.limits.some(({ name }) => {
+      const stamp = item[namesOf(name).soft];
+      return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
+    }),
+
+  doubtAbout: (canonical, isStamped) => `${canonical}/${isStamped}`,
+  isReadTooOld: ({ asOfMs }, readingMs) => readingMs - asOfMs > READ_MS,
+  installStopsOnDoubt: true,
+  mayReshard: false,
+  makesMissingShards: true,
+};
+
+/**
+ * The original spends stored tokens without looking at the refill, and its own refill does not see what was cut: stored
+ * tokens must not fall below zero, and nothing is cut without moving the epoch.
+ */
+function outgrows(state: BucketState, { limit, milli }: Amount, readingMs: number): boolean {
+  const held = findLimit(state, limit);
+  if (held === undefined || milli < 0) return false;
+  const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
+  const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
+  if (isOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
+  // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
+  return !SHARED.spendsRefill(held, readingMs - state.epochMs) && held.tokensMilli - milli < 0;
+}
+
+const NO_ATTRIBUTES: Item = Object.freeze({});
+/** Attributes that a write may change without moving the epoch. */
+const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|vu|n[0-9a-f])$/;
+/** How long the original believes a stamp. */
+const STAMP_MS = 60_000;
+/** Configuration is installed only so soon after it was read. */
+const READ_MS = 1_000;
