@@ -1,11 +1,11 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { supersedes } from "../domain/limit-set.ts";
 import { BYPASS, DISABLED, VU } from "./attributes.ts";
+import type { BucketCache, Seen } from "./bucket-cache.ts";
 import { canonicalOfSet } from "./codec.ts";
 import { isStampOver } from "./forms.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
-import type { BucketMemory, Seen } from "./memory.ts";
 
 /**
  * Numbers the readings of configuration that this process begins. A bucket that disagrees with what a claim goes by, or
@@ -33,7 +33,7 @@ export class ConfigReadings {
 
   /** `configSuspect`: ask for configuration again. `resolved`: that was done since. `none`: there is nothing to doubt. */
   doubtOf(
-    memory: BucketMemory,
+    cache: BucketCache,
     { image }: Pick<Seen, "image">,
     jobs: readonly Job[],
     env: Env,
@@ -55,22 +55,22 @@ export class ConfigReadings {
       const { shard } = image.key;
       // Where the original writes too, the item may say something new in between: that has to be read after, too.
       const says = env.shared ? `${canonical}/${isStamped}` : "";
-      const before = memory.doubts[shard];
+      const before = cache.doubts[shard];
       // And it may say the same again that it said long ago: an older reading does not answer that.
       const isOld = env.shared && readingMs - of.origin.asOfMs > READ_MS;
       // One that was forgotten may have been answered by a reading that did not have to be consistent.
-      const isStanding = before?.says === says && !isOld && this.mustBeConsistent(memory.key.id);
+      const isStanding = before?.says === says && !isOld && this.mustBeConsistent(cache.key.id);
       const doubted = isStanding ? before : { upTo: this.#last, says };
-      memory.doubts[shard] = doubted;
+      cache.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
-        this.#doubted.set(memory.key.id, true);
+        this.#doubted.set(cache.key.id, true);
         return "configSuspect";
       }
       verdict = "resolved";
     }
-    if (verdict === "none" && memory.doubts[image.key.shard] !== undefined) {
-      memory.doubts[image.key.shard] = undefined;
-      if (memory.doubts.every((doubt) => doubt === undefined)) this.#doubted.delete(memory.key.id);
+    if (verdict === "none" && cache.doubts[image.key.shard] !== undefined) {
+      cache.doubts[image.key.shard] = undefined;
+      if (cache.doubts.every((doubt) => doubt === undefined)) this.#doubted.delete(cache.key.id);
     }
     return verdict;
   }

@@ -4,7 +4,7 @@ import { isOfPeriod, type PeriodPin, type TakeMark } from "../domain/give-back.t
 import type { ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
-import type { Env, Intent } from "./intent.ts";
+import { blankIntent, type Env } from "./intent.ts";
 import { HUGE_MILLI, TOP_MILLI } from "./moves.ts";
 import { broughtTo, epochAfter, toldAnew, writeAnew } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
@@ -76,19 +76,8 @@ function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
 function creditAnew(image: Image, back: GiveBack, env: Env): ItemWrite {
   const { readingMs, amounts, parts } = back;
   const atMs = epochAfter(image.state, readingMs, env);
-  const intent: Intent = {
-    readingMs,
-    bring: undefined,
-    resolved: false,
-    heedsStamps: false,
-    moves: [],
-    counted: amounts.map(({ limit, milli }) => ({ limit, milli: -milli })),
-    requests: 0,
-    parts,
-    nonce: undefined,
-    blind: false,
-    guesses: undefined,
-  };
+  const counted = amounts.map(({ limit, milli }) => ({ limit, milli: -milli }));
+  const intent = { ...blankIntent(readingMs), counted, parts };
   const anew = (state: BucketState) => broughtTo(state, undefined, readingMs, atMs, env);
   const told = toldAnew(image.state, anew, readingMs, atMs, env);
   const moves = amounts.flatMap(({ limit, milli }) =>

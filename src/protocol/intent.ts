@@ -60,3 +60,20 @@ export interface Guess {
 export type Step =
   | { readonly kind: "write"; readonly write: ItemWrite; readonly state: BucketState }
   | { readonly kind: "short"; readonly state: BucketState };
+
+/** An intent that wants nothing yet: no limits, no tokens, no usage. */
+export function blankIntent(readingMs: number): Intent {
+  return {
+    readingMs,
+    bring: undefined,
+    resolved: false,
+    heedsStamps: false,
+    moves: [],
+    counted: [],
+    requests: 0,
+    parts: [],
+    nonce: undefined,
+    blind: false,
+    guesses: undefined,
+  };
+}

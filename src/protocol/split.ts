@@ -18,7 +18,7 @@ import { termsAt } from "../domain/limit-state.ts";
 import type { Clause, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
-import type { Env, Intent, Move } from "./intent.ts";
+import { blankIntent, type Env, type Move } from "./intent.ts";
 import { newItem } from "./new-item.ts";
 import { toldAnew, writeAnew } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
@@ -228,19 +228,7 @@ function resized(
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const intent: Intent = {
-    readingMs: atMs,
-    bring: undefined,
-    resolved: false,
-    heedsStamps: false,
-    moves,
-    counted: [],
-    requests: 0,
-    parts: [],
-    nonce: undefined,
-    blind: false,
-    guesses: undefined,
-  };
+  const intent = { ...blankIntent(atMs), moves };
   const step = writeAnew(image, toldAnew(image.state, anew, atMs, atMs, env), intent, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
