@@ -2,33 +2,35 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import type { ItemAnswer, ItemKey, ItemWrite } from "../ports/item-store.ts";
+import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
+import type { Image } from "./codec.ts";
+import type { ProtocolContext } from "./context.ts";
+import { nextTell, onTell, type TellAction, type Telling, type TellPlan, type TellProgress } from "./decide/tell.ts";
+import { drive, type Machine } from "./drive.ts";
 import { formFor } from "./forms.ts";
-import { readWhole } from "./gather.ts";
-import { bringing, type Job } from "./job.ts";
-import type { RoundsContext } from "./rounds.ts";
+import { installLimitsIntent, type Job, movesEpoch } from "./job.ts";
+import { RETRY } from "./retry-policy.ts";
+import { readWhole, unhurried } from "./whole.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
-const TIMEOUT_MS = 5_000;
-const ROUNDS_MAX = 10;
 const BYPASS_MS = 60_000;
 
-/** Says on every live shard that configuration changed: whoever comes next reads it again. How many were told. */
-export function announce(context: RoundsContext, bucket: BucketKey, readingMs: number): Promise<number> {
-  return onEveryShard(context, bucket, readingMs, (key) =>
+/** Says on every live shard that configuration changed: the next request reads it again. How many were told. */
+export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
+  return stampEveryShard(context, bucket, readingMs, (key) =>
     new WriteBuilder().set(VU, 0).update(key, "exists", undefined),
   );
 }
 
-/** Stamps what is allowed on every live shard, so that it counts from the next request on. */
+/** Stamps what is allowed on every live shard, so that it counts from the next request on. How many were told. */
 export function stampAccess(
-  context: RoundsContext,
+  context: ProtocolContext,
   bucket: BucketKey,
   access: Access,
   readingMs: number,
 ): Promise<number> {
-  return onEveryShard(context, bucket, readingMs, (key) => {
+  return stampEveryShard(context, bucket, readingMs, (key) => {
     const builder = new WriteBuilder();
     if (access === "disabled") builder.set(DISABLED, true).remove(BYPASS);
     else if (access === "bypass") builder.set(BYPASS, readingMs + BYPASS_MS).remove(DISABLED);
@@ -37,71 +39,93 @@ export function stampAccess(
   });
 }
 
-/**
- * Brings limits to every live shard at once, without taking anything: what whoever changed them does where nobody may be
- * relied on to hear of it. `configConfirmed`: they were read, or written, just now. True when all shards go by them.
- */
-export async function bringTo(
-  context: RoundsContext,
-  bucket: BucketKey,
-  limits: { readonly set: LimitSet; readonly origin: SetOrigin },
-  readingMs: number,
-  configConfirmed: boolean,
-): Promise<boolean> {
-  const { env, nonces, items, memories, readings } = context;
-  const claim: Claim = { bucket, ...limits, take: [], bypass: false };
-  const job: Job = { of: claim, kind: "take", amounts: [], readingMs, timeoutMs: 0 };
-  const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
-  let isDone = true;
-  for (const { key } of whole?.images ?? []) {
-    for (let round = 0; ; round++) {
-      const memory = memories.of(bucket);
-      const seen = memory.seen(key.shard);
-      const image = seen?.image;
-      if (seen === undefined || image === undefined) break;
-      // What the original changed meanwhile is not undone: whoever asked reads configuration again.
-      if (env.dialect.installStopsOnDoubt && readings.doubtOf(memory, seen, [job], env) === "configSuspect") {
-        isDone = false;
-        break;
-      }
-      const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-      const step = formFor(image, bringing(job, { readingMs, nonce, configConfirmed }), env);
-      // Nothing to install: what would be written is no more than another take that takes nothing.
-      if (step.kind === "short" || step.write.trace?.form === "take") break;
-      const asked = memories.learnt;
-      const answer = await items.write(step.write, { timeoutMs: TIMEOUT_MS });
-      learnAnswer(context, key, answer, readingMs, asked);
-      if (answer.kind === "applied") break;
-      if (round < ROUNDS_MAX && (answer.kind === "failed" || answer.kind === "refused")) continue;
-      isDone = false;
-      break;
-    }
-  }
-  return isDone;
+/** Limits to install on every shard of a bucket. */
+export interface Installation {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly origin: SetOrigin;
+  readonly readingMs: number;
+  /** Whether they were read, or written, just now: then marks that say "read configuration again" are removed. */
+  readonly configConfirmed: boolean;
 }
 
-async function onEveryShard(
-  context: RoundsContext,
+/**
+ * Installs limits on every live shard without taking anything, for changes that must not wait for the next request. True when
+ * all shards go by them.
+ */
+export async function installLimits(context: ProtocolContext, installation: Installation): Promise<boolean> {
+  const { env, readings, caches } = context;
+  const { bucket, readingMs } = installation;
+  const cache = caches.of(bucket);
+  const job = jobOf(installation);
+  const told = await tellEveryShard(context, bucket, readingMs, () => ({
+    readingMs,
+    isIdempotent: false,
+    writeFor: (seen) => {
+      if (seen?.image === undefined) return "nothing";
+      // What the original changed meanwhile is not undone: the caller reads configuration again.
+      if (env.dialect.installStopsOnDoubt && readings.doubtOf(cache, seen, [job], env) === "configSuspect")
+        return "not told";
+      return installWrite(context, seen.image, installation) ?? "nothing";
+    },
+  }));
+  return !told.includes("not told");
+}
+
+/** The write that installs limits on one shard; undefined when it goes by them already. */
+export function installWrite(
+  { env, nonces }: ProtocolContext,
+  image: Image,
+  installation: Installation,
+): ItemWrite | undefined {
+  const { readingMs, configConfirmed } = installation;
+  const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
+  const intent = installLimitsIntent(jobOf(installation), { readingMs, nonce, configConfirmed });
+  if (!movesEpoch(image, intent, env)) return undefined;
+  const step = formFor(image, intent, env);
+  return step.kind === "short" ? undefined : step.write;
+}
+
+function jobOf({ bucket, set, origin, readingMs }: Installation): Job {
+  const claim: Claim = { bucket, set, origin, take: [], bypass: false };
+  return { of: claim, kind: "take", amounts: [], readingMs, untilMs: Number.POSITIVE_INFINITY, askedAtSequence: 0 };
+}
+
+async function stampEveryShard(
+  context: ProtocolContext,
   bucket: BucketKey,
   readingMs: number,
-  writeOf: (key: ItemKey) => ItemWrite,
+  stamp: (key: ItemKey) => ItemWrite,
 ): Promise<number> {
-  const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
-  let told = 0;
+  const told = await tellEveryShard(context, bucket, readingMs, (key) => ({
+    readingMs,
+    isIdempotent: true,
+    writeFor: () => stamp(key),
+  }));
+  return told.filter((telling) => telling === "told").length;
+}
+
+async function tellEveryShard(
+  context: ProtocolContext,
+  bucket: BucketKey,
+  readingMs: number,
+  planFor: (key: ItemKey) => TellPlan,
+): Promise<Telling[]> {
+  const policy = RETRY.tell;
+  const [whole] = await readWhole(context, [bucket], unhurried(readingMs));
+  const told: Telling[] = [];
   for (const { key } of whole?.images ?? []) {
-    for (let round = 0; round < ROUNDS_MAX; round++) {
-      const asked = context.memories.learnt;
-      const answer = await context.items.write(writeOf(key), { timeoutMs: TIMEOUT_MS });
-      learnAnswer(context, key, answer, readingMs, asked);
-      if (answer.kind === "applied") told++;
-      // Said twice it says the same: what nobody knows the outcome of is simply said again.
-      if (answer.kind === "applied" || answer.kind === "failed") break;
-    }
+    const plan = planFor(key);
+    const untilMs = context.clock.now() + policy.timeoutMs;
+    const machine: Machine<TellProgress, TellAction, Telling> = {
+      next: (progress, turn) => {
+        return nextTell(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
+      },
+      on: (progress, action, event) => onTell(progress, action, event, plan),
+      untilMs: () => untilMs,
+      throttled: () => {},
+    };
+    told.push(await drive(machine, { at: "telling" }, { policy, attemptsMax: policy.attempts }, context));
   }
   return told;
-}
-
-function learnAnswer({ memories }: RoundsContext, key: ItemKey, answer: ItemAnswer, atMs: number, asked: number): void {
-  if (answer.kind !== "applied" && answer.kind !== "failed") return;
-  memories.learn(key, answer.item, { atMs, hearsay: false, set: undefined, own: 0, asked });
 }

@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, fits, wholeOf } from "../domain/bucket-state.ts";
+import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import type { Access } from "../domain/config.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { markOf, PLAIN_MARK } from "../domain/give-back.ts";
@@ -19,93 +19,89 @@ import type {
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
-import { announce, bringTo, stampAccess } from "./apply.ts";
-import { Beside } from "./beside.ts";
+import { announce, installLimits, stampAccess } from "./apply.ts";
+import { BackgroundTasks } from "./background-tasks.ts";
+import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
+import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
-import { readWhole, takeTogether, wholeState } from "./gather.ts";
-import { type Job, type JobOutcome, walk } from "./job.ts";
+import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
+import { type Job, type JobOutcome, mayJoin } from "./job.ts";
+import { isKnownShort, refusedLately } from "./known-short.ts";
 import { Lane } from "./lane.ts";
-import { type BucketMemory, Memories } from "./memory.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
-import { doRounds, mayJoin, type RoundsContext } from "./rounds.ts";
+import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { takeSeveral } from "./several.ts";
+import { takeAtShard } from "./shard-take.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
+import { readWhole, unhurried } from "./whole.ts";
 
 const WAITING_MAX = 1_000;
-/** A bucket that refused so lately is asked first, alone: its siblings must not pay for it at their parent. */
-const SUSPECT_MS = 1_000;
-const MOVES_MAX = 6;
-const LISTED_TIMEOUT_MS = 5_000;
+/** A call, and when its caller must have an answer. */
+type Called<Context extends CallContext> = Context & { readonly untilMs: number };
 
 /** Buckets made of single-item conditional writes: exact without a lock. See docs/protocol.md. */
 export class ProtocolBuckets implements BucketStore {
   readonly #options: ProtocolOptions;
-  readonly #context: RoundsContext;
-  readonly #memories: Memories;
+  readonly #context: ProtocolContext;
+  readonly #caches: BucketCaches;
   readonly #crediting: Crediting;
-  readonly #beside: Beside;
+  readonly #background: BackgroundTasks;
 
   constructor(options: ProtocolOptions) {
     const { items, calendar, dialect, clock, random, readings, exact, latestServerMs } = options;
     const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
-    this.#memories = new Memories(calendar, dialect);
+    this.#caches = new BucketCaches(calendar, dialect);
     this.#context = {
       items,
       env: { calendar, dialect, latestServerMs, softUntilMs },
       clock,
       random,
-      memories: this.#memories,
+      caches: this.#caches,
       nonces: new Nonces(random),
       readings,
       exact,
       landedLate: (key, jobs, answer, readingMs) => this.#giveBackLate(key, jobs, answer, readingMs),
-      throttled: (memory) => this.#beside.resize(memory, "more", clock.now()),
+      throttled: (cache) => this.#background.resize(cache, "more", clock.now()),
     };
-    this.#crediting = new Crediting(this.#context);
-    this.#beside = new Beside(this.#context);
+    this.#background = new BackgroundTasks(this.#context);
+    this.#crediting = new Crediting(this.#context, this.#background);
   }
 
   async take(claims: readonly Claim[], asked: TakeContext): Promise<TakeReply> {
-    const given = this.#plausible(asked);
+    const given = this.#called(asked);
     for (const { set } of claims) this.#options.dialect.checkLimits(set);
-    const known = this.#recalled(claims, given);
+    const known = this.#answerShort(claims, given);
     if (known !== undefined) return known;
-    const strangers = this.#strangers(claims);
-    const context = strangers.length === 0 ? given : await this.#met(strangers, given);
+    const unknown = this.#unknownBuckets(claims);
+    const context = unknown.length === 0 ? given : await this.#firstContact(unknown, given);
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
     if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
     if (context.atomic) return takeTogether(this.#context, claims, context);
     return takeSeveral(claims, {
       take: (claim) => this.#takeOne(claim, context),
       giveBack: (claim, { ticket }) => this.credit({ ...claim, ticket }, claim.take, context),
-      isSuspect: ({ bucket }) => this.#isSuspect(bucket, context.nowMs),
+      isSuspect: ({ bucket }) => refusedLately(this.#caches.of(bucket), context.nowMs),
       skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, context.nowMs) }),
     });
   }
 
   async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
-    const context = this.#plausible(asked);
+    const context = this.#called(asked);
     const { env } = this.#context;
-    const job: Job = {
-      of: held,
-      kind: "debit",
-      amounts,
-      readingMs: context.nowMs,
-      timeoutMs: context.timeoutMs,
-    };
+    const job = this.#jobOf(held, "debit", amounts, context);
     const before = ticketOn(held.ticket);
-    const memory = this.#memories.of(held.bucket);
-    let shard = (before.parts[0]?.shard ?? 0) % memory.shardCount;
+    const cache = this.#caches.of(held.bucket);
+    let shard = (before.parts[0]?.shard ?? 0) % cache.shardCount;
     for (let moves = 0; moves < MOVES_MAX; moves++) {
-      const outcome = await this.#enqueue(memory, shard, job, context.signal);
+      const outcome = await this.#enqueue(cache, shard, job, context.signal);
       if (outcome.kind === "elsewhere") {
-        const there = await this.#elsewhere(memory, shard, context).catch(notRead);
+        const there = await this.#resolveMovedShard(cache, shard, context).catch(notRead);
         if (typeof there !== "number") return there;
         shard = there;
         continue;
@@ -124,7 +120,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#crediting.credit(held, amounts, this.#plausible(context));
+    return this.#crediting.credit(held, amounts, this.#called(context));
   }
 
   async topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
@@ -137,8 +133,8 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   async read(keys: readonly BucketKey[]): Promise<readonly (BucketState | undefined)[]> {
-    const at = { readingMs: this.#context.clock.now(), timeoutMs: LISTED_TIMEOUT_MS };
-    const wholes = await readWhole(this.#context, keys, at);
+    const readingMs = this.#context.clock.now();
+    const wholes = await readWhole(this.#context, keys, unhurried(readingMs));
     return wholes.map(({ images }) =>
       images.length === 0
         ? undefined
@@ -173,37 +169,41 @@ export class ProtocolBuckets implements BucketStore {
     return stampAccess(this.#context, bucket, access, readingMs);
   }
 
-  /** Brings limits to every shard of a bucket that exists. True when all go by them. */
-  bringTo(
+  /** Installs limits on every shard of a bucket that exists. True when all go by them. */
+  installLimits(
     bucket: BucketKey,
-    limits: { readonly set: LimitSet; readonly origin: SetOrigin },
+    { set, origin }: { readonly set: LimitSet; readonly origin: SetOrigin },
     readingMs: number,
   ): Promise<boolean> {
-    return bringTo(this.#context, bucket, limits, readingMs, true);
+    return installLimits(this.#context, { bucket, set, origin, readingMs, configConfirmed: true });
   }
 
-  /** Of a bucket that nothing is known of: takes in its first item, from somebody who reads anyway. */
-  stranger(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined {
-    if (this.#memories.of(bucket).shards.length > 0) return undefined;
-    const about = { hearsay: true, set: undefined, own: 0, asked: this.#memories.learnt };
-    return (item, atMs) => this.#memories.learn({ bucket, shard: 0 }, item, { ...about, atMs });
+  /** For a bucket that nothing is known of: takes in its first item from a caller that reads it anyway. */
+  onFirstRead(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined {
+    const cache = this.#caches.of(bucket);
+    if (!cache.isUnknown) return undefined;
+    const about = {
+      eventuallyConsistent: true,
+      set: undefined,
+      ownWrites: 0,
+      sentAtSequence: this.#caches.sequence,
+    };
+    return (item, atMs) => this.#caches.observe(cache, { bucket, shard: 0 }, item, { ...about, atMs });
   }
 
-  /** What is remembered of a bucket is over: it was deleted, or written by somebody else. */
+  /** Drops what is cached of a bucket: it was deleted, or written by somebody else. */
   forget(bucket: BucketKey): void {
-    const memory = this.#memories.of(bucket);
-    memory.forget();
-    memory.shardCount = 1;
+    this.#caches.of(bucket).forgetShards();
   }
 
-  /** Resolves when nothing goes on any more that nobody waits for. */
+  /** Resolves when no work is left that goes on without a caller: resizing, give-backs that are tried again. */
   settled(): Promise<void> {
-    return this.#beside.settled();
+    return this.#background.settled();
   }
 
   /** The window of a session opens with the first use of the whole bucket. */
   #mustJoin({ bucket, set }: Claim): boolean {
-    if (this.#memories.of(bucket).shardCount === 1) return false;
+    if (this.#caches.of(bucket).shardCount === 1) return false;
     return set.limits.some(({ resetAfterMs }) => resetAfterMs !== undefined);
   }
 
@@ -211,37 +211,45 @@ export class ProtocolBuckets implements BucketStore {
     await resize(this.#context, bucket, 1, readingMs).catch(() => false);
   }
 
-  // A reading from before the clock was corrected may lie ahead of what the server can show.
-  #plausible<Context extends CallContext>(context: Context): Context {
-    const latestMs = this.#options.latestServerMs();
-    return context.nowMs <= latestMs ? context : { ...context, nowMs: latestMs };
+  #called<Context extends CallContext>(context: Context): Called<Context> {
+    const untilMs = this.#context.clock.now() + context.timeoutMs;
+    // A reading from before the clock was corrected may lie ahead of what the server can show.
+    return { ...context, nowMs: Math.min(context.nowMs, this.#options.latestServerMs()), untilMs };
   }
 
-  /** Whatever happens to one claim is an answer: others of the same call may have been taken, and must be told of. */
-  async #takeOne(claim: Claim, context: TakeContext): Promise<Answer> {
+  #jobOf(
+    of: Claim | Held,
+    kind: Job["kind"],
+    amounts: readonly Amount[],
+    { nowMs, untilMs }: Called<CallContext>,
+  ): Job {
+    return { of, kind, amounts, readingMs: nowMs, untilMs, askedAtSequence: this.#caches.sequence };
+  }
+
+  /** Whatever happens to one claim is an answer: others of the same call may have been taken, and are given back by it. */
+  async #takeOne(claim: Claim, context: Called<TakeContext>): Promise<Answer> {
     try {
       return await this.#takeFrom(claim, context);
     } catch (error) {
       if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
-      // Whoever left the queue was not taken; the engine hears of the abort by itself.
+      // A job that left the queue was not taken; the engine hears of the abort by itself.
       if (context.signal?.aborted) return { kind: "skipped", state: this.#seenState(claim, context.nowMs) };
       throw error;
     }
   }
 
-  async #takeFrom(claim: Claim, context: TakeContext): Promise<Answer> {
+  async #takeFrom(claim: Claim, context: Called<TakeContext>): Promise<Answer> {
     const { env, random } = this.#context;
     const { bucket } = claim;
-    const { timeoutMs } = context;
-    const job: Job = { of: claim, kind: "take", amounts: claim.take, readingMs: context.nowMs, timeoutMs };
-    const memory = this.#memories.of(bucket);
-    let shard = pickShard(memory, job, random);
+    const job = this.#jobOf(claim, "take", claim.take, context);
+    const cache = this.#caches.of(bucket);
+    let shard = pickShard(cache, job, random);
     for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
-      const outcome = await this.#enqueue(memory, shard, job, context.signal);
+      const outcome = await this.#enqueue(cache, shard, job, context.signal);
       switch (outcome.kind) {
         case "taken": {
           const { image, written, readingMs } = outcome;
-          this.#beside.watchSize(memory, image.key.shard, readingMs);
+          this.#background.watchSize(cache, image.key.shard, readingMs);
           const mark = claim.bypass ? PLAIN_MARK : markOf(written, claim.take, readingMs, env.calendar);
           return {
             kind: "taken",
@@ -250,17 +258,17 @@ export class ProtocolBuckets implements BucketStore {
           };
         }
         case "short":
-          if (memory.shardCount === 1) return outcome;
-          shard = moves === 0 ? pickOther(memory, job, shard) : undefined;
+          if (cache.shardCount === 1) return outcome;
+          shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
           break;
         case "elsewhere":
-          shard = await this.#elsewhere(memory, shard, context);
+          shard = await this.#resolveMovedShard(cache, shard, context);
           break;
         case "unavailable":
           return { kind: "unavailable", cause: outcome.cause };
         default: {
           // What one shard holds at most says nothing of when the whole bucket has it.
-          const isWhole = memory.shardCount === 1;
+          const isWhole = cache.shardCount === 1;
           return { kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, context.nowMs) };
         }
       }
@@ -270,120 +278,107 @@ export class ProtocolBuckets implements BucketStore {
     return answer as Answer;
   }
 
-  #enqueue(memory: BucketMemory, shard: number, job: Job, signal: AbortSignal | undefined): Promise<JobOutcome> {
-    const lane = memory.lanes[shard] ?? this.#laneTo(memory, shard);
+  #enqueue(cache: BucketCache, shard: number, job: Job, signal: AbortSignal | undefined): Promise<JobOutcome> {
+    const lane = cache.lanes[shard] ?? this.#laneTo(cache, shard);
     return lane.add(job, signal);
   }
 
-  #laneTo(memory: BucketMemory, shard: number): Lane<Job, JobOutcome> {
-    const key = { bucket: memory.key, shard };
+  #laneTo(cache: BucketCache, shard: number): Lane<Job, JobOutcome> {
+    const key = { bucket: cache.key, shard };
     const lane = new Lane<Job, JobOutcome>({
-      run: (jobs, follows) => doRounds(this.#context, memory, key, jobs, follows),
+      run: (jobs) => takeAtShard(this.#context, cache, key, jobs),
       mayJoin,
       isJoining: this.#options.coalesce,
       waitingMax: WAITING_MAX,
       crowded: (one) => ({ kind: "contended", state: this.#seenState(one.of, one.readingMs) }),
     });
-    memory.lanes[shard] = lane;
+    cache.lanes[shard] = lane;
     return lane;
   }
 
-  /** A bucket that was just seen to have too little need not be asked again: an image refuses, it never admits. */
-  #recalled(claims: readonly Claim[], { nowMs }: TakeContext): readonly Answer[] | undefined {
+  /** Answers without asking where a claim is known to be short; undefined when none is. */
+  #answerShort(claims: readonly Claim[], { nowMs }: TakeContext): readonly Answer[] | undefined {
     const { denyMemoryMs } = this.#options;
     if (denyMemoryMs === 0) return undefined;
-    let isShort = false;
-    for (const claim of claims) isShort ||= this.#surelyShort(claim, nowMs);
-    if (!isShort) return undefined;
+    const isShort = (claim: Claim) => isKnownShort(this.#caches.of(claim.bucket), claim, nowMs, denyMemoryMs);
+    if (!claims.some(isShort)) return undefined;
     return claims.map((claim) => ({
-      kind: this.#surelyShort(claim, nowMs) ? "short" : "skipped",
+      kind: isShort(claim) ? "short" : "skipped",
       state: this.#seenState(claim, nowMs),
     }));
   }
 
-  #surelyShort({ bucket, set, take, bypass }: Claim, nowMs: number): boolean {
-    const memory = this.#memories.of(bucket);
-    if (memory.refusedAtMs === Number.NEGATIVE_INFINITY) return false;
-    const seen = memory.seen(0);
-    if (bypass || memory.shardCount !== 1 || seen?.image === undefined || seen.hearsay) return false;
-    const ageMs = nowMs - seen.atMs;
-    const { state } = seen.image;
-    if (ageMs < 0 || ageMs >= this.#options.denyMemoryMs || nowMs >= state.renewAtMs) return false;
-    if (state.signature !== set.signature) return false;
-    return memory.refusedAtMs >= seen.atMs && !fits(state, take, nowMs);
-  }
-
-  #isSuspect(bucket: BucketKey, nowMs: number): boolean {
-    const ageMs = nowMs - this.#memories.of(bucket).refusedAtMs;
-    return ageMs >= 0 && ageMs < SUSPECT_MS;
-  }
-
-  #strangers(claims: readonly Claim[]): readonly Claim[] {
+  #unknownBuckets(claims: readonly Claim[]): readonly Claim[] {
     if (!this.#options.isTimeKnown()) return claims;
-    let strangers: Claim[] | undefined;
+    let unknown: Claim[] | undefined;
     for (const claim of claims) {
-      if (this.#memories.of(claim.bucket).shards.length > 0) continue;
-      strangers ??= [];
-      strangers.push(claim);
+      if (!this.#caches.of(claim.bucket).isUnknown) continue;
+      unknown ??= [];
+      unknown.push(claim);
     }
-    return strangers ?? NOBODY;
+    return unknown ?? NO_CLAIMS;
   }
 
-  /** First contact: one read for all buckets that nothing is known of. So nobody writes who has not heard from the store. */
-  async #met(strangers: readonly Claim[], context: TakeContext): Promise<TakeContext> {
+  /** One read for all buckets that nothing is known of: nobody writes before having heard from the store. */
+  async #firstContact(unknown: readonly Claim[], context: Called<TakeContext>): Promise<Called<TakeContext>> {
     const { nowMs, timeoutMs } = context;
     const wasKnown = this.#options.isTimeKnown();
-    const keys = strangers.map(({ bucket }) => ({ bucket, shard: 0 }));
-    const asked = this.#memories.learnt;
+    const keys = unknown.map(({ bucket }) => ({ bucket, shard: 0 }));
+    const sentAtSequence = this.#caches.sequence;
     const found = await this.#context.items.read(keys, { consistent: false }, { timeoutMs });
     for (const [i, key] of keys.entries()) {
-      const { set } = strangers[i] as Claim;
-      this.#memories.learn(key, found[i], { atMs: nowMs, hearsay: true, set, own: 0, asked });
+      const { set } = unknown[i] as Claim;
+      const about = { atMs: nowMs, eventuallyConsistent: true, set, ownWrites: 0, sentAtSequence };
+      this.#caches.observe(this.#caches.of(key.bucket), key, found[i], about);
     }
-    // A reading from before the server's time was known may be off by any amount.
-    return !wasKnown && this.#options.isTimeKnown() ? { ...context, nowMs: this.#context.clock.now() } : context;
+    if (wasKnown || !this.#options.isTimeKnown()) return context;
+    // A reading, and a deadline, from before the server's time was known may be off by any amount.
+    return this.#called({ ...context, nowMs: this.#context.clock.now() });
   }
 
   /** The shard that stands for one that is gone. */
-  async #elsewhere(memory: BucketMemory, shard: number, { nowMs, timeoutMs }: CallContext): Promise<number> {
-    await readWhole(this.#context, [memory.key], { readingMs: nowMs, timeoutMs });
-    const standIn = shard % memory.shardCount;
-    if (!this.#options.dialect.makesMissingShards || memory.seen(standIn)?.image !== undefined) return standIn;
+  async #resolveMovedShard(
+    cache: BucketCache,
+    shard: number,
+    { nowMs, untilMs }: Called<CallContext>,
+  ): Promise<number> {
+    await readWhole(this.#context, [cache.key], { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
+    const standIn = shard % cache.shardCount;
+    if (!this.#options.dialect.makesMissingShards || cache.seen(standIn)?.image !== undefined) return standIn;
     // The original makes shards when it first comes to them.
-    if (await makeShard(this.#context, memory.key, standIn, nowMs)) return standIn;
-    return memory.images()[0]?.key.shard ?? 0;
+    if (await makeShard(this.#context, cache.key, standIn, nowMs)) return standIn;
+    return cache.images()[0]?.key.shard ?? 0;
   }
 
   #stateOf(image: Image): BucketState {
     if (image.shardCount === 1) return image.state;
-    const images = this.#memories.of(image.key.bucket).images();
+    const images = this.#caches.of(image.key.bucket).images();
     const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
     return wholeOf(states, this.#context.env.calendar);
   }
 
+  /** The bucket as it is cached, for an answer that took nothing. */
   #seenState(of: Claim | Held, nowMs: number): BucketState {
-    const images = this.#memories.of(of.bucket).images();
     const claim: Claim = "take" in of ? of : { ...of, take: [] };
-    if (images.length > 0) return wholeState(this.#context, claim, { images }, nowMs);
-    const job: Job = { of, kind: "take", amounts: [], readingMs: nowMs, timeoutMs: 0 };
-    return walk(undefined, [job], nowMs, false, this.#context.env).state;
+    const images = imagesOrFull(this.#context, this.#caches.of(of.bucket), nowMs);
+    return wholeState(this.#context, claim, { images }, nowMs);
   }
 
-  // It landed after all, and nobody was granted anything for it: it is given back.
+  /** A write whose outcome was reported as unknown was applied: nobody was granted anything for it, so it is given back. */
   #giveBackLate(key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number): void {
     if (answer.kind !== "applied") return;
     const { clock, env } = this.#context;
-    const about = { atMs: readingMs, hearsay: true, set: undefined, own: 1, asked: 0 };
-    const seen = this.#memories.learn(key, answer.item, about);
+    const about = { atMs: readingMs, eventuallyConsistent: true, set: undefined, ownWrites: 1, sentAtSequence: 0 };
+    const { image } = this.#caches.observe(this.#caches.of(key.bucket), key, answer.item, about);
     for (const { of, kind, amounts } of jobs) {
-      const { image } = seen;
-      // A debit is the price of work that has been done: whoever was told that it may not be stored did not get it for that.
+      // A debit is the price of work that was done, whatever its caller was told of it.
       if (image === undefined || kind === "debit") continue;
       const mark = of.bypass ? PLAIN_MARK : markOf(image.state, amounts, readingMs, env.calendar);
       const ticket = ticketOf(key.shard, image.shardCount, mark);
-      this.#beside.goOn(this.credit({ ...of, ticket }, amounts, { nowMs: clock.now(), timeoutMs: LISTED_TIMEOUT_MS }));
+      const { timeoutMs } = RETRY.giveBack;
+      this.#background.track(this.credit({ ...of, ticket }, amounts, { nowMs: clock.now(), timeoutMs }));
     }
   }
 }
 
-const NOBODY: readonly Claim[] = Object.freeze([]);
+const NO_CLAIMS: readonly Claim[] = Object.freeze([]);

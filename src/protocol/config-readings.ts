@@ -1,9 +1,9 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { BYPASS, DISABLED } from "./attributes.ts";
+import type { BucketCache, Seen } from "./bucket-cache.ts";
 import { canonicalOfSet } from "./codec.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
-import type { BucketMemory, Seen } from "./memory.ts";
 
 /**
  * Numbers the reads of configuration that this process begins. A bucket that disagrees with the limits of a claim, or says
@@ -31,7 +31,7 @@ export class ConfigReadings {
 
   /** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
   doubtOf(
-    memory: BucketMemory,
+    cache: BucketCache,
     { image }: Pick<Seen, "image">,
     jobs: readonly Job[],
     env: Env,
@@ -49,21 +49,21 @@ export class ConfigReadings {
       if (!isStamped && !differs && !dialect.hasSoftStampOver(image, readingMs)) continue;
       const { shard } = image.key;
       const says = dialect.doubtAbout(canonical, isStamped);
-      const before = memory.doubts[shard];
+      const before = cache.doubts[shard];
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
-        before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(memory.key.id);
+        before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(cache.key.id);
       const doubted = isStanding ? before : { upTo: this.#last, says };
-      memory.doubts[shard] = doubted;
+      cache.doubts[shard] = doubted;
       if (reading <= doubted.upTo) {
-        this.#doubted.set(memory.key.id, true);
+        this.#doubted.set(cache.key.id, true);
         return "configSuspect";
       }
       verdict = "confirmed";
     }
-    if (verdict === "none" && memory.doubts[image.key.shard] !== undefined) {
-      memory.doubts[image.key.shard] = undefined;
-      if (memory.doubts.every((doubt) => doubt === undefined)) this.#doubted.delete(memory.key.id);
+    if (verdict === "none" && cache.doubts[image.key.shard] !== undefined) {
+      cache.doubts[image.key.shard] = undefined;
+      if (cache.doubts.every((doubt) => doubt === undefined)) this.#doubted.delete(cache.key.id);
     }
     return verdict;
   }

@@ -3,188 +3,218 @@ import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
-import type { Item, ItemKey, TracePart } from "../ports/item-store.ts";
+import type { ItemKey, TracePart } from "../ports/item-store.ts";
 import { namesOf, WCU } from "./attributes.ts";
+import type { BackgroundTasks } from "./background-tasks.ts";
 import type { Image } from "./codec.ts";
+import type { ProtocolContext } from "./context.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
-import { readWhole } from "./gather.ts";
-import { look, type RoundsContext } from "./rounds.ts";
+import {
+  type CreditAction,
+  type CreditPlan,
+  type CreditProgress,
+  type CreditResult,
+  nextCredit,
+  onCredit,
+  START_CREDIT,
+} from "./decide/credit.ts";
+import { drive, type Machine } from "./drive.ts";
+import { RETRY } from "./retry-policy.ts";
 import { type ShardTicket, type TicketPart, ticketOn } from "./ticket.ts";
+import { WaitingCaller } from "./waiting-caller.ts";
+import { readWhole } from "./whole.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
-const ROUNDS_MAX = 8;
-const SENDS_MAX = 3;
-const BACKOFF_MS = 10;
+/** What one give-back shares with all its writes. */
+interface Giving {
+  readonly held: Held;
+  readonly readingMs: number;
+  /** When it is given up. */
+  readonly untilMs: number;
+  readonly caller: WaitingCaller;
+}
 
-/** Gives back to where something was taken. What nobody knows the outcome of is not given again. */
+/**
+ * Gives back to where something was taken. What was refused is tried again for as long as `RETRY.giveBack` says, in the
+ * background once the caller's time is over: the caller is told then that the outcome is unknown, so that nobody gives it
+ * back a second time. An answer that was lost ends it.
+ */
 export class Crediting {
-  readonly #context: RoundsContext;
+  readonly #context: ProtocolContext;
+  readonly #background: BackgroundTasks;
+  /** Of what was gathered from several shards: what each part still has to get back, in millitokens. */
+  readonly #owed = new WeakMap<TicketPart, Map<string, number>>();
 
-  constructor(context: RoundsContext) {
+  constructor(context: ProtocolContext, background: BackgroundTasks) {
     this.#context = context;
+    this.#background = background;
   }
 
-  async credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    const ticket = ticketOn(held.ticket);
+  credit(held: Held, amounts: readonly Amount[], { nowMs, timeoutMs }: CallContext): Promise<WriteReply> {
+    const calledMs = this.#context.clock.now();
+    const caller = new WaitingCaller(calledMs + timeoutMs);
+    const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
+    const work = this.#toAllParts({ held, readingMs: nowMs, untilMs, caller }, amounts);
+    void caller.left.then(() => this.#background.track(work));
+    return Promise.race([work, caller.left.then(goesOn)]);
+  }
+
+  async #toAllParts(giving: Giving, amounts: readonly Amount[]): Promise<WriteReply> {
     const replies: WriteReply[] = [];
-    for (const { part, due } of dueTo(ticket, amounts)) {
+    for (const { part, due } of this.#dueTo(ticketOn(giving.held.ticket), amounts)) {
       if (due.length === 0) continue;
-      const reply = await this.#toShard(held, part, due, context).catch(notRead);
-      if (reply.kind === "unavailable" && reply.applied === "no") owedAgain(part, due);
+      const reply = await this.#toShard(giving, part, due).catch(notRead);
+      if (reply.kind === "unavailable" && reply.applied === "no") this.#oweAgain(part, due);
       replies.push(reply);
     }
     return joined(replies);
   }
 
-  async #toShard(held: Held, part: TicketPart, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    const { memories } = this.#context;
-    const memory = memories.of(held.bucket);
-    let shard = part.shard;
-    if (memory.shards.length > 0 && shard >= memory.shardCount) shard %= memory.shardCount;
-    const reply = await this.#rounds(held, shard, part, amounts, context);
-    if (reply !== "elsewhere") return reply;
-    // The shard is gone: what was its is its sibling's now.
-    const [whole] = await readWhole(this.#context, [held.bucket], {
-      readingMs: context.nowMs,
-      timeoutMs: context.timeoutMs,
-    });
-    if (whole === undefined || whole.images.length === 0) return { kind: "gone" };
-    const again = await this.#rounds(held, shard % memory.shardCount, part, amounts, context);
-    return again === "elsewhere" ? { kind: "gone" } : again;
+  async #toShard(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
+    const cache = this.#context.caches.of(giving.held.bucket);
+    const shard = cache.isUnknown ? part.shard : part.shard % cache.shardCount;
+    const reply = await this.#give(giving, { ...part, shard }, amounts);
+    if (reply !== "moved") return reply;
+    // The shard is gone: its tokens are its sibling's now.
+    if ((await this.#readAll(giving)).length === 0) return { kind: "gone" };
+    const again = await this.#give(giving, { ...part, shard: shard % cache.shardCount }, amounts);
+    return again === "moved" ? { kind: "gone" } : again;
   }
 
-  async #rounds(
-    held: Held,
-    shard: number,
-    part: TicketPart,
+  /** To one shard; or, where the bucket has more shards than when it was taken, to all of them. */
+  async #give(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply | "moved"> {
+    let result = await this.#write(giving, part, amounts, !giving.held.bypass);
+    if (result.kind === "split") {
+      const spread = await this.#spread(giving, part, amounts);
+      if (spread !== undefined) return spread;
+      result = await this.#write(giving, part, amounts, false);
+    }
+    switch (result.kind) {
+      case "applied":
+        return { kind: "applied", state: this.#state(result.image) };
+      case "unavailable":
+        return result;
+      default:
+        return result.kind === "gone" ? { kind: "gone" } : "moved";
+    }
+  }
+
+  #write(
+    { held, readingMs, untilMs, caller }: Giving,
+    { shard, mark, shardCount }: TicketPart,
     amounts: readonly Amount[],
-    context: CallContext,
-  ): Promise<WriteReply | "elsewhere"> {
-    const { env, memories } = this.#context;
+    spreads: boolean,
+  ): Promise<CreditResult> {
+    const { env, caches } = this.#context;
     const key: ItemKey = { bucket: held.bucket, shard };
     const parts: TracePart[] = [{ of: held, kind: "credit", amounts }];
-    const { mark, shardCount } = part;
-    const back: GiveBack = { readingMs: context.nowMs, amounts, mark, shardCount, parts };
-    const memory = memories.of(held.bucket);
-    for (let round = 0; round < ROUNDS_MAX; round++) {
-      const seen = memory.seen(shard);
-      // What is only hearsay may be older than the take itself.
-      let image = seen?.hearsay ? undefined : seen?.image;
-      if (image === undefined && env.dialect.creditNeedsImage) {
-        image = await this.#look(key, held, context);
-        if (image === undefined) return shard === 0 ? { kind: "gone" } : "elsewhere";
-      }
-      if (!held.bypass && image !== undefined && image.shardCount > shardCount) {
-        const spread = await this.#spread(held, part, amounts, context);
-        if (spread !== undefined) return spread;
-      }
-      const write = held.bypass ? usageOnly(key, back) : creditForm(key, image, back, env);
-      const { answer, asked } = await this.#send(write, context);
-      switch (answer.kind) {
-        case "applied": {
-          const { image: after } = this.#learn(key, answer.item, context, 1, asked);
-          return { kind: "applied", state: this.#state(after as Image) };
-        }
-        case "failed":
-          this.#learn(key, answer.item, context, 0, asked);
-          if (answer.item !== undefined) break;
-          return shard === 0 ? { kind: "gone" } : "elsewhere";
-        case "refused":
-          return { kind: "unavailable", applied: "no", cause: answer.cause };
-        case "unknown":
-          return { kind: "unavailable", applied: "unknown", cause: answer.cause };
-      }
-    }
-    return { kind: "unavailable", applied: "no", cause: new Error("others were always faster") };
+    const back: GiveBack = { readingMs, amounts, mark, shardCount, parts };
+    const plan: CreditPlan = {
+      key,
+      back,
+      spreads,
+      needsImage: env.dialect.creditNeedsImage,
+      writeFor: (image) => (held.bypass ? usageOnly(key, back) : creditForm(key, image, back, env)),
+    };
+    const cache = caches.of(held.bucket);
+    const machine: Machine<CreditProgress, CreditAction, CreditResult> = {
+      next: (progress, turn) => nextCredit(progress, { ...turn, cached: cache.seen(shard) }, plan),
+      on: onCredit,
+      untilMs: () => untilMs,
+      throttled: () => {},
+    };
+    const policy = RETRY.giveBack;
+    return drive(machine, START_CREDIT, { policy, attemptsMax: policy.attempts, caller }, this.#context);
   }
 
   /**
    * What was taken before the bucket was split belongs to all shards: one alone may have no room for it, and what another
-   * owes would not be paid by it.
+   * owes would not be paid by it. Undefined when the shards are just being split or joined.
    */
-  async #spread(
-    held: Held,
-    part: TicketPart,
-    amounts: readonly Amount[],
-    context: CallContext,
-  ): Promise<WriteReply | undefined> {
-    const { memories } = this.#context;
-    const at = { readingMs: context.nowMs, timeoutMs: context.timeoutMs };
-    const [whole] = await readWhole(this.#context, [held.bucket], at);
-    const count = memories.of(held.bucket).shardCount;
-    if (whole === undefined || whole.images.length !== count || count === 1) return undefined;
-    const shares = whole.images.map(({ key }) =>
-      amounts.flatMap(({ limit, milli }) => {
+  async #spread(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply | undefined> {
+    const images = await this.#readAll(giving);
+    const count = this.#context.caches.of(giving.held.bucket).shardCount;
+    if (images.length !== count || count === 1) return undefined;
+    const replies: WriteReply[] = [];
+    for (const { key } of images) {
+      const due = amounts.flatMap(({ limit, milli }) => {
         const own = share(milli, key.shard, count);
         return own === 0 ? [] : [{ limit, milli: own }];
-      }),
-    );
-    const replies: WriteReply[] = [];
-    for (const [i, { key }] of whole.images.entries()) {
-      const due = shares[i] ?? [];
+      });
       if (due.length === 0) continue;
       const spreadPart = { ...part, shard: key.shard, shardCount: count };
       // Each by itself: what one shard has got already must not be given again because another could not be reached.
-      replies.push(await this.#toShard(held, spreadPart, due, context).catch(notRead));
+      replies.push(await this.#toShard(giving, spreadPart, due).catch(notRead));
     }
     return joined(replies);
   }
 
-  async #send(write: Parameters<RoundsContext["items"]["write"]>[0], { timeoutMs }: CallContext) {
-    const { items, clock, random, memories } = this.#context;
-    for (let sends = 1; ; sends++) {
-      const asked = memories.learnt;
-      const answer = await items.write(write, { timeoutMs });
-      if (answer.kind !== "refused" || sends >= SENDS_MAX) return { answer, asked };
-      await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** sends), undefined);
-    }
-  }
-
-  #learn(key: ItemKey, item: Item | undefined, { nowMs }: CallContext, own: number, asked: number) {
-    return this.#context.memories.learn(key, item, { atMs: nowMs, hearsay: false, set: undefined, own, asked });
-  }
-
-  async #look(key: ItemKey, held: Held, { nowMs, timeoutMs }: CallContext): Promise<Image | undefined> {
-    const job = { of: held, kind: "debit", amounts: [], readingMs: nowMs, timeoutMs } as const;
-    return (await look(this.#context, key, true, job)).image;
+  async #readAll({ held, readingMs, untilMs, caller }: Giving): Promise<readonly Image[]> {
+    const [whole] = await readWhole(this.#context, [held.bucket], {
+      readingMs,
+      untilMs,
+      policy: RETRY.giveBack,
+      caller,
+    });
+    return whole?.images ?? [];
   }
 
   #state(image: Image): BucketState {
-    const images = this.#context.memories.of(image.key.bucket).images();
+    const images = this.#context.caches.of(image.key.bucket).images();
     const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
     return wholeOf(states, this.#context.env.calendar);
   }
-}
 
-/** What of the amounts goes back to which part; of what was gathered, each part gets at most what it gave. */
-function dueTo(
-  { parts }: ShardTicket,
-  amounts: readonly Amount[],
-): readonly { readonly part: TicketPart; readonly due: readonly Amount[] }[] {
-  const [first] = parts;
-  if (parts.length === 1 && first !== undefined && first.owed === undefined) return [{ part: first, due: amounts }];
-  const left = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
-  return parts.map((part) => {
-    const due: Amount[] = [];
-    for (const [limit, owed] of part.owed ?? []) {
-      const milli = Math.min(owed, left.get(limit) ?? 0);
-      if (milli <= 0) continue;
-      part.owed?.set(limit, owed - milli);
-      left.set(limit, (left.get(limit) ?? 0) - milli);
-      due.push({ limit, milli });
+  /** What of the amounts goes back to which part; of what was gathered, each part gets at most what it gave. */
+  #dueTo({ parts }: ShardTicket, amounts: readonly Amount[]): readonly PartDue[] {
+    const [first] = parts;
+    if (parts.length === 1 && first !== undefined && first.gave === undefined) return [{ part: first, due: amounts }];
+    const left = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
+    return parts.map((part) => {
+      const due: Amount[] = [];
+      const owed = this.#owedTo(part);
+      for (const [limit, milliOwed] of owed) {
+        const milli = Math.min(milliOwed, left.get(limit) ?? 0);
+        if (milli <= 0) continue;
+        owed.set(limit, milliOwed - milli);
+        left.set(limit, (left.get(limit) ?? 0) - milli);
+        due.push({ limit, milli });
+      }
+      return { part, due };
+    });
+  }
+
+  #owedTo(part: TicketPart): Map<string, number> {
+    let owed = this.#owed.get(part);
+    if (owed === undefined) {
+      owed = new Map(part.gave?.map(({ limit, milli }) => [limit, milli]));
+      this.#owed.set(part, owed);
     }
-    return { part, due };
-  });
+    return owed;
+  }
+
+  /** It was not given back, and may be asked for again. */
+  #oweAgain(part: TicketPart, due: readonly Amount[]): void {
+    if (part.gave === undefined) return;
+    const owed = this.#owedTo(part);
+    for (const { limit, milli } of due) owed.set(limit, (owed.get(limit) ?? 0) + milli);
+  }
 }
 
-// A look that fails comes before any write.
+interface PartDue {
+  readonly part: TicketPart;
+  readonly due: readonly Amount[];
+}
+
+/** A read that fails comes before any write. */
 export function notRead(error: unknown): WriteReply {
   if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", applied: "no", cause: error };
   throw error;
 }
 
-function owedAgain({ owed }: TicketPart, due: readonly Amount[]): void {
-  for (const { limit, milli } of due) owed?.set(limit, (owed.get(limit) ?? 0) + milli);
+function goesOn(): WriteReply {
+  const cause = new Error("the store has not taken the give-back yet; it is tried again in the background");
+  return { kind: "unavailable", applied: "unknown", cause };
 }
 
 /** One reply for several. What was done in part must not be done again as a whole. */

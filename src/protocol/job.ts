@@ -4,7 +4,7 @@ import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { TracePart } from "../ports/item-store.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { needsRebase } from "./forms.ts";
-import type { Env, Intent, Move } from "./intent.ts";
+import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
 import { expiresInDebt } from "./moves.ts";
 import { epochAfter, withLimitsAt } from "./rebase.ts";
 
@@ -14,15 +14,17 @@ export interface Job {
   readonly kind: "take" | "debit";
   readonly amounts: readonly Amount[];
   readonly readingMs: number;
-  /** How long it may take. */
-  readonly timeoutMs: number;
+  /** When its caller must have an answer, by the clock; it counts from when the job was asked for, not from when it is sent. */
+  readonly untilMs: number;
+  /** The last observation when it was asked for: whatever is observed later is verified for it. */
+  readonly askedAtSequence: number;
 }
 
 /** What became of a job at one shard. */
 export type JobOutcome =
   /**
-   * `image`: as it was seen after. `written`: as the write left it, tokens aside; when the answer was lost, and the nonce
-   * tells that it landed, that may be long ago, and the item in another period.
+   * `image`: the item as it was seen afterwards. `written`: the state that the write left, tokens aside. The two differ
+   * where the answer was lost and the nonce showed later that the write was applied: the item may be in another period.
    */
   | {
       readonly kind: "taken";
@@ -36,42 +38,41 @@ export type JobOutcome =
   | { readonly kind: "elsewhere" };
 
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
-export interface Walked {
-  readonly fitting: readonly Job[];
-  readonly refused: readonly Job[];
-  /** The bucket as it stands for them, with their limits brought to it. */
+export interface Admission {
+  readonly admitted: readonly Job[];
+  readonly rejected: readonly Job[];
+  /** The bucket as it stands for them, with their limits installed. */
   readonly state: BucketState;
-  /** Whether it has limits now that the item does not know of, or must be kept longer than the item says. */
-  readonly brings: boolean;
+  /** Whether `state` has limits that the item lacks, or must be kept longer than the item says. */
+  readonly installsLimits: boolean;
 }
 
-export function walk(
+export function admit(
   seen: Image | undefined,
   jobs: readonly Job[],
-  readingMs: number,
-  configConfirmed: boolean,
+  { readingMs, configConfirmed }: Pick<Intent, "readingMs" | "configConfirmed">,
   env: Env,
-): Walked {
+): Admission {
   const newest = newestOf(jobs);
   const install = seen === undefined ? newest : (env.dialect.installable(newest, configConfirmed) ?? newest);
   const image = seen === undefined ? undefined : withCallersLimitObjects(seen, install.set);
   const state = stateFor(image, jobs, install, readingMs, env);
-  const brings =
+  const installsLimits =
     image !== undefined &&
     (state.signature !== image.state.signature ||
       state.limits.length !== image.state.limits.length ||
       expiresInDebt(image, readingMs, env));
-  const fitting: Job[] = [];
-  const refused: Job[] = [];
+  const admitted: Job[] = [];
+  const rejected: Job[] = [];
   const left = new Map<string, number>();
   for (const job of jobs) {
-    if (fitsIn(state, left, job, readingMs)) fitting.push(job);
-    else refused.push(job);
+    if (fitsIn(state, left, job, readingMs)) admitted.push(job);
+    else rejected.push(job);
   }
-  return { fitting, refused, state, brings };
+  return { admitted, rejected, state, installsLimits };
 }
 
-/** The limits that jobs go by which leave together: the same, of whoever read them last. */
+/** The limits of jobs that are sent together: they have the same ones, and the latest reading of them counts. */
 export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   let newest = jobs[0]?.of as Claim | Held;
   for (const { of } of jobs) if (of.origin.asOfMs > newest.origin.asOfMs) newest = of;
@@ -139,20 +140,40 @@ function intentOfOne(
 
 const NONE: readonly Move[] = Object.freeze([]);
 
-/** Only brings limits to an item; whoever they came with was refused. */
-export function bringing(job: Job, options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">): Intent {
-  return {
-    ...options,
-    install: newestOf([job]),
-    checksAccess: false,
-    moves: [],
-    counted: [],
-    requests: 0,
-    parts: [{ of: job.of, kind: job.kind, amounts: [] }],
-    ignoreImageShortage: false,
-    guesses: undefined,
-  };
+/** Only installs limits on an item; the claim that they came with is refused, or takes nothing. */
+export function installLimitsIntent(
+  job: Job,
+  options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">,
+): Intent {
+  const parts = [{ of: job.of, kind: job.kind, amounts: [] }];
+  return { ...blankIntent(options.readingMs), ...options, install: newestOf([job]), parts };
 }
+
+/** Whether a write by this intent would do more than take: install limits, or act on time that has passed. */
+export function movesEpoch(seen: Image, intent: Intent, env: Env): boolean {
+  const image = intent.install === undefined ? seen : withCallersLimitObjects(seen, intent.install.set);
+  return needsRebase(
+    image,
+    { ...intent, install: env.dialect.installable(intent.install, intent.configConfirmed) },
+    env,
+  );
+}
+
+/** Whether two jobs may be sent in one write. */
+export function mayJoin(first: Job, next: Job): boolean {
+  const isAlike = first.kind === next.kind && first.of.set.signature === next.of.set.signature;
+  // Together they must stay among the exact numbers.
+  if (!isAlike || isVast(first) || isVast(next)) return false;
+  // A job that cannot be sent to read configuration again does not hold up those that can.
+  return (first.of.origin.reading === undefined) === (next.of.origin.reading === undefined);
+}
+
+function isVast({ amounts }: Job): boolean {
+  return amounts.some(({ milli }) => milli > VAST_MILLI);
+}
+
+/** A thousand of these can be summed up. */
+const VAST_MILLI = 1_000_000_000_000;
 
 function stateFor(
   image: Image | undefined,

@@ -4,7 +4,6 @@ import { Lane } from "./lane.ts";
 
 interface Sent {
   readonly jobs: readonly string[];
-  readonly follows: boolean;
   answer(outcomes?: readonly string[]): Promise<void>;
   fail(error: Error): Promise<void>;
 }
@@ -14,11 +13,10 @@ function laneOf(waitingMax: number) {
   const sent: Sent[] = [];
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   const lane = new Lane<string, string>({
-    run: (jobs, follows) =>
+    run: (jobs) =>
       new Promise((resolve, reject) => {
         sent.push({
           jobs,
-          follows,
           answer: (outcomes = jobs.map((job) => `${job} done`)) => {
             resolve(outcomes);
             return turn();
@@ -48,10 +46,6 @@ test("the first leaves at once, those that come meanwhile leave together, in the
   assert.deepEqual(
     sent.map(({ jobs }) => jobs),
     [["a1"], ["a2", "a3", "a4"]],
-  );
-  assert.deepEqual(
-    sent.map(({ follows }) => follows),
-    [false, true],
   );
   await sent[1]?.answer();
   assert.deepEqual(await Promise.all(outcomes), ["a1 done", "a2 done", "a3 done", "a4 done"]);

@@ -6,11 +6,8 @@ interface Waiting<Job, Outcome> {
 }
 
 export interface LaneOptions<Job, Outcome> {
-  /**
-   * Does some jobs in one write; an outcome each, in order. `follows`: it leaves when another has just come back, so that
-   * what that one saw is as good as seen by this.
-   */
-  readonly run: (jobs: readonly Job[], follows: boolean) => Promise<readonly Outcome[]>;
+  /** Does some jobs together; an outcome each, in order. */
+  readonly run: (jobs: readonly Job[]) => Promise<readonly Outcome[]>;
   /** Whether a job may leave together with those before it. */
   readonly mayJoin: (first: Job, next: Job) => boolean;
   /** False: nobody waits, each job goes by itself. */
@@ -38,7 +35,7 @@ export class Lane<Job, Outcome> {
     if (this.#isBusy) return this.#wait(job, signal);
     this.#isBusy = this.#options.isJoining;
     try {
-      const [outcome] = await this.#options.run([job], false);
+      const [outcome] = await this.#options.run([job]);
       return outcome as Outcome;
     } finally {
       if (this.#isBusy) this.#next();
@@ -77,10 +74,7 @@ export class Lane<Job, Outcome> {
     for (const one of rest) (this.#options.mayJoin(first.job, one.job) ? joined : others).push(one);
     this.#waiting = others;
     this.#options
-      .run(
-        joined.map(({ job }) => job),
-        true,
-      )
+      .run(joined.map(({ job }) => job))
       .then(
         (outcomes) => {
           for (const [i, { done }] of joined.entries()) done(outcomes[i] as Outcome);

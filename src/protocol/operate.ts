@@ -8,20 +8,19 @@ import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
 import type { Image } from "./codec.ts";
+import type { ProtocolContext } from "./context.ts";
+import type { Plan } from "./decide/transact.ts";
 import { newItem } from "./encode-item.ts";
-import { readWhole, tokenOf } from "./gather.ts";
-import { blankIntent, type Intent } from "./intent.ts";
+import { blankIntent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
-import { bringNewest } from "./resize.ts";
-import type { RoundsContext } from "./rounds.ts";
+import { newestLimits } from "./resize.ts";
+import { RETRY } from "./retry-policy.ts";
 import { roomIn } from "./split.ts";
 import { SPARE_S } from "./ttl.ts";
+import { rethrown, transactPlan } from "./whole.ts";
 import { putNew } from "./write-builder.ts";
 
-const ATTEMPTS_MAX = 12;
-const BACKOFF_MS = 10;
-const TIMEOUT_MS = 5_000;
 const KEPT_S = 3 * 24 * 3_600;
 
 /** Attributes of the record of an operation. */
@@ -32,7 +31,7 @@ const AMOUNTS = "amounts";
 type Change = (state: BucketState, amounts: readonly Amount[], atMs: number) => BucketState;
 
 export function topUpAll(
-  context: RoundsContext,
+  context: ProtocolContext,
   operation: Operation,
   amounts: readonly Amount[],
 ): Promise<OperationReply> {
@@ -42,7 +41,7 @@ export function topUpAll(
 }
 
 export function resetAll(
-  context: RoundsContext,
+  context: ProtocolContext,
   operation: Operation,
   limits: readonly string[] | undefined,
 ): Promise<OperationReply> {
@@ -59,51 +58,49 @@ interface Wanted {
 }
 
 // Money: one transaction over all shards, the record that makes it happen once, and the audit event.
-async function operate(context: RoundsContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
-  const { items, clock, random, memories, nonces } = context;
+async function operate(context: ProtocolContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
+  const { clock, nonces } = context;
   const { bucket, nowMs, event } = operation;
   const key: ItemKey = { bucket, shard: 0, operation: operation.idempotencyKey };
   const writer = nonces.next();
-  let cause: unknown;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const done = await recordOf(context, key, writer, nowMs);
-    if (done !== undefined) return done;
-    const [whole] = await readWhole(context, [bucket], { readingMs: nowMs, timeoutMs: TIMEOUT_MS });
-    const images = whole?.images ?? [];
-    // All shards or none: a bucket that is just being split is waited for.
-    if (images.some(({ shardCount }) => shardCount !== images.length)) {
-      await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** Math.min(attempt, 5)), undefined);
-      continue;
-    }
-    // Some may have heard of newer limits than others, by which a purchase would be worth something else on each.
-    if (isTorn(context, operation, images) && (await bringNewest(context, bucket, images, nowMs))) continue;
-    const drawn = drawnFor(context, operation, images, wanted);
-    const record: Item = {
-      [WRITER]: writer,
-      [AMOUNTS]: JSON.stringify(drawn.gained),
-      [TTL]: Math.ceil(nowMs / 1000) + KEPT_S,
-    };
-    const writes = [...drawn.writes, recordWrite(key, record, nowMs)];
-    const answer = await items.transact(writes, { token: tokenOf(context), event }, { timeoutMs: TIMEOUT_MS });
-    memories.of(bucket).forget();
-    if (answer.kind === "applied") return { repeated: false, amounts: drawn.gained };
-    if (answer.kind !== "failed") cause = answer.cause;
-    await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** Math.min(attempt, 5)), undefined);
-  }
-  throw new RateLimiterUnavailable(
-    `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} found no gap among other writes; ` +
-      "repeat it with the same idempotencyKey, and it happens once.",
-    { cause },
-  );
+  const policy = RETRY.operation;
+  const plan: Plan<OperationReply> = {
+    buckets: [bucket],
+    readingMs: nowMs,
+    untilMs: clock.now() + policy.timeoutMs,
+    policy,
+    record: { key, done: (record) => replyOf(record, writer, nowMs) },
+    draw: ([whole]) => {
+      const images = whole?.images ?? [];
+      // All shards or none: a bucket that is just being split is waited for.
+      if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
+      // Some may have heard of newer limits than others, by which a purchase would be worth something else on each.
+      const isTorn = shardsDisagreeOnLimits(context, operation, images);
+      const installs = isTorn ? newestLimits(context, images, nowMs) : undefined;
+      if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
+      const drawn = drawnFor(context, operation, images, wanted);
+      const record: Item = {
+        [WRITER]: writer,
+        [AMOUNTS]: JSON.stringify(drawn.gained),
+        [TTL]: Math.ceil(nowMs / 1000) + KEPT_S,
+      };
+      const writes = [...drawn.writes, recordWrite(key, record, nowMs)];
+      return { kind: "transact", writes, event, result: { repeated: false, amounts: drawn.gained } };
+    },
+    gaveUp: (_, cause) => {
+      throw new RateLimiterUnavailable(
+        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} found no gap among other ` +
+          "writes; repeat it with the same idempotencyKey, and it happens once.",
+        { cause },
+      );
+    },
+    unknown: rethrown,
+    unread: rethrown,
+  };
+  return transactPlan(context, plan, "reading");
 }
 
-async function recordOf(
-  { items }: RoundsContext,
-  key: ItemKey,
-  writer: number,
-  nowMs: number,
-): Promise<OperationReply | undefined> {
-  const [record] = await items.read([key], { consistent: true }, { timeoutMs: TIMEOUT_MS });
+function replyOf(record: Item | undefined, writer: number, nowMs: number): OperationReply | undefined {
   if (record === undefined || Number(record[TTL]) <= Math.floor(nowMs / 1000)) return undefined;
   const amounts = JSON.parse(String(record[AMOUNTS])) as Amount[];
   return { repeated: record[WRITER] !== writer, amounts };
@@ -118,19 +115,20 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
 }
 
 /** Whether the shards would go by different limits after those of the operation were brought to them. */
-function isTorn({ env }: RoundsContext, { set, origin, nowMs }: Operation, images: readonly Image[]): boolean {
+function shardsDisagreeOnLimits(
+  { env }: ProtocolContext,
+  { set, origin, nowMs }: Operation,
+  images: readonly Image[],
+): boolean {
   const signatures = images.map(({ state }) => {
-    return withLimitsAt(
-      state,
-      { install: { set, origin }, readingMs: nowMs, atMs: epochAfter(state, nowMs) },
-      env.calendar,
-    ).signature;
+    const at = { install: { set, origin }, readingMs: nowMs, atMs: epochAfter(state, nowMs) };
+    return withLimitsAt(state, at, env.calendar).signature;
   });
   return new Set(signatures).size > 1;
 }
 
 function drawnFor(
-  context: RoundsContext,
+  context: ProtocolContext,
   operation: Operation,
   images: readonly Image[],
   wanted: Wanted,
@@ -146,11 +144,8 @@ function drawnFor(
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
   const writes = images.map((image, i): ItemWrite => {
     const own = shares[i] ?? [];
-    const intent: Intent = {
-      ...blankIntent(nowMs),
-      install: { set, origin },
-      parts: i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] })),
-    };
+    const ownParts = i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] }));
+    const intent = { ...blankIntent(nowMs), install: { set, origin }, parts: ownParts };
     const anew = (state: BucketState) => wanted.change(brought(state), own, atMs);
     const step = writeRebased(image, rebase(image.state, anew, at, env.calendar), intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
@@ -161,7 +156,7 @@ function drawnFor(
       const value = image.item[tk];
       return value === undefined ? [] : [[{ name: tk, is: "=", value } as const]];
     });
-    const trace = { form: "operation", readingMs: atMs, parts: step.write.trace?.parts ?? [], spare: [] } as const;
+    const trace = { form: "operation", readingMs: atMs, parts: ownParts, spare: [] } as const;
     return { ...step.write, when: [...step.write.when, ...pins], trace };
   });
   return { writes, gained: inOrder(gained, states[0] as BucketState) };
@@ -181,7 +176,7 @@ function sharedOut(
     for (const [i, state] of states.entries()) {
       const held = findLimit(state, limit);
       if (held === undefined) continue;
-      const part = held.part ?? ({ index: 0, count: 1, rounding: "exact" } as const);
+      const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
       if (held.quota !== undefined && i === 0) checkRoom(states, limit, milli);
       const own = held.quota === undefined ? Math.min(left, room) : divided(milli, part);
@@ -203,7 +198,7 @@ function checkRoom(states: readonly BucketState[], limit: string, milli: number)
 }
 
 function onNothing(
-  { env }: RoundsContext,
+  { env }: ProtocolContext,
   { bucket, set, origin, nowMs }: Operation,
   wanted: Wanted,
   parts: readonly TracePart[],

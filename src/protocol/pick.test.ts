@@ -7,33 +7,34 @@ import { bucketFor } from "../domain/bucket-state.ts";
 import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { claim } from "../testing/contract-kit.ts";
+import { BucketCache } from "./bucket-cache.ts";
 import type { Job } from "./job.ts";
-import { BucketMemory } from "./memory.ts";
 import { pickOther, pickShard } from "./pick.ts";
 
 const Kinds = limitMakers(calendar);
 const rpd = Kinds.perDay("rpd", 80);
 
 /** Shards with so many tokens each, as far as they are known; of 80 over 8 shards each holds 10. */
-function memoryOf(tokens: readonly (number | undefined)[], limit: Limit = rpd): BucketMemory {
-  const memory = new BucketMemory(bucketKey("ada", "api"));
-  memory.shardCount = tokens.length;
+function cacheOf(tokens: readonly (number | undefined)[], limit: Limit = rpd): BucketCache {
+  const cache = new BucketCache(bucketKey("ada", "api"));
   for (const [shard, held] of tokens.entries()) {
+    const unknown = { image: undefined, eventuallyConsistent: false, atMs: 0, order: 0 };
+    cache.noteShard(shard, unknown, tokens.length);
     if (held === undefined) continue;
     const set = limitSet([limit]);
     const whole = bucketFor(undefined, { set, origin: { asOfMs: 0, generation: null } }, 0, calendar);
     const terms = { capacityMilli: 10_000, refillAmountMilli: 10_000, refillPeriodMs: 86_400_000 };
     const limits = whole.limits.map((one) => ({ ...one, terms, tokensMilli: held * 1000 }));
-    const key = { bucket: memory.key, shard };
+    const key = { bucket: cache.key, shard };
     const image = { key, item: {}, state: { ...whole, limits }, shardCount: tokens.length, canonical: "" };
-    memory.shards[shard] = { image, hearsay: false, atMs: 0, order: 0 };
+    cache.noteShard(shard, { image, eventuallyConsistent: false, atMs: 0, order: 0 }, tokens.length);
   }
-  return memory;
+  return cache;
 }
 
 function jobOf(tokens: number): Job {
   const of = claim("ada", [rpd], { rpd: tokens });
-  return { of, kind: "take", amounts: of.take, readingMs: 0, timeoutMs: 1_000 };
+  return { of, kind: "take", amounts: of.take, readingMs: 0, untilMs: 1_000, askedAtSequence: 0 };
 }
 
 /** Chance that gives these numbers, one after the other. */
@@ -43,22 +44,22 @@ const drawing = (...shards: number[]) => {
 };
 
 test("a bucket that is not split is asked at its only shard", () => {
-  assert.equal(pickShard(memoryOf([0]), jobOf(5), drawing()), 0);
+  assert.equal(pickShard(cacheOf([0]), jobOf(5), drawing()), 0);
 });
 
 test("of two drawn by chance the one with more left is asked", () => {
-  const memory = memoryOf([1, 2, 3, 4, 5, 6, 7, 8]);
-  assert.equal(pickShard(memory, jobOf(1), drawing(2, 6)), 6);
-  assert.equal(pickShard(memory, jobOf(1), drawing(6, 2)), 6);
+  const cache = cacheOf([1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.equal(pickShard(cache, jobOf(1), drawing(2, 6)), 6);
+  assert.equal(pickShard(cache, jobOf(1), drawing(6, 2)), 6);
 });
 
 test("a shard that nothing is known of is taken for plenty, to learn of it", () => {
-  assert.equal(pickShard(memoryOf([9, undefined, 9, 9, 9, 9, 9, 9]), jobOf(1), drawing(0, 1)), 1);
+  assert.equal(pickShard(cacheOf([9, undefined, 9, 9, 9, 9, 9, 9]), jobOf(1), drawing(0, 1)), 1);
 });
 
 test("what is more than a share no single shard is asked for", () => {
-  assert.equal(pickShard(memoryOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(11), drawing(0, 1)), undefined);
-  assert.notEqual(pickShard(memoryOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(10), drawing(0, 1)), undefined);
+  assert.equal(pickShard(cacheOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(11), drawing(0, 1)), undefined);
+  assert.notEqual(pickShard(cacheOf([9, 9, 9, 9, 9, 9, 9, 9]), jobOf(10), drawing(0, 1)), undefined);
 });
 
 test("the other shard is the best that is known, and only one that has enough", () => {
@@ -68,7 +69,7 @@ test("the other shard is the best that is known, and only one that has enough", 
       fc.integer({ min: 1, max: 10 }),
       fc.nat(7),
       (tokens, wanted, short) => {
-        const other = pickOther(memoryOf(tokens), jobOf(wanted), short);
+        const other = pickOther(cacheOf(tokens), jobOf(wanted), short);
         const known = tokens.flatMap((held, shard) => (held === undefined || shard === short ? [] : [held]));
         const best = Math.max(...known);
         if (best < wanted) assert.equal(other, undefined);

@@ -1,25 +1,25 @@
 import { findLimit } from "../domain/bucket-state.ts";
+import type { BucketCache } from "./bucket-cache.ts";
 import type { Job } from "./job.ts";
-import type { BucketMemory } from "./memory.ts";
 import { roomIn } from "./split.ts";
 
 /** A shard to ask first: the better of two, by what is remembered. Undefined when no single one can have enough. */
-export function pickShard(memory: BucketMemory, job: Job, random: () => number): number | undefined {
-  const { shardCount } = memory;
+export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
+  const { shardCount } = cache;
   if (shardCount === 1) return 0;
-  if (!couldHold(memory, job)) return undefined;
+  if (!couldHold(cache, job)) return undefined;
   const one = Math.floor(random() * shardCount);
   const other = Math.floor(random() * shardCount);
-  return spareIn(memory, other, job) > spareIn(memory, one, job) ? other : one;
+  return spareIn(cache, other, job) > spareIn(cache, one, job) ? other : one;
 }
 
 /** The best known shard besides one that was short, if it is known to have enough. */
-export function pickOther(memory: BucketMemory, job: Job, short: number): number | undefined {
+export function pickOther(cache: BucketCache, job: Job, short: number): number | undefined {
   let best: number | undefined;
   let most = 0;
-  for (let shard = 0; shard < memory.shardCount; shard++) {
-    if (shard === short || memory.seen(shard)?.image === undefined) continue;
-    const spare = spareIn(memory, shard, job);
+  for (let shard = 0; shard < cache.shardCount; shard++) {
+    if (shard === short || cache.seen(shard)?.image === undefined) continue;
+    const spare = spareIn(cache, shard, job);
     if (spare < most || (spare === most && best !== undefined)) continue;
     best = shard;
     most = spare;
@@ -28,8 +28,8 @@ export function pickOther(memory: BucketMemory, job: Job, short: number): number
 }
 
 /** What a shard would have left of the limit that is scarcest; nothing known counts as plenty, to learn of it. */
-function spareIn(memory: BucketMemory, shard: number, { amounts, readingMs }: Job): number {
-  const image = memory.seen(shard)?.image;
+function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job): number {
+  const image = cache.seen(shard)?.image;
   if (image === undefined) return Number.POSITIVE_INFINITY;
   let least = Number.POSITIVE_INFINITY;
   for (const { limit, milli } of amounts) {
@@ -40,8 +40,8 @@ function spareIn(memory: BucketMemory, shard: number, { amounts, readingMs }: Jo
 }
 
 /** Whether a shard, full, would have enough. */
-function couldHold(memory: BucketMemory, { amounts }: Job): boolean {
-  const image = memory.shards.find((seen) => seen?.image !== undefined)?.image;
+function couldHold(cache: BucketCache, { amounts }: Job): boolean {
+  const image = cache.anyImage();
   if (image === undefined) return true;
   return amounts.every(({ limit, milli }) => {
     const held = findLimit(image.state, limit);

@@ -1,13 +1,15 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
-import { bringTo } from "./apply.ts";
+import { installWrite } from "./apply.ts";
 import { SDA } from "./attributes.ts";
+import type { BucketCache } from "./bucket-cache.ts";
 import { type Image, numberOf } from "./codec.ts";
-import { readWhole, transactOnce } from "./gather.ts";
-import type { BucketMemory } from "./memory.ts";
-import type { RoundsContext } from "./rounds.ts";
+import type { ProtocolContext } from "./context.ts";
+import type { Drawn, Plan } from "./decide/transact.ts";
+import { RETRY } from "./retry-policy.ts";
 import { countsAgree, doublingWrites, makingWrites, mergingWrites, SHARDS_MAX } from "./split.ts";
+import { rethrown, transactPlan } from "./whole.ts";
 
 /** Between two changes of the number of shards. */
 const GROW_AFTER_MS = 10_000;
@@ -15,22 +17,19 @@ const SHRINK_AFTER_MS = 600_000;
 /** A shard with fewer writes a second than this does not need to be one. */
 const IDLE_PER_SECOND = 100;
 const BUSY_SPANS = 2;
-const ATTEMPTS_MAX = 5;
-const BACKOFF_MS = 20;
-const TIMEOUT_MS = 5_000;
 
 /** What a bucket's number of shards should become, as far as one shard tells: its own writes, by whomever. */
-export function sizeWanted(memory: BucketMemory, shard: number, readingMs: number): "more" | "fewer" | undefined {
-  const rate = memory.rates[shard];
-  if (rate?.perSecond === undefined || memory.resizing || readingMs < memory.resizeAfterMs) return undefined;
-  if (rate.busySpans >= BUSY_SPANS && memory.shardCount < SHARDS_MAX) return "more";
-  if (memory.shardCount > 1 && rate.perSecond < IDLE_PER_SECOND && !isYoung(memory, readingMs)) return "fewer";
+export function sizeWanted(cache: BucketCache, shard: number, readingMs: number): "more" | "fewer" | undefined {
+  const rate = cache.rate(shard);
+  if (rate?.perSecond === undefined) return undefined;
+  if (rate.busySpans >= BUSY_SPANS && cache.shardCount < SHARDS_MAX) return "more";
+  if (cache.shardCount > 1 && rate.perSecond < IDLE_PER_SECOND && !isYoung(cache, readingMs)) return "fewer";
   return undefined;
 }
 
 /** Whether it was seen that there have not been so many shards for long: they are not joined yet, and nobody need read them. */
-function isYoung(memory: BucketMemory, readingMs: number): boolean {
-  const first = memory.seen(0)?.image;
+function isYoung(cache: BucketCache, readingMs: number): boolean {
+  const first = cache.seen(0)?.image;
   const changedMs = first === undefined ? undefined : numberOf(first.item, SDA);
   return changedMs !== undefined && readingMs < changedMs + SHRINK_AFTER_MS;
 }
@@ -41,76 +40,93 @@ export function maySplit(images: readonly Image[]): boolean {
 }
 
 /**
- * Doubles or halves the shards of a bucket, or leaves `target` of them. Nobody waits for it: it is done beside the takes, in
- * one transaction that fails when the bucket moved on. True when it was done.
+ * Doubles or halves the shards of a bucket, or joins them to one. Nobody waits for it: it is done beside the takes, in one
+ * transaction that fails when the bucket moved on. True when it was done.
  */
 export async function resize(
-  context: RoundsContext,
+  context: ProtocolContext,
   bucket: BucketKey,
   to: "more" | "fewer" | 1,
   readingMs: number,
 ): Promise<boolean> {
-  const { env, clock, random, memories } = context;
-  const memory = memories.of(bucket);
+  const { env, clock } = context;
   if (!env.dialect.mayReshard) return false;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
-    const images = whole?.images ?? [];
+  return transactPlan(context, reshaping(context, bucket, readingMs, draw), "reading");
+
+  function draw(images: readonly Image[]): Drawn<boolean> {
     const [first] = images;
-    if (first === undefined || images.length !== first.shardCount) return false;
-    if (images.some(({ shardCount }) => shardCount !== first.shardCount)) return false;
-    if (to !== "more" && (await bringNewest(context, bucket, images, readingMs))) continue;
+    if (first === undefined || images.length !== first.shardCount) return NOT_DONE;
+    if (images.some(({ shardCount }) => shardCount !== first.shardCount)) return NOT_DONE;
+    // What is done to all shards at once is done by the same limits.
+    const installs = to === "more" ? undefined : newestLimits(context, images, readingMs);
+    if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
     // Not by a reading from before the shards were read: what drips into one shard after it would pay for what was taken from
     // another by a later one, and joined they would hold more than both did.
     const seenMs = Math.max(readingMs, Math.min(clock.now(), env.latestServerMs()));
     const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
     const writes = writesFor(images, to, atMs, context);
-    if (writes === undefined) return false;
-    const answer = await transactOnce(context, writes, clock.now() + TIMEOUT_MS);
-    memory.forget();
-    if (answer.kind === "applied") return true;
-    if (answer.kind === "unknown") return false;
-    await clock.sleep(Math.ceil(random() * BACKOFF_MS * 2 ** attempt), undefined);
+    return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: true };
   }
-  return false;
 }
 
-/** What is done to all shards at once is done by the same limits. True when some had to be told of newer ones first. */
-export async function bringNewest(
-  context: RoundsContext,
-  bucket: BucketKey,
-  images: readonly Image[],
-  readingMs: number,
-): Promise<boolean> {
-  const newest = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a));
-  if (images.every(({ canonical }) => canonical === newest.canonical)) return false;
-  const set = limitSet(newest.state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
-  await bringTo(context, bucket, { set, origin: newest.state.origin }, readingMs, false);
-  return true;
-}
+const NOT_DONE: Drawn<boolean> = { kind: "result", result: false, installs: [] };
 
 /** Makes a shard that the original has not made yet. A bucket with quotas is left to the original. True when it is there. */
-export async function makeShard(
-  context: RoundsContext,
+export function makeShard(
+  context: ProtocolContext,
   bucket: BucketKey,
   shard: number,
   readingMs: number,
 ): Promise<boolean> {
-  const { env, clock, memories } = context;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
-    const images = whole?.images ?? [];
-    if (images.some(({ key }) => key.shard === shard)) return true;
-    if (images.some(({ state }) => state.limits.some(({ quota }) => quota !== undefined))) return false;
+  const draw = (images: readonly Image[]): Drawn<boolean> => {
+    if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: true, installs: [] };
+    if (images.some(({ state }) => state.limits.some(({ quota }) => quota !== undefined))) return NOT_DONE;
     const sibling = siblingOf(images, shard);
-    if (sibling === undefined) return false;
+    if (sibling === undefined) return NOT_DONE;
     const atMs = Math.max(readingMs, sibling.state.epochMs + 1);
-    const answer = await transactOnce(context, makingWrites(sibling, shard, atMs, env), clock.now() + TIMEOUT_MS);
-    memories.of(bucket).forget();
-    if (answer.kind === "applied") return true;
-    if (answer.kind === "unknown") return false;
-  }
-  return false;
+    const writes = makingWrites(sibling, shard, atMs, context.env);
+    return { kind: "transact", writes, event: undefined, result: true };
+  };
+  return transactPlan(context, reshaping(context, bucket, readingMs, draw), "reading");
+}
+
+function reshaping(
+  { clock }: ProtocolContext,
+  bucket: BucketKey,
+  readingMs: number,
+  draw: (images: readonly Image[]) => Drawn<boolean>,
+): Plan<boolean> {
+  return {
+    buckets: [bucket],
+    readingMs,
+    untilMs: clock.now() + RETRY.resize.timeoutMs,
+    policy: RETRY.resize,
+    record: undefined,
+    draw: ([whole]) => draw(whole?.images ?? []),
+    gaveUp: () => false,
+    unknown: () => false,
+    unread: rethrown,
+  };
+}
+
+/**
+ * The writes that install the newest limits of all shards on those that go by others; undefined when they agree. None: they
+ * do not agree, and neither is newer.
+ */
+export function newestLimits(
+  context: ProtocolContext,
+  images: readonly Image[],
+  readingMs: number,
+): ItemWrite[] | undefined {
+  const newest = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a));
+  const others = images.filter(({ canonical }) => canonical !== newest.canonical);
+  if (others.length === 0) return undefined;
+  const { origin, limits } = newest.state;
+  const set = limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+  return others.flatMap((image) => {
+    const { bucket } = image.key;
+    return installWrite(context, image, { bucket, set, origin, readingMs, configConfirmed: false }) ?? [];
+  });
 }
 
 /** The shard that was there before this one was split off: half as many ago, or a quarter, and so on. */
@@ -126,7 +142,7 @@ function writesFor(
   images: readonly Image[],
   to: "more" | "fewer" | 1,
   atMs: number,
-  { env }: RoundsContext,
+  { env }: ProtocolContext,
 ): readonly ItemWrite[] | undefined {
   const [first] = images as readonly [Image];
   const changedMs = numberOf(first.item, SDA) ?? Number.NEGATIVE_INFINITY;

@@ -7,9 +7,9 @@ import { bucketKey } from "../domain/bucket-key.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
+import { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
-import { BucketMemory } from "./memory.ts";
-import { guessesFor, learnSides } from "./tolerance.ts";
+import { guessesFor, noteSides } from "./tolerance.ts";
 
 const Kinds = limitMakers(calendar);
 
@@ -20,19 +20,19 @@ function imageWith(limit: Limit, tokensMilli: number): Image {
 }
 
 /** What is remembered of a bucket that others write to as well; `load`: how much of what drips in is taken. */
-function inCompany(load: number): BucketMemory {
-  const memory = new BucketMemory(bucketKey("ada", "api"));
-  memory.companyAtMs = 0;
-  memory.loads.set("rps", load);
-  return memory;
+function inCompany(load: number): BucketCache {
+  const cache = new BucketCache(bucketKey("ada", "api"));
+  cache.noteOtherWriter(0);
+  cache.utilization.set("rps", load);
+  return cache;
 }
 
 const moving = (milli: number) => [{ limit: "rps", milli, mustFit: true }];
 const rps = Kinds.perSecond("rps", 100, { burst: 1_600 });
 
 test("alone on a bucket nobody guesses", () => {
-  const alone = new BucketMemory(bucketKey("ada", "api"));
-  alone.loads.set("rps", 1);
+  const alone = new BucketCache(bucketKey("ada", "api"));
+  alone.utilization.set("rps", 1);
   assert.equal(guessesFor(alone, imageWith(rps, 1_600_000), moving(1_000), 0), undefined);
   assert.equal(guessesFor(inCompany(1), imageWith(rps, 1_600_000), moving(1_000), 60_000), undefined, "a minute later");
 });
@@ -67,12 +67,12 @@ test("over the brim at most a second's refill and a sixteenth is given up, and o
 });
 
 test("what was right lately is expected again", () => {
-  const memory = inCompany(1);
+  const cache = inCompany(1);
   const full = imageWith(rps, 1_600_000);
   // Found below when it was thought to be over.
-  learnSides(memory, imageWith(rps, 1_500_000), { moves: moving(1_000), guesses: undefined }, 0, false);
-  assert.equal(guessesFor(memory, full, moving(1_000), 0)?.get("rps")?.side, "below");
+  noteSides(cache, imageWith(rps, 1_500_000), { moves: moving(1_000), guesses: undefined }, 0, false);
+  assert.equal(guessesFor(cache, full, moving(1_000), 0)?.get("rps")?.side, "below");
   // A take was applied, and before it the bucket stood at the brim.
-  learnSides(memory, imageWith(rps, 1_599_000), { moves: moving(1_000), guesses: undefined }, 0, true);
-  assert.equal(guessesFor(memory, full, moving(1_000), 0)?.get("rps")?.side, "over");
+  noteSides(cache, imageWith(rps, 1_599_000), { moves: moving(1_000), guesses: undefined }, 0, true);
+  assert.equal(guessesFor(cache, full, moving(1_000), 0)?.get("rps")?.side, "over");
 });

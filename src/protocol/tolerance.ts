@@ -1,9 +1,9 @@
 import { divFloor } from "../bucket/integers.ts";
 import { refilledMilli } from "../bucket/level.ts";
 import { findLimit } from "../domain/bucket-state.ts";
+import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { Guess, Intent, Move } from "./intent.ts";
-import type { BucketMemory } from "./memory.ts";
 
 /**
  * What to expect of limits that the image shows over their brim, when others write too: by the time of the write somebody
@@ -13,35 +13,35 @@ import type { BucketMemory } from "./memory.ts";
  * always safe.
  */
 export function guessesFor(
-  memory: BucketMemory,
+  cache: BucketCache,
   { state }: Image,
   moves: readonly Move[],
   readingMs: number,
 ): ReadonlyMap<string, Guess> | undefined {
-  if (!memory.hasCompany(readingMs)) return undefined;
+  if (!cache.hasOtherWriters(readingMs)) return undefined;
   let guesses: Map<string, Guess> | undefined;
   for (const { limit: name, milli } of moves) {
     const held = findLimit(state, name);
-    if (held === undefined || milli <= 0 || (memory.loads.get(name) ?? 0) < BUSY) continue;
+    if (held === undefined || milli <= 0 || (cache.utilization.get(name) ?? 0) < BUSY) continue;
     const { terms, tokensMilli, remainder } = held;
     const brimMilli = terms.capacityMilli - refilledMilli(remainder, terms, readingMs - state.epochMs);
     if (tokensMilli < brimMilli) continue;
     guesses ??= new Map();
-    if (memory.lately.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
+    if (cache.lastSide.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
     else guesses.set(name, { side: "over", spareMilli: spareOf(terms, milli) });
   }
   return guesses;
 }
 
 /** Remembers on which side of their brims the limits turned out to be; `taken`: the write was applied. */
-export function learnSides(
-  memory: BucketMemory,
+export function noteSides(
+  cache: BucketCache,
   { state }: Image,
   { moves, guesses }: Pick<Intent, "moves" | "guesses">,
   readingMs: number,
   taken: boolean,
 ): void {
-  if (!memory.hasCompany(readingMs)) return;
+  if (!cache.hasOtherWriters(readingMs)) return;
   for (const { limit: name, milli } of moves) {
     const held = findLimit(state, name);
     if (held === undefined || milli <= 0) continue;
@@ -50,7 +50,7 @@ export function learnSides(
     // After a take that was applied the tokens stand as much lower as it took, and what was spared on top of it.
     const wasOver = tokensMilli + (taken ? milli : 0) >= brimMilli;
     const isSpared = taken && (guesses?.get(name)?.spareMilli ?? 0) > 0;
-    memory.lately.set(name, wasOver && !isSpared ? "over" : "below");
+    cache.lastSide.set(name, wasOver && !isSpared ? "over" : "below");
   }
 }
 

@@ -111,7 +111,7 @@ export class OurProcess {
       const found = truth.get(bucket);
       onRead(origin, { version: found.version, isConsistent: true });
       await trip();
-      if (await buckets.bringTo(bucket, { set: limitSet(found.limits), origin }, clock.now())) return true;
+      if (await buckets.installLimits(bucket, { set: limitSet(found.limits), origin }, clock.now())) return true;
     }
     return false;
   }

@@ -187,7 +187,7 @@ test("what ours changes is not brought over a later change of the original's", a
   const origin = { asOfMs: world.clock.now(), generation: null, reading: our.options.readings.begin() };
   world.truth.set(bucket, { limits: [rpm(20)] });
   await their.setLimits(bucket, [rpm(20)]);
-  await our.buckets.bringTo(bucket, { set: limitSet(older), origin }, world.clock.now());
+  await our.buckets.installLimits(bucket, { set: limitSet(older), origin }, world.clock.now());
   assert.equal(world.item().b_rpm_cp, 20_000);
 });
 

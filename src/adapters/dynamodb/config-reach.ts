@@ -89,7 +89,7 @@ export class ConfigReach {
       const { limits, reading } = await this.#parts.resolve(bucket);
       if (limits.length === 0) return;
       const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
-      if (await buckets.bringTo(bucket, { set: limitSet(limits), origin }, clock.now())) return;
+      if (await buckets.installLimits(bucket, { set: limitSet(limits), origin }, clock.now())) return;
     }
     throw new RateLimiterUnavailable(
       `The bucket of ${bucket.entityId} on ${bucket.resource} was changed all the time.`,

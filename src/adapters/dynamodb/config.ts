@@ -54,7 +54,7 @@ export interface ConfigParts {
   readonly readings: ConfigReadings;
   readonly gate: VersionGate;
   /** Takes in a bucket that is read together with its configuration; undefined where it is known, or must be read later. */
-  stranger(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined;
+  onFirstRead(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined;
   readonly clock: Clock;
   /** Asked for late: what it reaches goes by this very configuration. */
   reach(): ConfigReach;
@@ -82,7 +82,7 @@ export class DynamoConfig implements ConfigStore {
   resolve(entityId: string, resource: string): Promise<LevelConfig> {
     const bucket = bucketKey(entityId, resource);
     const consistent = this.#parts.readings.mustBeConsistent(bucket.id) || this.#parts.reach().isFresh;
-    return this.#resolve(bucket, this.#parts.urgent, { consistent, meet: this.#parts.stranger(bucket) });
+    return this.#resolve(bucket, this.#parts.urgent, { consistent, meet: this.#parts.onFirstRead(bucket) });
   }
 
   /** With all that was answered before. */
@@ -222,7 +222,7 @@ const CONSISTENT = { consistent: true } as const;
 
 interface ResolveOptions {
   readonly consistent: boolean;
-  readonly meet?: ReturnType<ConfigParts["stranger"]>;
+  readonly meet?: ReturnType<ConfigParts["onFirstRead"]>;
 }
 
 function decoded(item: Attributes | undefined): Item | undefined {

@@ -118,7 +118,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const config: DynamoConfig = new DynamoConfig(namespaceId, {
     ...{ records, urgent, watch, audit, removal, readings, gate, clock },
     // Beside the original, configuration counts only where it was read after the bucket.
-    stranger: (bucket) => (shared ? undefined : buckets.stranger(bucket)),
+    onFirstRead: (bucket) => (shared ? undefined : buckets.onFirstRead(bucket)),
     reach: () => reach,
   });
   const resolve = config.resolveNow.bind(config);

@@ -1,0 +1,236 @@
+import { BoundedMap } from "../domain/bounded-map.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import type { LimitSet } from "../domain/limit-set.ts";
+import type { Item, ItemKey } from "../ports/item-store.ts";
+import { namesOf, RF, WCU } from "./attributes.ts";
+import { decode, type Image, numberOf } from "./codec.ts";
+import type { Dialect } from "./dialect.ts";
+import type { Job, JobOutcome } from "./job.ts";
+import type { Lane } from "./lane.ts";
+import { type Rate, ratedAgain } from "./write-rate.ts";
+
+/** How one shard stood when this process last heard of it. */
+export interface Seen {
+  /** Undefined: there is no such item. */
+  readonly image: Image | undefined;
+  /** It comes from a read that may be old: it chooses the form of a write, but nobody is refused by it. */
+  readonly eventuallyConsistent: boolean;
+  readonly atMs: number;
+  /** The number of this observation among all of the process: later ones have higher numbers. */
+  readonly order: number;
+}
+
+/** What this process knows of one bucket. Only the number of round trips depends on it, never what is granted. */
+export class BucketCache {
+  readonly key: BucketKey;
+  /** By shard: readings of configuration up to a number are in doubt, because of what the shard says. */
+  readonly doubts: ({ readonly upTo: number; readonly says: string } | undefined)[] = [];
+  /** On which side of its capacity each limit was found last. */
+  readonly lastSide = new Map<string, "below" | "over">();
+  /** What all processes take of a limit, as a part of its refill: 1 is all of it. */
+  readonly utilization = new Map<string, number>();
+  /** The queue of this process for each shard. */
+  readonly lanes: (Lane<Job, JobOutcome> | undefined)[] = [];
+  readonly #shards: (Seen | undefined)[] = [];
+  /** By shard: why the last call to the store got no answer; undefined where it got one. */
+  readonly #silences: unknown[] = [];
+  /** How busy each shard is, by what all processes wrote to it. */
+  readonly #rates: (Rate | undefined)[] = [];
+  #shardCount = 1;
+  #refusedAtMs = Number.NEGATIVE_INFINITY;
+  #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(key: BucketKey) {
+    this.key = key;
+  }
+
+  /** As many shards as the item says that was seen last; 1 where nothing is known. */
+  get shardCount(): number {
+    return this.#shardCount;
+  }
+
+  /** When somebody was last refused by what was seen of it. */
+  get refusedAtMs(): number {
+    return this.#refusedAtMs;
+  }
+
+  get isUnknown(): boolean {
+    return this.#shards.length === 0;
+  }
+
+  /** Whether other processes are likely to have written since the last observation. */
+  hasOtherWriters(atMs: number): boolean {
+    return atMs - this.#otherWriterSeenAtMs < OTHER_WRITERS_MS;
+  }
+
+  /** What to expect of a shard; undefined when nothing is known. */
+  seen(shard: number): Seen | undefined {
+    return this.#shards[shard];
+  }
+
+  /** Why the store did not answer the last time that this shard was written; undefined when it did. */
+  silence(shard: number): unknown {
+    return this.#silences[shard];
+  }
+
+  rate(shard: number): Rate | undefined {
+    return this.#rates[shard];
+  }
+
+  /** The last images of the shards there are, without those that are not known. */
+  images(): Image[] {
+    const images: Image[] = [];
+    for (let shard = 0; shard < this.#shardCount; shard++) {
+      const image = this.#shards[shard]?.image;
+      if (image !== undefined) images.push(image);
+    }
+    return images;
+  }
+
+  /** Some image, of whichever shard is known. */
+  anyImage(): Image | undefined {
+    return this.#shards.find((seen) => seen?.image !== undefined)?.image;
+  }
+
+  /** Drops the images: they are of before. How many shards there were is a guess that stays. */
+  forget(): void {
+    this.#shards.length = 0;
+  }
+
+  /** Drops the images and the number of shards. */
+  forgetShards(): void {
+    this.forget();
+    this.#shardCount = 1;
+  }
+
+  noteRefusal(atMs: number): void {
+    this.#refusedAtMs = atMs;
+  }
+
+  noteOtherWriter(atMs: number): void {
+    this.#otherWriterSeenAtMs = atMs;
+  }
+
+  noteSilence(shard: number, cause: unknown): void {
+    this.#silences[shard] = cause;
+  }
+
+  noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
+    this.#shards[shard] = seen;
+    if (this.#silences.length > 0) this.#silences[shard] = undefined;
+    if (shardCount !== undefined) this.#shardCount = shardCount;
+  }
+
+  noteWrites(shard: number, writes: number, atMs: number): void {
+    this.#rates[shard] = ratedAgain(this.#rates[shard], writes, atMs);
+  }
+}
+
+/** What is known of the circumstances of an observation. */
+export interface Observation {
+  readonly atMs: number;
+  readonly eventuallyConsistent: boolean;
+  /** The caller's limits, whose objects are used where the item says the same. */
+  readonly set: LimitSet | undefined;
+  /** How many writes of this process lie between this observation and the one before. */
+  readonly ownWrites: number;
+  /** The sequence number when the call was sent: answers overtake each other. */
+  readonly sentAtSequence: number;
+}
+
+/** The caches of many buckets, bounded. */
+export class BucketCaches {
+  readonly #known = new BoundedMap<BucketCache>(BUCKETS_MAX / 2);
+  readonly #calendar: Calendar;
+  readonly #dialect: Dialect;
+  /** Asked for several times in a row by each request. */
+  #latest: BucketCache | undefined;
+  #sequence = 0;
+
+  constructor(calendar: Calendar, dialect: Dialect) {
+    this.#calendar = calendar;
+    this.#dialect = dialect;
+  }
+
+  /** The number of the last observation; to be noted before a call is sent. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  of(key: BucketKey): BucketCache {
+    if (this.#latest?.key.id === key.id) return this.#latest;
+    let cache = this.#known.get(key.id);
+    if (cache === undefined) {
+      cache = new BucketCache(key);
+      this.#known.set(key.id, cache);
+    }
+    this.#latest = cache;
+    return cache;
+  }
+
+  /**
+   * Stores how an item stands, unless what is stored is later, and answers what the observation itself showed. An
+   * eventually consistent read that is older than what is stored counts as what is stored.
+   */
+  observe(cache: BucketCache, key: ItemKey, item: Item | undefined, about: Observation): Seen {
+    return item === undefined ? this.#observeMissing(cache, key, about) : this.#observeItem(cache, key, item, about);
+  }
+
+  #observeMissing(cache: BucketCache, { shard }: ItemKey, about: Observation): Seen {
+    const before = cache.seen(shard);
+    const { atMs, eventuallyConsistent } = about;
+    if (eventuallyConsistent && before?.image !== undefined && !before.eventuallyConsistent) return before;
+    const missing: Seen = { image: undefined, eventuallyConsistent, atMs, order: ++this.#sequence };
+    // Another call has seen the item since this one was sent: which of the two is later is not known, so the image stays
+    // for others. The caller goes by what its own answer showed.
+    if (before?.image !== undefined && before.order > about.sentAtSequence) return missing;
+    cache.noteShard(shard, missing, shard === 0 && !eventuallyConsistent ? 1 : undefined);
+    return missing;
+  }
+
+  #observeItem(cache: BucketCache, key: ItemKey, item: Item, about: Observation): Seen {
+    const { shard } = key;
+    const before = cache.seen(shard);
+    const like = before?.image;
+    const { atMs, eventuallyConsistent, set } = about;
+    const isBehind = before !== undefined && like !== undefined && isOlder(item, like.item);
+    if (isBehind && eventuallyConsistent && !before.eventuallyConsistent) return before;
+    const image = decode(key, item, { calendar: this.#calendar, dialect: this.#dialect, like, set });
+    // What was observed while this call was under way is later than its answer.
+    if (isBehind && before.order > about.sentAtSequence) {
+      return { image, eventuallyConsistent, atMs, order: about.sentAtSequence };
+    }
+    const seen: Seen = { image, eventuallyConsistent, atMs, order: ++this.#sequence };
+    cache.noteShard(shard, seen, image.shardCount);
+    const writes = (numberOf(item, WRITES) ?? 0) / 1000;
+    cache.noteWrites(shard, writes, atMs);
+    if (like === undefined || before === undefined) return seen;
+    if (writes - (numberOf(like.item, WRITES) ?? 0) / 1000 > about.ownWrites) cache.noteOtherWriter(atMs);
+    if (atMs > before.atMs && cache.hasOtherWriters(atMs)) noteUtilization(cache, like, image, atMs - before.atMs);
+    return seen;
+  }
+}
+
+// Every write is counted; an item that was made anew counts from the beginning, but from a later epoch.
+function isOlder(item: Item, than: Item): boolean {
+  return (
+    (numberOf(item, WRITES) ?? 0) < (numberOf(than, WRITES) ?? 0) &&
+    (numberOf(item, RF) ?? 0) <= (numberOf(than, RF) ?? 0)
+  );
+}
+
+function noteUtilization({ utilization }: BucketCache, before: Image, after: Image, spanMs: number): void {
+  for (const { name, terms } of after.state.limits) {
+    if (terms.refillAmountMilli === 0) continue;
+    const { tc } = namesOf(name);
+    const taken = (numberOf(after.item, tc) ?? 0) - (numberOf(before.item, tc) ?? 0);
+    const used = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * spanMs);
+    // A single span may be short, and then it says little.
+    utilization.set(name, ((utilization.get(name) ?? used) + used) / 2);
+  }
+}
+
+const OTHER_WRITERS_MS = 10_000;
+const BUCKETS_MAX = 20_000;
+const WRITES = namesOf(WCU).tc;

@@ -1,0 +1,25 @@
+import type { ItemAnswer, ItemKey, ItemStore } from "../ports/item-store.ts";
+import type { Clock } from "../ports/system.ts";
+import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
+import type { ConfigReadings } from "./config-readings.ts";
+import type { Env } from "./intent.ts";
+import type { Job } from "./job.ts";
+import type { Nonces } from "./nonces.ts";
+
+/** What all work of the protocol in one process shares. */
+export interface ProtocolContext {
+  readonly items: ItemStore;
+  readonly env: Env;
+  readonly clock: Clock;
+  /** A number in [0, 1). */
+  readonly random: () => number;
+  readonly caches: BucketCaches;
+  readonly nonces: Nonces;
+  readonly readings: ConfigReadings;
+  /** Never cut more than needed at the brim. */
+  readonly exact: boolean;
+  /** Called when a write whose outcome was reported as unknown turns out to have been applied. */
+  readonly landedLate: (key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number) => void;
+  /** Called when the store throttled a write of a take. */
+  readonly throttled: (cache: BucketCache) => void;
+}

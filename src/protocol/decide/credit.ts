@@ -1,0 +1,141 @@
+import type { ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import type { Seen } from "../bucket-cache.ts";
+import type { Image } from "../codec.ts";
+import type { GiveBack } from "../credit.ts";
+import type { Event, ReadAction, Turn, WriteAction } from "../drive.ts";
+import { OUTRUN_AT_ONCE_MAX } from "../retry-policy.ts";
+
+/*
+ * A give-back to one shard, as a machine without I/O.
+ *
+ *   ┌───────┐ failed  ┌──────────┐ failed: again, by the image it showed; from the fifth on after a pause
+ *   │ guess │ ──────▶ │ verified │ ◀───┐
+ *   └───────┘         └──────────┘ ────┘
+ *       │ applied           │ applied, gone: settled
+ *       ▼                   ▼
+ *   settled   applied       the tokens are back
+ *             gone          there is no such bucket any more
+ *             moved         there is no such shard any more: its tokens are another's now
+ *             split         there are more shards than when it was taken: it belongs to all of them
+ *             unavailable   unknown: the answer was lost. It may have been applied, so it is never sent again.
+ *                           no: every answer proved that nothing was written, until the time was used up.
+ *
+ * A give-back has no nonce, so there is no ambiguous phase: a lost answer ends it. What was refused (throttled, a conflict,
+ * not reachable) certainly was not written: the driver sends it again until the time is used up.
+ */
+export type CreditPhase =
+  /** By what is cached, or by nothing: an addition needs no image. */
+  | { readonly at: "guess" }
+  | { readonly at: "verified"; readonly seen: Seen }
+  /** The store could not be read, or others were faster again and again: wait, then go on by what was seen. */
+  | { readonly at: "pausing"; readonly seen: Seen | undefined }
+  | { readonly at: "settled"; readonly result: CreditResult };
+
+export type CreditResult =
+  | { readonly kind: "applied"; readonly image: Image }
+  | { readonly kind: "gone" | "moved" | "split" }
+  | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
+
+export interface CreditProgress {
+  readonly phase: CreditPhase;
+  /** How often the item was not as expected. */
+  readonly outruns: number;
+  /** Why it could not be read; undefined where others were only faster. */
+  readonly cause: unknown;
+}
+
+/** What is given back, and where to. */
+export interface CreditPlan {
+  readonly key: ItemKey;
+  readonly back: GiveBack;
+  /** Whether it is shared out where the bucket has more shards now than when it was taken. */
+  readonly spreads: boolean;
+  /** Whether the write needs an image of the item. */
+  readonly needsImage: boolean;
+  writeFor(image: Image | undefined): ItemWrite;
+}
+
+export interface CreditFacts extends Turn {
+  readonly cached: Seen | undefined;
+}
+
+export type CreditAction =
+  | ReadAction
+  | WriteAction
+  | { readonly do: "pause" }
+  | { readonly do: "settle"; readonly result: CreditResult }
+  | { readonly do: "done"; readonly result: CreditResult };
+
+export const START_CREDIT: CreditProgress = { phase: { at: "guess" }, outruns: 0, cause: undefined };
+
+export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: CreditPlan): CreditAction {
+  const { phase } = progress;
+  const { key, back, spreads, needsImage } = plan;
+  if (phase.at === "settled") return { do: "done", result: phase.result };
+  if (facts.over !== undefined) {
+    const cause = progress.cause ?? new Error("others were always faster");
+    return { do: "settle", result: { kind: "unavailable", applied: "no", cause } };
+  }
+  if (phase.at === "pausing") return { do: "pause" };
+  const seen = seenBy(phase, facts.cached);
+  if (seen?.image === undefined && phase.at === "verified") {
+    return { do: "settle", result: { kind: key.shard === 0 ? "gone" : "moved" } };
+  }
+  const image = seen?.image;
+  if (image === undefined && needsImage) {
+    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, set: undefined };
+  }
+  if (spreads && image !== undefined && image.shardCount > back.shardCount) {
+    return { do: "settle", result: { kind: "split" } };
+  }
+  return { do: "write", write: plan.writeFor(image), atMs: back.readingMs, set: undefined };
+}
+
+export function onCredit(progress: CreditProgress, action: CreditAction, event: Event): CreditProgress {
+  const { phase } = progress;
+  switch (action.do) {
+    case "settle":
+      return { ...progress, phase: { at: "settled", result: action.result } };
+    case "pause": {
+      const seen = phase.at === "pausing" ? phase.seen : undefined;
+      return { ...progress, phase: seen === undefined ? { at: "guess" } : { at: "verified", seen } };
+    }
+    case "read": {
+      if (event.kind === "unread")
+        return { ...progress, phase: { at: "pausing", seen: undefined }, cause: event.cause };
+      const [seen] = event.kind === "read" ? event.seen : [];
+      return seen === undefined ? progress : { ...progress, phase: { at: "verified", seen } };
+    }
+    case "write":
+      return onWrite(progress, event);
+    default:
+      return progress;
+  }
+}
+
+function onWrite(progress: CreditProgress, event: Event): CreditProgress {
+  const settled = (result: CreditResult): CreditProgress => ({ ...progress, phase: { at: "settled", result } });
+  switch (event.kind) {
+    case "applied":
+      return settled({ kind: "applied", image: event.seen.image as Image });
+    case "failed": {
+      const { seen } = event;
+      const outruns = progress.outruns + 1;
+      const pauses = outruns > OUTRUN_AT_ONCE_MAX && seen.image !== undefined;
+      return { phase: { at: pauses ? "pausing" : "verified", seen }, outruns, cause: undefined };
+    }
+    case "refused":
+      return settled({ kind: "unavailable", applied: "no", cause: event.cause });
+    case "unknown":
+      return settled({ kind: "unavailable", applied: "unknown", cause: event.cause });
+    default:
+      return progress;
+  }
+}
+
+// A cached image of an eventually consistent read may be older than the take itself.
+function seenBy(phase: CreditPhase, cached: Seen | undefined): Seen | undefined {
+  const known = cached?.eventuallyConsistent ? undefined : cached;
+  if (phase.at !== "verified" || known === undefined) return phase.at === "verified" ? phase.seen : known;
+  return phase.seen.order > known.order ? phase.seen : known;
+}

@@ -1,0 +1,149 @@
+import type { BucketState } from "../../domain/bucket-state.ts";
+import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
+import type { Seen } from "../bucket-cache.ts";
+import type { Image } from "../codec.ts";
+import type { ReadAction, Turn, WriteAction } from "../drive.ts";
+import type { Guess, Intent, Move } from "../intent.ts";
+import type { Job, JobOutcome } from "../job.ts";
+
+/*
+ * Takes and debits at one shard, as a machine without I/O. `next` says what to do, `on` what an answer means.
+ *
+ *      cached or             applied: the jobs of the write are taken
+ *      unknown image         ┌──────────────────────────────────────┐
+ *           │                ▼                                      │
+ *       ┌───────┐  failed  ┌──────────┐  ── write ─────────────▶ (answer)
+ *       │ guess │ ───────▶ │ verified │  ── short: refused         │
+ *       └───────┘          └──────────┘  ── doubt: configSuspect   │
+ *         │   ▲ consistent   ▲      ▲                              │
+ *         │   │ read ────────┘      │ failed, nonce on the item:   │
+ *         │   │                     │ the lost write was applied,  │
+ *         │   │                     │ its jobs are taken           │
+ *         │   │ given up:        ┌───────────┐                     │
+ *         │   └─ unknown ─────── │ ambiguous │ ◀───── unknown ─────┘
+ *         │                      └───────────┘ ┐
+ *         │  unknown, of a write      ▲        │ failed without the nonce, conflict: the same jobs, reading
+ *         ▼  that takes nothing       └────────┘ and nonce are sent again, in the form that the item now calls for
+ *     ┌────────┐
+ *     │ unread │ ── consistent read ──▶ verified
+ *     └────────┘
+ *
+ * After a lost answer there are these ends, and no others:
+ *   applied                        it was not applied before; it is now                       taken
+ *   failed, the nonce is there     the lost write was applied                                 taken
+ *   failed, and it no longer fits  the lost write may have been what made it short            unavailable, unknown
+ *   failed, the shard is gone      nothing shows any more whether it was applied              unavailable, unknown
+ *   a second lost answer, refused, time or attempts used up, a read that failed              unavailable, unknown
+ * Nothing is refused as short while it is ambiguous, nothing is taken for other jobs, and nothing is given back: should the
+ * lost write be applied later, and its answer come, that is given back then.
+ */
+export type Phase =
+  /** Only cached, or from an eventually consistent read: it chooses a form, but never refuses. */
+  | { readonly at: "guess" }
+  /** What the cache says is certainly old: read first. */
+  | { readonly at: "unread" }
+  /** Seen since the jobs were asked for: it may refuse. */
+  | { readonly at: "verified"; readonly seen: Seen }
+  /** A write may have been applied unseen: only the same may be asked for, with the same reading and nonce. */
+  | Ambiguous;
+
+export interface Ambiguous {
+  readonly at: "ambiguous";
+  /** The write whose answer was lost first. */
+  readonly sent: Sent;
+  readonly lost: number;
+  readonly cause: unknown;
+  /** Answers that may still come. */
+  readonly laters: readonly Promise<ItemAnswer>[];
+  /** What was seen since. */
+  readonly seen: Seen | undefined;
+}
+
+/** A write, and what it is for. */
+export interface Sent {
+  readonly why: "take" | "install-limits" | "repair-epoch";
+  /** Those that are taken when it is applied; nobody, where it only installs limits or repairs the epoch. */
+  readonly jobs: readonly Job[];
+  readonly intent: Intent;
+  /** The state that it leaves, tokens aside. */
+  readonly leaves: BucketState;
+}
+
+export interface TakeProgress {
+  readonly phase: Phase;
+  readonly pending: readonly Job[];
+  readonly settled: ReadonlyMap<Job, JobOutcome>;
+  /** One reading of the clock for all writes: the bounds stand still, so that the rounds come to an end. */
+  readonly readingMs: number;
+  /** The number of the write to come; undefined: a fresh one. */
+  readonly nonce: number | undefined;
+  /** Make no guesses about what others may have done. */
+  readonly exact: boolean;
+}
+
+/** What `next` goes by besides the progress. */
+export interface TakeFacts extends Turn {
+  readonly key: ItemKey;
+  /** The image to go by, see `imageFor`. */
+  readonly seen: Seen | undefined;
+  readonly doubt: "none" | "configSuspect" | "confirmed";
+  /** Why the store did not answer those who were there before; undefined when it did. */
+  readonly silence: unknown;
+  readonly nonceSlot: number;
+  readonly freshNonce: number;
+  readonly guesses: (image: Image, moves: readonly Move[]) => ReadonlyMap<string, Guess> | undefined;
+}
+
+export interface TakeWrite extends WriteAction {
+  readonly sent: Sent;
+  readonly exact: boolean;
+}
+
+export interface Settle {
+  readonly do: "settle";
+  readonly jobs: readonly Job[];
+  readonly outcome: JobOutcome;
+}
+
+export type TakeAction =
+  | ReadAction
+  | TakeWrite
+  | Settle
+  | { readonly do: "done"; readonly result: ReadonlyMap<Job, JobOutcome> };
+
+const NONE: ReadonlyMap<Job, JobOutcome> = new Map();
+export const GUESS: Phase = Object.freeze({ at: "guess" });
+export const UNREAD: Phase = Object.freeze({ at: "unread" });
+
+/** What is cached is verified for jobs that were asked for before it was observed. */
+export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact: boolean): TakeProgress {
+  let readingMs = Number.NEGATIVE_INFINITY;
+  let askedAtSequence = 0;
+  for (const job of jobs) {
+    readingMs = Math.max(readingMs, job.readingMs);
+    askedAtSequence = Math.max(askedAtSequence, job.askedAtSequence);
+  }
+  const isVerified = cached !== undefined && !cached.eventuallyConsistent && cached.order > askedAtSequence;
+  const phase: Phase = isVerified ? { at: "verified", seen: cached } : GUESS;
+  return { phase, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+}
+
+/** The later of what these jobs saw themselves and what the cache has. An own answer that the item is gone counts. */
+export function imageFor({ phase }: TakeProgress, cached: Seen | undefined): Seen | undefined {
+  if (phase.at !== "verified" && phase.at !== "ambiguous") return cached;
+  const { seen } = phase;
+  if (seen === undefined || cached === undefined) return seen ?? cached;
+  return seen.order > cached.order ? seen : cached;
+}
+
+/** The earliest instant at which somebody must have an answer. */
+export function takeUntilMs({ phase, pending }: TakeProgress): number {
+  let untilMs = Number.POSITIVE_INFINITY;
+  // What was sent together is decided together.
+  for (const job of phase.at === "ambiguous" ? phase.sent.jobs : pending) untilMs = Math.min(untilMs, job.untilMs);
+  return untilMs;
+}
+
+export function unknownOutcome({ cause }: Ambiguous): JobOutcome {
+  return { kind: "unavailable", applied: "unknown", cause };
+}

@@ -1,0 +1,146 @@
+import type { ItemKey } from "../../ports/item-store.ts";
+import { nonceSlot } from "../attributes.ts";
+import type { ReadAction } from "../drive.ts";
+import { createForm, formFor } from "../forms.ts";
+import type { Env, Intent, Step } from "../intent.ts";
+import { admit, installLimitsIntent, intentOf, type Job, type JobOutcome, newestOf } from "../job.ts";
+import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
+import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
+import {
+  type Ambiguous,
+  type Sent,
+  type Settle,
+  type TakeAction,
+  type TakeFacts,
+  type TakeProgress,
+  type TakeWrite,
+  unknownOutcome,
+} from "./take-phase.ts";
+
+/** What to do now. Pure; see the states in take-phase.ts. */
+export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): TakeAction {
+  const { phase, pending, settled, readingMs } = progress;
+  const { seen, key } = facts;
+  if (pending.length === 0) return { do: "done", result: settled };
+  if (facts.over !== undefined) return giveUp(progress, facts, env);
+  if (phase.at === "ambiguous" && phase.lost >= LOST_ANSWERS_MAX) return settle(phase.sent.jobs, unknownOutcome(phase));
+  if (phase.at === "unread") return read(progress, key, true);
+  if (seen === undefined) return read(progress, key, false);
+  if (seen.image === undefined && key.shard > 0) {
+    // A shard that is missing is not made here: how many there are only shard 0 can tell.
+    if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
+    return settle(pending, { kind: "elsewhere" });
+  }
+  const nonce = { name: nonceSlot(facts.nonceSlot), value: progress.nonce ?? facts.freshNonce };
+  const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed" };
+  if (phase.at === "ambiguous") return sendAgain(phase, { progress, facts, options, env });
+  if (phase.at === "guess" && pending.length === 1 && facts.doubt === "none") {
+    // Nobody can be refused by a guess, so there is nothing to admit first. Nearly every request ends with this write.
+    const usual = takeWrite(pending, { progress, facts, options, env, ignoreImageShortage: false });
+    if (usual !== undefined) return usual;
+  }
+  const admission = admit(seen.image, pending, options, env);
+  const isVerified = phase.at === "verified";
+  if (facts.doubt === "configSuspect") {
+    // Before anybody is sent to read configuration, the item is read that casts the doubt.
+    if (!isVerified) return read(progress, key, true);
+    return settle(pending, { kind: "configSuspect", state: admission.state });
+  }
+  const { admitted, rejected, state, installsLimits } = admission;
+  if (rejected.length > 0 && isVerified) {
+    // Changed limits reach a bucket also with a claim that is refused.
+    if (admitted.length > 0 || !installsLimits) return settle(rejected, { kind: "short", state });
+    const install = installWrite(rejected[0] as Job, { progress, facts, options, env });
+    return install ?? settle(rejected, { kind: "short", state });
+  }
+  const jobs = admitted.length > 0 ? admitted : pending.slice(0, 1);
+  const write = takeWrite(jobs, { progress, facts, options, env, ignoreImageShortage: admitted.length === 0 });
+  if (write !== undefined) return write;
+  return isVerified ? settle(jobs, { kind: "short", state }) : read(progress, key, true);
+}
+
+interface Wanted {
+  readonly progress: TakeProgress;
+  readonly facts: TakeFacts;
+  readonly options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">;
+  readonly env: Env;
+}
+
+/** The write that takes for some jobs; undefined when by the image they do not fit. */
+function takeWrite(
+  jobs: readonly Job[],
+  wanted: Wanted & { readonly ignoreImageShortage: boolean },
+): TakeWrite | undefined {
+  const { progress, facts, options, ignoreImageShortage } = wanted;
+  const intent = intentOf(jobs, { ...options, ignoreImageShortage, guesses: undefined });
+  const image = facts.seen?.image;
+  const guesses = progress.exact || image === undefined ? undefined : facts.guesses(image, intent.moves);
+  if (guesses === undefined) return writeFor({ why: "take", jobs, intent }, wanted, progress.exact);
+  const guessed = writeFor({ why: "take", jobs, intent: { ...intent, guesses } }, wanted, progress.exact);
+  // By the guess it does not fit, by the image it may.
+  return guessed ?? writeFor({ why: "take", jobs, intent }, wanted, true);
+}
+
+function installWrite(job: Job, wanted: Wanted): TakeWrite | undefined {
+  const intent = installLimitsIntent(job, wanted.options);
+  return writeFor({ why: "install-limits", jobs: [], intent }, wanted, wanted.progress.exact);
+}
+
+/** The same jobs once more, in the form that the item now calls for. */
+function sendAgain(phase: Ambiguous, { progress, facts, options, env }: Wanted): TakeAction {
+  const { jobs } = phase.sent;
+  const intent = intentOf(jobs, { ...options, ignoreImageShortage: false, guesses: undefined });
+  const step = formed(progress, facts, intent, env);
+  // Short, but perhaps only because the lost write was applied.
+  if (step.kind === "short") return settle(jobs, unknownOutcome(phase));
+  return writeOf(step, { why: "take", jobs, intent }, progress.exact);
+}
+
+/** Undefined when by the image it does not fit. */
+function writeFor(sent: Omit<Sent, "leaves">, { progress, facts, env }: Wanted, exact: boolean): TakeWrite | undefined {
+  const image = facts.seen?.image;
+  if (image !== undefined && isAhead(image, env)) {
+    // First this; then what was asked for, by a reading that can be.
+    const intent = { ...sent.intent, readingMs: Math.min(progress.readingMs, env.latestServerMs()) };
+    const step = repairFutureEpochWrite(image, intent, env);
+    return step.kind === "write" ? writeOf(step, { why: "repair-epoch", jobs: [], intent }, exact) : undefined;
+  }
+  const step = formed(progress, facts, sent.intent, env);
+  return step.kind === "short" ? undefined : writeOf(step, sent, exact);
+}
+
+function formed({ pending }: TakeProgress, { seen, key }: TakeFacts, intent: Intent, env: Env): Step {
+  const image = seen?.image;
+  return image === undefined ? createForm(key, newestOf(pending), intent, env) : formFor(image, intent, env);
+}
+
+function writeOf(
+  { write, state }: Extract<Step, { kind: "write" }>,
+  sent: Omit<Sent, "leaves">,
+  exact: boolean,
+): TakeWrite {
+  const { readingMs, install } = sent.intent;
+  return { do: "write", write, atMs: readingMs, set: install?.set, sent: { ...sent, leaves: state }, exact };
+}
+
+/** Time or attempts are used up. */
+function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFacts, env: Env): TakeAction {
+  const { phase, pending, readingMs } = progress;
+  if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
+  const late = over === "time" ? pending.filter(({ untilMs }) => untilMs < nowMs) : pending;
+  // They waited for others to whom the store did not answer: that is a fault of the store, not contention.
+  if (phase.at === "guess" && silence !== undefined) {
+    return settle(late, { kind: "unavailable", applied: "no", cause: silence });
+  }
+  // Among many it could not be decided. That is a refusal, not a fault: a busy bucket must not let anybody through.
+  const { state } = admit(seen?.image, late, { readingMs, configConfirmed: false }, env);
+  return settle(late, { kind: "contended", state });
+}
+
+function read({ readingMs, pending }: TakeProgress, key: ItemKey, consistent: boolean): ReadAction {
+  return { do: "read", keys: [key], consistent, atMs: readingMs, set: pending[0]?.of.set };
+}
+
+function settle(jobs: readonly Job[], outcome: JobOutcome): Settle {
+  return { do: "settle", jobs, outcome };
+}

@@ -1,0 +1,286 @@
+import type { AuditEvent } from "../../domain/audit.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
+import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
+import type { BucketCache } from "../bucket-cache.ts";
+import type { Image } from "../codec.ts";
+import type { Event, ReadAction, TransactAction, Turn, WriteAction } from "../drive.ts";
+import type { RetryPolicy } from "../retry-policy.ts";
+
+/*
+ * Whatever is done to all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases
+ * and resets, more shards or fewer. Read all shards, draw the writes from what they hold, send them in one transaction; when
+ * others were faster, read again.
+ *
+ *   ┌────────┐ no such record  ┌─────────┐ shards agree on    ┌──────────┐ draw: a result
+ *   │ record │ ──────────────▶ │ reading │ ─ their number ──▶ │ verified │ ───────────────▶ settled
+ *   └────────┘                 └─────────┘ ◀─┐                └──────────┘
+ *     │ found: settled           ▲   │ looks │                  │  │ draw: install limits first
+ *                                │   └───────┘                  │  └──▶ installing ──▶ reading, or settled
+ *   ┌───────┐ draw: no writes    │                              │ draw: a transaction
+ *   │ guess │ ───────────────────┤                              ▼
+ *   └───────┘ draw: a transaction│ outrun                    (answer) ── committed ──▶ settled
+ *       └────────────────────────┼──────────────────────────────▲  │
+ *                                │ refused, after a pause       │  │ unknown
+ *                                └──────────────────────────────┤  ▼
+ *                                                               │ ┌───────────┐ committed ──▶ settled
+ *                                      by the same token, once  └─│ ambiguous │
+ *                                                                 └───────────┘ anything else ──▶ settled as unknown
+ *
+ * After a lost answer a transaction is sent once more by the same token, by which the store knows it again. Whatever it says
+ * then but "committed" leaves it unknown. Work that leaves a record (purchases, resets) reads the record instead.
+ */
+export type TransactPhase<Result> =
+  /** Go by what is cached; only a transaction may come of it. */
+  | { readonly at: "guess" }
+  /** Whether it was done before. */
+  | { readonly at: "record" }
+  | { readonly at: "reading"; readonly looks: number; readonly buckets: readonly BucketKey[] }
+  /** The store was busy, or the shards are just being split: wait, then read. */
+  | { readonly at: "pausing" }
+  | { readonly at: "verified" }
+  | { readonly at: "installing"; readonly writes: readonly ItemWrite[]; readonly next: TransactPhase<Result> }
+  | { readonly at: "ambiguous"; readonly sent: DrawnTransaction<Result>; readonly cause: unknown }
+  | { readonly at: "settled"; readonly result: Result };
+
+export interface TransactProgress<Result> {
+  readonly phase: TransactPhase<Result>;
+  /** How often the store refused it without being in the way of others. */
+  readonly refusals: number;
+  /** Why it was not done the last time; undefined where others were only faster. */
+  readonly cause: unknown;
+  /** What it was last drawn from. */
+  readonly wholes: readonly Whole[];
+}
+
+/** A bucket with all its shards; none when there is no such bucket. */
+export interface Whole {
+  readonly cache: BucketCache;
+  readonly images: readonly Image[];
+}
+
+/** What is wanted of some buckets. */
+export interface Plan<Result> {
+  readonly buckets: readonly BucketKey[];
+  readonly readingMs: number;
+  readonly untilMs: number;
+  readonly policy: RetryPolicy;
+  /** Where it is written down that it was done. */
+  readonly record: { readonly key: ItemKey; done(item: Item | undefined): Result | undefined } | undefined;
+  /** What the shards as they stand call for. Pure. */
+  draw(wholes: readonly Whole[]): Drawn<Result>;
+  /** Time or attempts are used up. `cause` undefined: others were always faster. */
+  gaveUp(wholes: readonly Whole[], cause: unknown): Result;
+  /** Nobody knows whether it was done. */
+  unknown(cause: unknown): Result;
+  /** The shards could not be read, and nothing was written. May throw. */
+  unread(cause: unknown): Result;
+}
+
+export type Drawn<Result> =
+  | {
+      readonly kind: "transact";
+      readonly writes: readonly ItemWrite[];
+      readonly event: AuditEvent | undefined;
+      readonly result: Result;
+    }
+  /** Nothing is to be done together; `installs` are single writes that come first. */
+  | { readonly kind: "result"; readonly result: Result; readonly installs: readonly ItemWrite[] }
+  /** First these single writes, then read again. */
+  | { readonly kind: "install"; readonly installs: readonly ItemWrite[] }
+  /** The shards are just being split or joined. */
+  | { readonly kind: "wait" };
+
+export interface DrawnTransaction<Result> extends TransactAction {
+  readonly result: Result;
+  readonly wholes: readonly Whole[];
+}
+
+export type TransactDo<Result> =
+  | ReadAction
+  | WriteAction
+  | DrawnTransaction<Result>
+  | { readonly do: "pause" }
+  | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] }
+  | { readonly do: "done"; readonly result: Result };
+
+export interface TransactFacts extends Turn {
+  /** All shards of the plan's buckets, as far as they are cached. */
+  readonly wholes: readonly Whole[];
+  /** A name for a transaction that no other has. */
+  readonly token: string;
+}
+
+const LOOKS_MAX = 4;
+
+export function startTransact<Result>(plan: Plan<Result>, from: "guess" | "reading"): TransactProgress<Result> {
+  const phase: TransactPhase<Result> = from === "guess" ? { at: "guess" } : again(plan);
+  return { phase, refusals: 0, cause: undefined, wholes: [] };
+}
+
+export function nextTransact<Result>(
+  progress: TransactProgress<Result>,
+  facts: TransactFacts,
+  plan: Plan<Result>,
+): TransactDo<Result> {
+  const { phase } = progress;
+  const { wholes, over } = facts;
+  if (phase.at === "settled") return { do: "done", result: phase.result };
+  if (phase.at === "ambiguous") {
+    return over === "time" ? settle({ at: "settled", result: plan.unknown(phase.cause) }, wholes) : phase.sent;
+  }
+  if (over === "time") return giveUp(plan, progress.wholes, progress.cause);
+  switch (phase.at) {
+    case "pausing":
+      return { do: "pause" };
+    case "record":
+      return read(plan, [(plan.record as NonNullable<Plan<Result>["record"]>).key]);
+    case "reading":
+      return read(
+        plan,
+        phase.buckets.flatMap((bucket) => shardsOf(wholes, bucket)),
+      );
+    case "installing": {
+      const [write] = phase.writes;
+      if (write !== undefined) return { do: "write", write, atMs: plan.readingMs, set: undefined };
+      return settle(phase.next, wholes);
+    }
+    default:
+      return over === undefined ? draw(phase, facts, plan) : giveUp(plan, wholes, progress.cause);
+  }
+}
+
+export function onTransact<Result>(
+  progress: TransactProgress<Result>,
+  action: TransactDo<Result>,
+  event: Event,
+  after: Pick<TransactFacts, "wholes">,
+  plan: Plan<Result>,
+): TransactProgress<Result> {
+  const { phase } = progress;
+  switch (action.do) {
+    case "settle":
+      return { ...progress, phase: action.to, wholes: action.wholes };
+    case "pause":
+      return { ...progress, phase: again(plan) };
+    case "read":
+      return onRead(progress, event, after, plan);
+    case "write":
+      // Whether or not it was applied, what the shards hold is read again.
+      if (phase.at !== "installing") return progress;
+      return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) } };
+    case "transact":
+      return onTransaction({ ...progress, wholes: action.wholes }, action, event, plan);
+    default:
+      return progress;
+  }
+}
+
+function onRead<Result>(
+  progress: TransactProgress<Result>,
+  event: Event,
+  { wholes }: Pick<TransactFacts, "wholes">,
+  plan: Plan<Result>,
+): TransactProgress<Result> {
+  const { phase } = progress;
+  if (event.kind === "unread") {
+    if (!plan.policy.rereads) return { ...progress, phase: { at: "settled", result: plan.unread(event.cause) } };
+    return { ...progress, phase: { at: "pausing" }, cause: event.cause };
+  }
+  if (event.kind !== "read") return progress;
+  if (phase.at === "record") {
+    const result = plan.record?.done(event.items[0]);
+    return { ...progress, phase: result === undefined ? reading(plan) : { at: "settled", result } };
+  }
+  const looks = phase.at === "reading" ? phase.looks + 1 : LOOKS_MAX;
+  const buckets = wholes.filter((whole) => !isWhole(whole)).map(({ cache }) => cache.key);
+  if (buckets.length > 0 && looks < LOOKS_MAX) return { ...progress, phase: { at: "reading", looks, buckets } };
+  return { ...progress, phase: { at: "verified" }, wholes };
+}
+
+function onTransaction<Result>(
+  progress: TransactProgress<Result>,
+  sent: DrawnTransaction<Result>,
+  event: Event,
+  plan: Plan<Result>,
+): TransactProgress<Result> {
+  const { phase } = progress;
+  if (event.kind === "committed") return { ...progress, phase: { at: "settled", result: sent.result } };
+  // Once it is unknown it stays so, unless the store has it on record.
+  if (phase.at === "ambiguous") return { ...progress, phase: { at: "settled", result: plan.unknown(phase.cause) } };
+  switch (event.kind) {
+    case "outrun":
+      return { ...progress, phase: plan.policy.waitsWhenOutrun ? { at: "pausing" } : again(plan), cause: undefined };
+    case "refused": {
+      // A conflict with others goes on for longer than a store that may be down.
+      const refusals = progress.refusals + (event.why === "conflict" ? 0 : 1);
+      if (refusals > plan.policy.resends) return { ...progress, phase: settledAs(plan, progress.wholes, event.cause) };
+      return { ...progress, phase: { at: "pausing" }, refusals, cause: event.cause };
+    }
+    case "unknown":
+      // The record will tell.
+      if (plan.record !== undefined) return { ...progress, phase: { at: "pausing" }, cause: event.cause };
+      return { ...progress, phase: { at: "ambiguous", sent, cause: event.cause } };
+    default:
+      return progress;
+  }
+}
+
+function draw<Result>(
+  phase: TransactPhase<Result>,
+  { wholes, token }: TransactFacts,
+  plan: Plan<Result>,
+): TransactDo<Result> {
+  const drawn = plan.draw(wholes);
+  if (drawn.kind === "transact") {
+    const { writes, event, result } = drawn;
+    return { do: "transact", writes, token, event, result, wholes };
+  }
+  // By a guess nothing is refused, and nothing else concluded.
+  if (phase.at === "guess") return settle(again(plan), wholes);
+  switch (drawn.kind) {
+    case "wait":
+      return settle({ at: "pausing" }, wholes);
+    case "install":
+      return settle({ at: "installing", writes: drawn.installs, next: again(plan) }, wholes);
+    case "result":
+      return settle(
+        { at: "installing", writes: drawn.installs, next: { at: "settled", result: drawn.result } },
+        wholes,
+      );
+  }
+}
+
+function giveUp<Result>(plan: Plan<Result>, wholes: readonly Whole[], cause: unknown): TransactDo<Result> {
+  return settle(settledAs(plan, wholes, cause), wholes);
+}
+
+function settledAs<Result>(plan: Plan<Result>, wholes: readonly Whole[], cause: unknown): TransactPhase<Result> {
+  return { at: "settled", result: plan.gaveUp(wholes, cause) };
+}
+
+function settle<Result>(to: TransactPhase<Result>, wholes: readonly Whole[]): TransactDo<Result> {
+  return { do: "settle", to, wholes };
+}
+
+function again<Result>(plan: Plan<Result>): TransactPhase<Result> {
+  return plan.record === undefined ? reading(plan) : { at: "record" };
+}
+
+function reading<Result>({ buckets }: Plan<Result>): TransactPhase<Result> {
+  return { at: "reading", looks: 0, buckets };
+}
+
+function read<Result>({ readingMs }: Plan<Result>, keys: readonly ItemKey[]): ReadAction {
+  return { do: "read", keys, consistent: true, atMs: readingMs, set: undefined };
+}
+
+function shardsOf(wholes: readonly Whole[], bucket: BucketKey): ItemKey[] {
+  const count = wholes.find(({ cache }) => cache.key.id === bucket.id)?.cache.shardCount ?? 1;
+  return Array.from({ length: count }, (_, shard) => ({ bucket, shard }));
+}
+
+/** Whether all shards there are have been seen, and agree on how many they are. */
+function isWhole({ cache, images }: Whole): boolean {
+  if (images.length === 0) return cache.shardCount === 1;
+  return images.every(({ shardCount }) => shardCount === images.length);
+}

@@ -1,0 +1,202 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { LimitSet } from "../domain/limit-set.ts";
+import type { Item, ItemAnswer, ItemKey, ItemWrite, Undecided } from "../ports/item-store.ts";
+import type { Seen } from "./bucket-cache.ts";
+import type { ProtocolContext } from "./context.ts";
+import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
+
+/**
+ * The one loop of the protocol. A machine (decide/*.ts) says what to do next and what an answer means, without I/O; `drive`
+ * sends, waits, puts answers into the cache, and keeps to the budget.
+ */
+export interface Machine<Progress, Act extends Action<Result>, Result> {
+  next(progress: Progress, turn: Turn): Act;
+  on(progress: Progress, action: Act, event: Event): Progress;
+  /** When it must be over. */
+  untilMs(progress: Progress): number;
+  /** The store throttled a write of it. */
+  throttled(): void;
+}
+
+/** The circumstances of one step. `over`: what of the budget is used up. */
+export interface Turn {
+  readonly nowMs: number;
+  readonly over: "time" | "attempts" | undefined;
+}
+
+export type Action<Result> =
+  | ReadAction
+  | WriteAction
+  | TransactAction
+  /** Wait a little, longer each time. */
+  | { readonly do: "pause" }
+  /** Nothing to send: the machine only moves on. */
+  | { readonly do: "settle" }
+  | { readonly do: "done"; readonly result: Result };
+
+export interface ReadAction {
+  readonly do: "read";
+  readonly keys: readonly ItemKey[];
+  readonly consistent: boolean;
+  /** The reading of the clock that the observation is dated with. */
+  readonly atMs: number;
+  readonly set: LimitSet | undefined;
+}
+
+export interface WriteAction {
+  readonly do: "write";
+  readonly write: ItemWrite;
+  readonly atMs: number;
+  readonly set: LimitSet | undefined;
+}
+
+export interface TransactAction {
+  readonly do: "transact";
+  readonly writes: readonly ItemWrite[];
+  readonly token: string;
+  readonly event: AuditEvent | undefined;
+}
+
+export type Event =
+  | {
+      readonly kind: "read";
+      readonly items: readonly (Item | undefined)[];
+      readonly seen: readonly (Seen | undefined)[];
+    }
+  /** The read failed; nothing is known. */
+  | { readonly kind: "unread"; readonly cause: unknown }
+  /** The answer to a write; `seen` is the item after it, or the one that did not meet its condition. */
+  | { readonly kind: "applied" | "failed"; readonly seen: Seen }
+  /** The answer to a transaction, which shows no items. */
+  | { readonly kind: "committed" | "outrun" }
+  | Undecided
+  | { readonly kind: "moved on" };
+
+export interface Budget {
+  readonly policy: RetryPolicy;
+  readonly attemptsMax: number;
+  /** Somebody who waits for less time than the work may take. */
+  readonly caller?: Caller;
+}
+
+/** Told once the work goes on without it. */
+export interface Caller {
+  readonly untilMs: number;
+  leave(): void;
+}
+
+export async function drive<Progress, Act extends Action<Result>, Result>(
+  machine: Machine<Progress, Act, Result>,
+  start: Progress,
+  budget: Budget,
+  context: ProtocolContext,
+): Promise<Result> {
+  const { clock } = context;
+  let progress = start;
+  let [attempts, waits] = [0, 0];
+  for (;;) {
+    const nowMs = clock.now();
+    const isLate = nowMs > machine.untilMs(progress);
+    const action = machine.next(progress, {
+      nowMs,
+      over: isLate ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined,
+    });
+    let event: Event = MOVED_ON;
+    switch (action.do) {
+      case "done":
+        return action.result;
+      case "settle":
+        break;
+      case "pause":
+        await wait(context, budget, waits++);
+        break;
+      case "read":
+        // A read that may be old decides nothing.
+        if (action.consistent) attempts++;
+        event = await read(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        break;
+      case "write": {
+        attempts++;
+        const sent = send(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        event = sent instanceof Promise ? await sent : sent;
+        for (let resends = 0; event.kind === "refused"; resends++) {
+          if (event.why === "throttled") machine.throttled();
+          const untilMs = machine.untilMs(progress);
+          if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
+          await wait(context, budget, resends);
+          event = await send(context, action, timeLeft(untilMs, budget, clock.now()));
+        }
+        break;
+      }
+      case "transact":
+        attempts++;
+        event = await transact(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+    }
+    progress = machine.on(progress, action, event);
+  }
+}
+
+const MOVED_ON: Event = Object.freeze({ kind: "moved on" });
+
+/** How long one call may take: no longer than somebody waits for it. */
+function timeLeft(untilMs: number, { policy, caller }: Budget, nowMs: number): number {
+  const left = Math.min(untilMs - nowMs, policy.callMs);
+  if (caller === undefined) return Math.max(1, left);
+  if (nowMs < caller.untilMs) return Math.max(1, Math.min(left, caller.untilMs - nowMs));
+  caller.leave();
+  return Math.max(1, left);
+}
+
+async function wait({ clock, random }: ProtocolContext, { policy, caller }: Budget, waits: number): Promise<void> {
+  const waitMs = backoffMs(policy, waits, random());
+  if (caller !== undefined && clock.now() + waitMs >= caller.untilMs) caller.leave();
+  await clock.sleep(waitMs, undefined);
+}
+
+async function read({ items, caches }: ProtocolContext, action: ReadAction, timeoutMs: number): Promise<Event> {
+  const { keys, consistent, atMs, set } = action;
+  const sentAtSequence = caches.sequence;
+  let found: readonly (Item | undefined)[];
+  try {
+    found = await items.read(keys, { consistent }, { timeoutMs });
+  } catch (error) {
+    if (error instanceof RateLimiterUnavailable) return { kind: "unread", cause: error };
+    throw error;
+  }
+  const about = { atMs, eventuallyConsistent: !consistent, set, ownWrites: 0, sentAtSequence };
+  const seen = keys.map((key, i) =>
+    // The record of an operation is not a shard.
+    key.operation === undefined ? caches.observe(caches.of(key.bucket), key, found[i], about) : undefined,
+  );
+  return { kind: "read", items: found, seen };
+}
+
+function send(context: ProtocolContext, action: WriteAction, timeoutMs: number): Event | Promise<Event> {
+  const sentAtSequence = context.caches.sequence;
+  const answer = context.items.write(action.write, { timeoutMs });
+  return answer instanceof Promise
+    ? answer.then((late) => observed(context, action, late, sentAtSequence))
+    : observed(context, action, answer, sentAtSequence);
+}
+
+function observed(
+  { caches }: ProtocolContext,
+  { write: { key }, atMs, set }: WriteAction,
+  answer: ItemAnswer,
+  sentAtSequence: number,
+): Event {
+  if (answer.kind !== "applied" && answer.kind !== "failed") return answer;
+  const ownWrites = answer.kind === "applied" ? 1 : 0;
+  const about = { atMs, eventuallyConsistent: false, set, ownWrites, sentAtSequence };
+  return { kind: answer.kind, seen: caches.observe(caches.of(key.bucket), key, answer.item, about) };
+}
+
+async function transact({ items, caches }: ProtocolContext, action: TransactAction, timeoutMs: number): Promise<Event> {
+  const { writes, token, event } = action;
+  const answer = await items.transact(writes, { token, event }, { timeoutMs });
+  // No images come back, so what was known of the items is out of date.
+  for (const { key } of writes) caches.of(key.bucket).forget();
+  if (answer.kind === "applied") return { kind: "committed" };
+  return answer.kind === "failed" ? { kind: "outrun" } : answer;
+}
