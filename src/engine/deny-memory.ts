@@ -1,7 +1,7 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { type BucketState, fits } from "../domain/bucket-state.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import type { Sight } from "./refusal.ts";
+import type { ObservedBucket } from "./refusal.ts";
 
 const BUCKETS_REMEMBERED = 10_000;
 
@@ -26,9 +26,9 @@ export class DenyMemory {
   }
 
   /** The remembered images of all claims, when one of them is still short; undefined when the store has to be asked. */
-  recall(claims: readonly Claim[], nowMs: number): Sight[] | undefined {
+  recall(claims: readonly Claim[], nowMs: number): ObservedBucket[] | undefined {
     if (this.#images.size === 0) return undefined;
-    const sights: Sight[] = [];
+    const observed: ObservedBucket[] = [];
     let short = false;
     for (const { bucket, set, take, bypass } of claims) {
       const image = this.#images.get(bucket.id);
@@ -38,15 +38,15 @@ export class DenyMemory {
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
       short ||= !bypass && !fits(image.state, take, nowMs);
-      sights.push({ bucket, state: image.state, take, taken: false, bypass });
+      observed.push({ bucket, state: image.state, take, taken: false, bypass });
     }
-    return short ? sights : undefined;
+    return short ? observed : undefined;
   }
 
-  remember(sights: readonly Sight[], nowMs: number): void {
+  remember(observed: readonly ObservedBucket[], nowMs: number): void {
     if (this.#ttlMs === 0) return;
     this.#used = true;
-    for (const { bucket, state, taken } of sights) if (!taken) this.#images.set(bucket.id, { state, atMs: nowMs });
+    for (const { bucket, state, taken } of observed) if (!taken) this.#images.set(bucket.id, { state, atMs: nowMs });
   }
 
   forget(bucketId: string): void {

@@ -2,29 +2,29 @@ import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings.ts";
-import type { Level } from "./levels.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { Taken, Taker } from "./taker.ts";
+import type { StoreClient, Taken } from "./store-client.ts";
 
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */
 export interface LeaseMaker {
-  readonly taker: Taker;
+  readonly client: StoreClient;
   now(): number;
   /** Takes from the buckets of a lease, whatever configuration says meanwhile. */
   takeMore(claims: readonly Claim[]): Promise<Taken>;
   /** Whether a fault of the store lets this entity's work through. */
-  allows(level: Level): boolean;
+  allows(link: ChainLink): boolean;
   /** Tells that something could not be stored. */
-  degraded(level: Level, reason: string, cause: unknown): void;
+  degraded(link: ChainLink, reason: string, cause: unknown): void;
 }
 
 /** What all resources of a lease share: kept by the lease, which is the first of them. */
 interface Core {
   state: LeaseStatus;
-  flaw: string | false;
+  degradedReason: string | false;
 }
 
 /** What a lease holds on one resource. A lease itself is that of its first one. */
@@ -34,7 +34,7 @@ export abstract class LeaseResource<Name extends string = string> {
   readonly #taken: readonly TakenAnswer[];
   #holdings: Holding[] | undefined;
   /** Adjustments that certainly were not stored yet; settling tries them again. */
-  #owed: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
+  #pendingDebits: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
   /** The entity's bucket as it was last seen. */
   #seen: BucketState | undefined;
 
@@ -51,8 +51,8 @@ export abstract class LeaseResource<Name extends string = string> {
     const consumed = new Map<string, number>();
     const charged = this.#holdings === undefined && !this.#unmetered();
     for (const { limit, milli } of this.#demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
-    for (const { level, milli } of this.#holdings ?? []) {
-      if (level !== this.#entity.level) continue;
+    for (const { link, milli } of this.#holdings ?? []) {
+      if (link !== this.#entity.link) continue;
       for (const [limit, held] of milli) add(consumed, limit, held / 1000);
     }
     return Object.fromEntries(consumed);
@@ -88,15 +88,15 @@ export abstract class LeaseResource<Name extends string = string> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
     const demands = this.#demands
-      .map(({ level, bypass }, i) => demandOf(level, i === 0 ? amounts : sharedWith(level, amounts), bypass))
+      .map(({ link, bypass }, i) => demandOf(link, i === 0 ? amounts : sharedWith(link, amounts), bypass))
       .filter(({ take }) => take.length > 0);
     const taken = await this.#maker.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
-    const holdings = demands.map(({ level, take }, i) => holdingOf(level, take, taken.answers[i]?.ticket));
+    const holdings = demands.map(({ link, take }, i) => holdingOf(link, take, taken.answers[i]?.ticket));
     // It may have been closed while the store was asked: then nobody is left to give this back later.
     if (this.core.state !== "open") {
-      await this.#maker.taker.giveBack(
+      await this.#maker.client.giveBack(
         holdings.map(heldOf),
         demands.map(({ take }) => take),
         "rollback",
@@ -113,19 +113,19 @@ export abstract class LeaseResource<Name extends string = string> {
     if (!this.#unmetered()) await this.#giveBack(amounts, "release");
   }
 
-  /** Stores what is still owed; throws when that is not possible. For the lease, once the work is done. */
-  protected async payOwed(): Promise<void> {
-    const owed = this.#owed;
-    if (owed === undefined) return;
-    this.#owed = undefined;
+  /** Stores what is still pending; throws when that is not possible. For the lease, once the work is done. */
+  protected async flushPendingDebits(): Promise<void> {
+    const pending = this.#pendingDebits;
+    if (pending === undefined) return;
+    this.#pendingDebits = undefined;
     // Each by itself: that one level cannot be reached does not keep another from being charged.
     const outcomes = await Promise.all(
-      owed.map(async ({ holding, amounts }) => (await this.#maker.taker.debit(heldOf(holding), amounts)).outcome),
+      pending.map(async ({ holding, amounts }) => (await this.#maker.client.debit(heldOf(holding), amounts)).outcome),
     );
-    for (const [i, { holding, amounts }] of owed.entries()) {
+    for (const [i, { holding, amounts }] of pending.entries()) {
       if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
     }
-    const missed = owed[outcomes.indexOf("no")]?.holding.level.bucket;
+    const missed = pending[outcomes.indexOf("no")]?.holding.link.bucket;
     if (missed === undefined) return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${missed.entityId} on ${missed.resource} could not be stored; ` +
@@ -135,12 +135,12 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Gives back all that is held. For the lease, when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
-    this.#owed = undefined;
+    this.#pendingDebits = undefined;
     if (this.#unmetered()) return;
     const holdings = this.#ledger();
     const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
     for (const { milli } of holdings) milli.clear();
-    await this.#maker.taker.giveBack(holdings.map(heldOf), amounts, "rollback");
+    await this.#maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
   }
 
   get #entity(): Demand {
@@ -149,14 +149,14 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.core.flaw !== false && this.#taken.length === 0 && this.#holdings === undefined;
+    return this.core.degradedReason !== false && this.#taken.length === 0 && this.#holdings === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
     if (this.core.state !== "open") throw closed(this.core.state);
     // Let through during an outage: perhaps not even the limits' names are known.
     if (this.#unmetered()) return [];
-    const { bucket, set } = this.#entity.level;
+    const { bucket, set } = this.#entity.link;
     return checkAmounts(tokens, this.bypassed && use === "consume" ? "bypass" : use, bucket, set.limits);
   }
 
@@ -164,8 +164,8 @@ export abstract class LeaseResource<Name extends string = string> {
   #ledger(): Holding[] {
     if (this.#holdings === undefined) {
       let next = 0;
-      this.#holdings = this.#demands.map(({ level, take }) =>
-        holdingOf(level, take, take.length === 0 ? undefined : this.#taken[next++]?.ticket),
+      this.#holdings = this.#demands.map(({ link, take }) =>
+        holdingOf(link, take, take.length === 0 ? undefined : this.#taken[next++]?.ticket),
       );
     }
     return this.#holdings;
@@ -175,43 +175,43 @@ export abstract class LeaseResource<Name extends string = string> {
     if (amounts.length === 0) return;
     const ledger = this.#ledger();
     await Promise.all(
-      this.#demands.map(async ({ level }, i) => {
-        const due = i === 0 ? amounts : sharedWith(level, amounts);
+      this.#demands.map(async ({ link }, i) => {
+        const due = i === 0 ? amounts : sharedWith(link, amounts);
         const holding = ledger[i] as Holding;
         if (due.length === 0) return;
-        const { outcome, state, ticket } = await this.#maker.taker.debit(heldOf(holding), due);
+        const { outcome, state, ticket } = await this.#maker.client.debit(heldOf(holding), due);
         if (i === 0 && state !== undefined) this.#seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
         // Rolled back while the store was asked: nobody is left to give this back later.
         else if (this.core.state === "rolledBack") {
-          await this.#maker.taker.giveBack(
+          await this.#maker.client.giveBack(
             [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],
             [due],
             "rollback",
           );
-        } else if (ticket !== undefined) ledger.push(holdingOf(level, due, ticket));
+        } else if (ticket !== undefined) ledger.push(holdingOf(link, due, ticket));
         else for (const { limit, milli } of due) add(holding.milli, limit, milli);
       }),
     );
   }
 
   #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
-    if (outcome === "no") this.#owed = [...(this.#owed ?? []), { holding, amounts }];
+    if (outcome === "no") this.#pendingDebits = [...(this.#pendingDebits ?? []), { holding, amounts }];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
-    if (this.core.flaw === false) this.core.flaw = reason;
-    this.#maker.degraded(holding.level, reason, undefined);
+    if (this.core.degradedReason === false) this.core.degradedReason = reason;
+    this.#maker.degraded(holding.link, reason, undefined);
   }
 
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
     const ledger = this.#ledger();
     const returns: { holding: Holding; amounts: Amount[] }[] = [];
-    for (const { level } of this.#demands) {
+    for (const { link } of this.#demands) {
       for (const { limit, milli } of amounts) {
         let due = milli;
         // Latest first: what was added last is given back to where it was taken last.
-        for (const holding of ledger.filter((one) => one.level === level).reverse()) {
+        for (const holding of ledger.filter((one) => one.link === link).reverse()) {
           const part = Math.min(due, holding.milli.get(limit) ?? 0);
           if (part <= 0) continue;
           add(holding.milli, limit, -part);
@@ -221,7 +221,7 @@ export abstract class LeaseResource<Name extends string = string> {
       }
     }
     const merged = mergeByHolding(returns);
-    await this.#maker.taker.giveBack(
+    await this.#maker.client.giveBack(
       merged.map(({ holding }) => heldOf(holding)),
       merged.map((one) => one.amounts),
       reason,
@@ -229,16 +229,16 @@ export abstract class LeaseResource<Name extends string = string> {
   }
 
   #unavailable(cause: unknown): void {
-    const { level } = this.#entity;
-    const { entityId, resource } = level.bucket;
-    if (!this.#maker.allows(level)) {
+    const { link } = this.#entity;
+    const { entityId, resource } = link.bucket;
+    if (!this.#maker.allows(link)) {
       throw new RateLimiterUnavailable(
         `The limiter could not be reached to consume more for ${entityId} on ${resource}.`,
         { cause },
       );
     }
-    this.core.flaw = "the store was unavailable when more was consumed";
-    this.#maker.degraded(level, this.core.flaw, cause);
+    this.core.degradedReason = "the store was unavailable when more was consumed";
+    this.#maker.degraded(link, this.core.degradedReason, cause);
   }
 }
 
@@ -257,7 +257,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
   readonly #resource: string;
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
   protected state: LeaseStatus = "open";
-  protected flaw: string | false;
+  protected degradedReason: string | false;
 
   constructor(
     maker: LeaseMaker,
@@ -269,7 +269,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
   ) {
     super(maker, demands, taken);
     this.#resource = resource;
-    this.flaw = degraded;
+    this.degradedReason = degraded;
     this.#others =
       others.length === 0
         ? undefined
@@ -291,7 +291,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 
   /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
   get degraded(): string | false {
-    return this.flaw;
+    return this.degradedReason;
   }
 
   /** Names of the resources that were taken from, the first one first. */
@@ -314,7 +314,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
   async settle(): Promise<void> {
     if (this.core.state !== "open") return;
     this.core.state = "settled";
-    await this.payOwed();
+    await this.flushPendingDebits();
     for (const other of this.#others?.values() ?? []) await other.settle();
   }
 
@@ -339,7 +339,7 @@ class OtherResource extends LeaseResource {
   }
 
   settle(): Promise<void> {
-    return this.payOwed();
+    return this.flushPendingDebits();
   }
 
   rollback(): Promise<void> {

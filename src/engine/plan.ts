@@ -1,8 +1,8 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { ChainLink } from "./config-cache.ts";
 import type { LeasePart } from "./lease.ts";
-import type { Level } from "./levels.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
@@ -10,7 +10,7 @@ import type { Settings } from "./settings.ts";
 /** One resource of a request, with the chain of levels it concerns. */
 export interface PartChain {
   readonly consume: Tokens;
-  readonly chain: readonly Level[];
+  readonly chain: readonly ChainLink[];
 }
 
 /** A request worked out against its chains; handed to the store as the context of its claims. */
@@ -39,7 +39,7 @@ const ONE_PART: readonly number[] = Object.freeze([]);
 
 export function planOf(
   request: AcquireRequest,
-  chain: readonly Level[],
+  chain: readonly ChainLink[],
   others: readonly PartChain[],
   { nowMs, timeoutMs }: PlanTime,
 ): Plan {
@@ -67,21 +67,21 @@ export function planOf(
 }
 
 /** Whether all levels were read from the same configuration. */
-export function isOneReading(chain: readonly Level[], others: readonly PartChain[]): boolean {
+export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
-  return [chain, ...others.map((other) => other.chain)].flat().every((level) => level.generation === generation);
+  return [chain, ...others.map((other) => other.chain)].flat().every((link) => link.generation === generation);
 }
 
 /** The first level that is switched off; parents count too. */
-export function disabledIn(chain: readonly Level[]): ResourceDisabled | undefined {
+export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | undefined {
   for (let i = 0; i < chain.length; i++) {
-    const level = chain[i] as Level;
-    if (level.access !== "disabled") continue;
+    const link = chain[i] as ChainLink;
+    if (link.access !== "disabled") continue;
     // A resource that is switched off for everybody has been asked about at the entity itself. Whoever was carved out of
     // that must not be refused for a parent that was not.
-    if (i > 0 && level.accessSource === "resource") continue;
-    const { entityId, resource } = level.bucket;
-    return new ResourceDisabled({ entityId, resource, level: level.accessSource });
+    if (i > 0 && link.accessSource === "resource") continue;
+    const { entityId, resource } = link.bucket;
+    return new ResourceDisabled({ entityId, resource, level: link.accessSource });
   }
   return undefined;
 }
@@ -108,9 +108,9 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
 }
 
 /** Nobody can be told anything by limits that never stand still. */
-export function restless({ entityId, resource }: AcquireRequest): ConflictError {
+export function configChurn({ entityId, resource }: AcquireRequest): ConflictError {
   return new ConflictError(
-    "config_restless",
+    "config_unstable",
     `The limits of ${entityId} on ${resource} changed ${PLANS_MAX} times while they were being applied; try again.`,
   );
 }

@@ -17,7 +17,7 @@ export interface Refusal {
 }
 
 /** One bucket as it stood when it was asked, and what was asked of it. */
-export interface Sight {
+export interface ObservedBucket {
   readonly bucket: BucketKey;
   readonly state: BucketState;
   readonly take: readonly Amount[];
@@ -28,8 +28,13 @@ export interface Sight {
 }
 
 /** The status of every limit asked for, and when all of them will fit together. */
-export function refusalOf(sights: readonly Sight[], nowMs: number, freshNowMs: number, calendar: Calendar): Refusal {
-  const asked = sights.flatMap((sight) => askedOf(sight));
+export function refusalOf(
+  observed: readonly ObservedBucket[],
+  nowMs: number,
+  freshNowMs: number,
+  calendar: Calendar,
+): Refusal {
+  const asked = observed.flatMap((bucket) => askedOf(bucket));
   const statuses = asked.map((one) => statusOf(one, nowMs, calendar));
   const { fitMs, last } = firstFit(asked, nowMs, calendar);
   const primary = statuses[last] ?? statuses.find((status) => status.exceeded) ?? (statuses[0] as Status);
@@ -37,17 +42,12 @@ export function refusalOf(sights: readonly Sight[], nowMs: number, freshNowMs: n
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */
-export function fitsAtMs(sights: readonly Sight[], nowMs: number, calendar: Calendar): number {
+export function fitsAtMs(observed: readonly ObservedBucket[], nowMs: number, calendar: Calendar): number {
   return firstFit(
-    sights.flatMap((sight) => askedOf(sight)),
+    observed.flatMap((bucket) => askedOf(bucket)),
     nowMs,
     calendar,
   ).fitMs;
-}
-
-/** The status of every limit asked for, in the order asked. */
-export function statusesOf(sights: readonly Sight[], nowMs: number, calendar: Calendar): Status[] {
-  return sights.flatMap((sight) => askedOf(sight)).map((one) => statusOf(one, nowMs, calendar));
 }
 
 interface Asked {
@@ -58,7 +58,7 @@ interface Asked {
   readonly bypass: boolean;
 }
 
-function askedOf({ bucket, state, take, taken, bypass }: Sight): Asked[] {
+function askedOf({ bucket, state, take, taken, bypass }: ObservedBucket): Asked[] {
   return take.flatMap(({ limit: name, milli }) => {
     const found = findLimit(state, name);
     if (found === undefined) return [];

@@ -15,8 +15,8 @@ export interface Settings {
   readonly onUnavailable: OnUnavailable | undefined;
 }
 
-/** What the engine asks of the world. */
-export interface World {
+/** What the engine asks of the deps. */
+export interface EngineDeps {
   readonly store: Store;
   readonly scope: ScopedStore;
   readonly clock: Clock;

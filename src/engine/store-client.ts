@@ -14,8 +14,8 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { DenyMemory } from "./deny-memory.ts";
-import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
-import type { Settings, World } from "./settings.ts";
+import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
 import type { WaitingRoom } from "./waiting.ts";
 
 /** What the store made of all claims of a request. */
@@ -40,14 +40,14 @@ const NOTHING_TOLD = { state: undefined, ticket: undefined };
 const WRITE_ATTEMPTS_MAX = 3;
 
 /** Sends claims, and gives back. There is one give-back, for refusals, rollbacks, releases and negative adjustments. */
-export class Taker {
-  readonly #world: World;
+export class StoreClient {
+  readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #deny: DenyMemory;
   readonly #room: WaitingRoom;
 
-  constructor(world: World, settings: Settings, deny: DenyMemory, room: WaitingRoom) {
-    this.#world = world;
+  constructor(deps: EngineDeps, settings: Settings, deny: DenyMemory, room: WaitingRoom) {
+    this.#deps = deps;
     this.#settings = settings;
     this.#deny = deny;
     this.#room = room;
@@ -78,34 +78,34 @@ export class Taker {
     await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
     // What a refused request gives back it had only just taken. Were others woken by it, two of them that share a parent
     // would wake each other without end, refused each time.
-    if (reason !== "refused") this.#room.nudge();
+    if (reason !== "refused") this.#room.wakeHeads();
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
   debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
-    return this.#write(() => this.#world.scope.buckets.debit(held, amounts, this.#context()));
+    return this.#write(() => this.#deps.scope.buckets.debit(held, amounts, this.#context()));
   }
 
   #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
-    const sights: Sight[] = [];
+    const observed: ObservedBucket[] = [];
     const doubted = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
     if (doubted.length > 0) return { kind: "stale", buckets: doubted };
     for (const [i, answer] of answers.entries()) {
       if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };
       const { bucket, take, bypass } = claims[i] as Claim;
-      sights.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
+      observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
     }
-    this.#deny.remember(sights, nowMs);
-    return { kind: "refused", refusal: refusalOf(sights, nowMs, this.#world.clock.now(), this.#world.calendar) };
+    this.#deny.remember(observed, nowMs);
+    return { kind: "refused", refusal: refusalOf(observed, nowMs, this.#deps.clock.now(), this.#deps.calendar) };
   }
 
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
     const due = amounts.filter(({ milli }) => milli > 0);
     if (due.length === 0) return;
     this.#deny.forget(held.bucket.id);
-    const { outcome } = await this.#write(() => this.#world.scope.buckets.credit(held, due, this.#context()));
+    const { outcome } = await this.#write(() => this.#deps.scope.buckets.credit(held, due, this.#context()));
     this.#deny.forget(held.bucket.id);
-    const { gaveBack } = this.#world.events;
+    const { gaveBack } = this.#deps.events;
     if (!gaveBack.active) return;
     gaveBack.publish({
       namespace: this.#settings.namespace,
@@ -139,7 +139,7 @@ export class Taker {
   }
 
   #context(): CallContext {
-    return { nowMs: this.#world.clock.now(), timeoutMs: this.#settings.timeoutMs };
+    return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
   }
 }
 
@@ -149,7 +149,7 @@ function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[]
 }
 
 /** The claim of a lease: it goes on by what it was taken under, and nobody reads configuration again for it. */
-export function undoubted(claim: Claim): Claim {
+export function withoutConfigCheck(claim: Claim): Claim {
   const { asOfMs, generation, reading } = claim.origin;
   return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };
 }

@@ -7,7 +7,7 @@ import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 
 /** One level of the chain from an entity to its root, as configuration has it. */
-export interface Level {
+export interface ChainLink {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly source: LimitSource;
@@ -25,7 +25,7 @@ export interface Level {
   /** How often configuration had been found stale when this was read. */
   readonly expired: number;
   /** The chain of an entity that charges no parent, made once. */
-  readonly alone: readonly Level[];
+  readonly singleChain: readonly ChainLink[];
 }
 
 export interface CacheStats {
@@ -41,11 +41,11 @@ const LEVELS_REMEMBERED = 10_000;
  * Remembers resolved configuration: for `ttlMs`, bounded, each level read once however many ask at the same time. Where
  * the store can tell that configuration changed it says so itself (`stale`), and `expire` is called.
  */
-export class Levels {
+export class ConfigCache {
   readonly #config: ConfigStore;
   readonly #ttlMs: number;
-  readonly #known = new BoundedPairs<Level>(LEVELS_REMEMBERED / 2);
-  readonly #loading = new Map<string, Promise<Level>>();
+  readonly #known = new BoundedPairs<ChainLink>(LEVELS_REMEMBERED / 2);
+  readonly #loading = new Map<string, Promise<ChainLink>>();
   /** Grows with every `expire`: what was read before, or is being read, may be old. */
   #expired = 0;
   #hits = 0;
@@ -57,56 +57,56 @@ export class Levels {
   }
 
   /** The chain if every level of it is remembered. */
-  chainKnown(entityId: string, resource: string, nowMs: number): readonly Level[] | undefined {
+  chainKnown(entityId: string, resource: string, nowMs: number): readonly ChainLink[] | undefined {
     const entity = this.#fresh(entityId, resource, nowMs);
     if (entity === undefined) return undefined;
     if (entity.next === undefined) {
       this.#hits++;
-      return entity.alone;
+      return entity.singleChain;
     }
     const chain = [entity];
     for (let id: string | undefined = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
-      const level = this.#fresh(id, resource, nowMs);
-      if (level === undefined) return undefined;
-      chain.push(level);
-      id = level.next;
+      const link = this.#fresh(id, resource, nowMs);
+      if (link === undefined) return undefined;
+      chain.push(link);
+      id = link.next;
     }
     this.#hits += chain.length;
     return chain;
   }
 
   /** An entity that is remembered, charges no parent and goes by its limits: what nearly every request is about. */
-  alone(entityId: string, resource: string, nowMs: number): Level | undefined {
-    const level = this.#fresh(entityId, resource, nowMs);
-    if (level === undefined || level.next !== undefined || level.access !== "enforce") return undefined;
+  singleLink(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
+    const link = this.#fresh(entityId, resource, nowMs);
+    if (link === undefined || link.next !== undefined || link.access !== "enforce") return undefined;
     this.#hits++;
-    return level;
+    return link;
   }
 
-  async chain(entityId: string, resource: string, nowMs: number): Promise<Level[]> {
-    const chain: Level[] = [];
+  async chain(entityId: string, resource: string, nowMs: number): Promise<ChainLink[]> {
+    const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
-      const level: Level = this.#fresh(id, resource, nowMs) ?? (await this.#load(id, resource, nowMs));
-      chain.push(level);
-      id = level.next;
+      const link: ChainLink = this.#fresh(id, resource, nowMs) ?? (await this.#load(id, resource, nowMs));
+      chain.push(link);
+      id = link.next;
     }
     return chain;
   }
 
   /** The chain without waiting; only for stores that can resolve so. */
-  chainSync(entityId: string, resource: string, nowMs: number): Level[] {
+  chainSync(entityId: string, resource: string, nowMs: number): ChainLink[] {
     const resolve = this.#config.resolveSync;
     if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
-    const chain: Level[] = [];
+    const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
-      let level = this.#fresh(id, resource, nowMs);
-      if (level === undefined) {
+      let link = this.#fresh(id, resource, nowMs);
+      if (link === undefined) {
         const generation = this.#config.generation();
         const config = resolve.call(this.#config, id, resource);
-        level = this.#remember(id, resource, config, nowMs, generation, this.#expired);
+        link = this.#remember(id, resource, config, nowMs, generation, this.#expired);
       }
-      chain.push(level);
-      id = level.next;
+      chain.push(link);
+      id = link.next;
     }
     return chain;
   }
@@ -135,16 +135,16 @@ export class Levels {
     return { hits: this.#hits, misses: this.#misses, size: this.#known.size, ttlMs: this.#ttlMs };
   }
 
-  #fresh(entityId: string, resource: string, nowMs: number): Level | undefined {
+  #fresh(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     if (this.#ttlMs === 0) return undefined;
-    const level = this.#known.get(resource, entityId);
-    if (level === undefined || level.expired !== this.#expired) return undefined;
-    const ageMs = nowMs - level.loadedAtMs;
+    const link = this.#known.get(resource, entityId);
+    if (link === undefined || link.expired !== this.#expired) return undefined;
+    const ageMs = nowMs - link.loadedAtMs;
     // A clock that went back must not keep configuration alive for longer than its time.
-    return ageMs >= 0 && ageMs < this.#ttlMs ? level : undefined;
+    return ageMs >= 0 && ageMs < this.#ttlMs ? link : undefined;
   }
 
-  #load(entityId: string, resource: string, nowMs: number): MaybePromise<Level> {
+  #load(entityId: string, resource: string, nowMs: number): MaybePromise<ChainLink> {
     const key = `${entityId}\n${resource}`;
     const under = this.#loading.get(key);
     if (under !== undefined) return under;
@@ -170,14 +170,14 @@ export class Levels {
     nowMs: number,
     generation: number | undefined,
     expired: number,
-  ): Level {
+  ): ChainLink {
     this.#misses++;
     const bucket = bucketKey(entityId, resource);
     const before = this.#known.get(resource, entityId);
     const read = limitSet(config.limits);
     const same = before?.set.signature === read.signature ? before : undefined;
-    const alone: Level[] = [];
-    const level: Level = {
+    const singleChain: ChainLink[] = [];
+    const link: ChainLink = {
       bucket,
       set: same?.set ?? read,
       source: config.source,
@@ -199,10 +199,10 @@ export class Levels {
       generation,
       loadedAtMs: nowMs,
       expired,
-      alone,
+      singleChain,
     };
-    alone.push(level);
-    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, level);
-    return level;
+    singleChain.push(link);
+    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, link);
+    return link;
   }
 }
