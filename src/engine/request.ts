@@ -1,6 +1,6 @@
-import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import { type Amount, checkAmounts, checkGrantable, type Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { capacityMaxMilli, kindOf, type Limit } from "../domain/limit.ts";
+import { kindOf, type Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
 import type { Status } from "../domain/status.ts";
 import type { Claim } from "../ports/bucket-store.ts";
@@ -111,12 +111,12 @@ export function noLimits(entityId: string, resource: string): ValidationError {
   );
 }
 
-function checkParent(link: ChainLink, amounts: readonly Amount[], entityId: string): void {
+function checkParent({ bucket, set }: ChainLink, amounts: readonly Amount[], askedBy: string): void {
   for (const { limit: name, milli } of amounts) {
-    const limit = link.set.limits.find((one) => one.name === name);
+    const limit = set.limits.find((one) => one.name === name);
     // A quota may have been topped up: only its bucket can tell.
     if (limit === undefined || limit.soft || kindOf(limit) !== "drip" || milli <= limit.capacity * 1000) continue;
-    if (milli > capacityMaxMilli(limit)) throw neverAbove(link, limit, milli, entityId);
+    checkGrantable(limit, milli, bucket, askedBy);
   }
 }
 
@@ -128,8 +128,8 @@ export function checkRefusal(demands: readonly Demand[], { statuses }: { readonl
   for (const { link, take, bucket } of demands) {
     for (const { limit: name, milli } of take) {
       const limit = link.set.limits.find((one) => one.name === name);
-      // A soft one never is the reason: the bucket may go by newer limits that are not.
-      if (limit === undefined || limit.soft || kindOf(limit) === "drip" || milli <= capacityMaxMilli(limit)) continue;
+      // A soft limit is never the reason: the bucket may go by newer limits that are not soft.
+      if (limit === undefined || limit.soft || kindOf(limit) === "drip") continue;
       const exceeded = statuses.some(
         (status) =>
           status.exceeded &&
@@ -137,17 +137,7 @@ export function checkRefusal(demands: readonly Demand[], { statuses }: { readonl
           status.entityId === bucket.entityId &&
           status.resource === bucket.resource,
       );
-      if (exceeded) throw neverAbove(link, limit, milli, (demands[0] as Demand).bucket.entityId);
+      if (exceeded) checkGrantable(limit, milli, bucket, (demands[0] as Demand).bucket.entityId);
     }
   }
-}
-
-function neverAbove({ bucket }: ChainLink, limit: Limit, milli: number, entityId: string): ValidationError {
-  const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
-  const whose = bucket.entityId === entityId ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
-  return new ValidationError(
-    "amount_above_capacity",
-    `${milli / 1000} of "${limit.name}" for ${entityId} on ${bucket.resource} can never be granted: ${whose} ${capacity}. ` +
-      "Ask for less, or raise the limit.",
-  );
 }
