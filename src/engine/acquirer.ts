@@ -4,7 +4,6 @@ import type { OnUnavailable } from "../domain/config.ts";
 import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
-import type { Claim, TakenAnswer, TakeReply } from "../ports/bucket-store.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
@@ -36,7 +35,8 @@ import {
 } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import { StoreClient, type Taken, withoutConfigCheck } from "./store-client.ts";
+import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
+import { StoreClient, type Taken } from "./store-client.ts";
 import { WaitingRoom } from "./waiting.ts";
 
 /** A question about an entity on a resource that takes nothing. */
@@ -49,16 +49,17 @@ export interface Question {
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
+const NOTHING_TAKEN: Taken = Object.freeze({ kind: "granted", answers: Object.freeze([]) });
 
-/** The acquire loop: plan the chain, look in memory, ask the store, read its answers. */
+/** Makes leases and refusals of requests: plans the chain, looks in memory, asks the store, reads its answers. */
 export class Acquirer {
   readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
   readonly room = new WaitingRoom();
+  readonly client: StoreClient;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
-  readonly #client: StoreClient;
   readonly #publisher: EventPublisher;
   readonly #maker: LeaseMaker;
   /** What the system level last said about outages: it cannot be asked during one. */
@@ -70,92 +71,34 @@ export class Acquirer {
     this.#requestLimits = new RequestLimits(deps.calendar);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
-    this.#client = new StoreClient(deps, settings, this.deny, this.room);
+    this.client = new StoreClient(deps, settings, this.deny, this.room);
     this.#publisher = new EventPublisher(deps.events, settings);
     this.#maker = {
-      client: this.#client,
+      client: this.client,
       now: () => deps.clock.now(),
-      takeMore: (claims) => this.#takeMore(claims),
       allows: (link) => this.#allows(link),
       degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),
     };
   }
 
   /** One attempt, without waiting for tokens. */
-  async attempt(request: AcquireRequest): Promise<Outcome> {
-    checkRequest(request);
-    const fast = this.#fastPath(request);
-    if (fast !== undefined) return fast;
-    request.signal?.throwIfAborted();
-    let startedMs: number | undefined;
-    for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const nowMs = this.#deps.clock.now();
-      let chain = this.#known(request, nowMs);
-      let others = NO_OTHERS;
-      const hasWaited = chain === undefined || request.also !== undefined || startedMs !== undefined;
-      startedMs ??= nowMs;
-      try {
-        chain ??= await this.configCache.chain(request.entityId, request.resource, nowMs);
-        if (request.also !== undefined) others = await this.#others(request, nowMs);
-      } catch (error) {
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        // Not even the limits are known.
-        return this.#unavailable(request, [], error);
-      }
-      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
-      if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
-      const sent = this.#dispatch(plan);
-      const taken = sent instanceof Promise ? await sent : sent;
-      if (taken.kind === "stale") {
-        this.configCache.expire(taken.buckets);
-        continue;
-      }
-      const outcome = this.#outcome(plan, taken);
-      if (request.signal?.aborted) {
-        if (outcome.ok) await outcome.lease.rollback();
-        request.signal.throwIfAborted();
-      }
-      return outcome;
+  attempt(request: AcquireRequest): Promise<Outcome> {
+    // Not an async function: its frame would cost as much as a take from memory.
+    try {
+      const granted = this.#fastPath(request);
+      if (granted !== undefined) return Promise.resolve(granted);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    throw configChurn(request);
+    return runAsync(this.#steps(request, "async"));
   }
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
-    checkRequest(request);
-    const fast = this.#fastPath(request);
-    if (fast !== undefined) return fast;
-    const { buckets } = this.#deps.scope;
-    if (buckets.takeSync === undefined) {
-      throw new ValidationError(
-        "sync_unsupported",
-        `The store ${this.#deps.store.name} cannot answer synchronously; use tryAcquire.`,
-      );
-    }
-    request.signal?.throwIfAborted();
-    for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const nowMs = this.#deps.clock.now();
-      let chain = this.#known(request, nowMs);
-      let others = NO_OTHERS;
-      try {
-        chain ??= this.configCache.chainSync(request.entityId, request.resource, nowMs);
-        if (request.also !== undefined) others = this.#othersSync(request, nowMs);
-      } catch (error) {
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        return this.#unavailable(request, [], error);
-      }
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs: this.#settings.timeoutMs });
-      if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
-      const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
-      const taken = this.#client.conclude(plan.claims, reply, nowMs);
-      if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
-      if (taken.kind === "stale") this.configCache.expire(taken.buckets);
-      else return this.#outcome(plan, taken);
-    }
-    throw configChurn(request);
+    const granted = this.#fastPath(request);
+    if (granted !== undefined) return granted;
+    if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
+    return runSync(this.#steps(request, "sync"));
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
@@ -186,7 +129,7 @@ export class Acquirer {
       this.configCache.expire();
       chain = undefined;
     }
-    chain ??= await this.configCache.chain(question.entityId, question.resource, nowMs);
+    chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
     if (question.limits === undefined) return chain;
     const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
     return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
@@ -201,32 +144,63 @@ export class Acquirer {
     });
   }
 
-  // The same as an attempt, for the plainest request there is on a store in memory: no plan is made, and hardly an object.
-  // Whatever is not plain, and whatever is not granted, goes the long way.
+  /**
+   * The steps below for the plainest request on a store in memory, without a plan and with hardly an object. What is not
+   * plain, and what is not granted, goes through the steps: nothing has happened then.
+   */
   #fastPath(request: AcquireRequest): Granted | undefined {
     const { buckets } = this.#deps.scope;
-    if (buckets.takeOne === undefined) return undefined;
-    if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return undefined;
+    if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (link === undefined || link.set.limits.length === 0) return undefined;
-    const { id } = link.bucket;
-    if (this.deny.knows(id) || this.#requestLimits.knows(id)) return undefined;
-    let take: readonly Amount[];
-    try {
-      take = checkAmounts(request.consume, "consume", link.bucket, link.set.limits);
-    } catch {
-      // Perhaps only by configuration that has changed since: the long way finds out.
+    if (link === undefined || this.deny.knows(link.bucket.id) || this.#requestLimits.knows(link.bucket.id)) {
       return undefined;
     }
-    if (take.length === 0) return undefined;
+    const take = amountsIfValid(request, link);
+    if (take === undefined || take.length === 0) return undefined;
     const demand = demandOf(link, take, false);
     const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    const lease = new Lease(this.#maker, request.resource, [demand], [answer], NO_PARTS, false);
-    this.#publisher.acquired(request, lease);
-    return { ok: true, lease };
+    return this.#granted(request, { resource: request.resource, demands: [demand], taken: [answer] }, NO_PARTS);
+  }
+
+  /** An attempt, from the request to its outcome. */
+  *#steps(request: AcquireRequest, mode: Mode): Steps<Outcome> {
+    checkRequest(request);
+    request.signal?.throwIfAborted();
+    const startedMs = this.#deps.clock.now();
+    for (let plans = 0; plans < PLANS_MAX; plans++) {
+      const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
+      let chain = this.#known(request, nowMs);
+      const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
+      let others: readonly PartChain[];
+      try {
+        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode);
+        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode);
+      } catch (error) {
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+        // Not even the limits are known.
+        return this.#unavailable(request, [], error);
+      }
+      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
+      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
+      if (plan === "stale") continue;
+      if (plan.ok === false) return plan;
+      const taken =
+        plan.claims.length === 0 ? NOTHING_TAKEN : yield* waitFor(this.client.take(plan.claims, plan, mode));
+      if (taken.kind === "stale") {
+        this.configCache.expire(taken.buckets);
+        continue;
+      }
+      const outcome = this.#outcome(plan, taken);
+      if (request.signal?.aborted) {
+        if (outcome.ok) yield* waitFor(outcome.lease.rollback());
+        request.signal.throwIfAborted();
+      }
+      return outcome;
+    }
+    throw configChurn(request);
   }
 
   #known(question: Question, nowMs: number): readonly ChainLink[] | undefined {
@@ -240,20 +214,14 @@ export class Acquirer {
     return undefined;
   }
 
-  #others(request: AcquireRequest, nowMs: number): Promise<PartChain[]> {
-    return Promise.all(
-      alsoOf(request).map(async ([resource, consume]) => ({
-        consume,
-        chain: await this.configCache.chain(request.entityId, resource, nowMs),
-      })),
-    );
-  }
-
-  #othersSync(request: AcquireRequest, nowMs: number): PartChain[] {
-    return alsoOf(request).map(([resource, consume]) => ({
-      consume,
-      chain: this.configCache.chainSync(request.entityId, resource, nowMs),
-    }));
+  *#others(request: AcquireRequest, nowMs: number, mode: Mode): Steps<readonly PartChain[]> {
+    const { entityId } = request;
+    const chainOf = (resource: string) => this.configCache.chain(entityId, resource, nowMs, mode);
+    const also = alsoOf(request);
+    if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
+    // All at once: they may have to be read over a network.
+    const all = also.map(async ([resource, consume]) => ({ consume, chain: await runAsync(chainOf(resource)) }));
+    return yield* waitFor(Promise.all(all));
   }
 
   /**
@@ -312,48 +280,12 @@ export class Acquirer {
     return levels.some((link) => link.generation !== generation);
   }
 
-  #dispatch(plan: Plan): Taken | Promise<Taken> {
-    if (plan.claims.length === 0) return { kind: "granted", answers: [] };
-    const reply = this.#deps.scope.buckets.take(plan.claims, plan);
-    if (!(reply instanceof Promise)) return this.#client.conclude(plan.claims, reply, plan.nowMs);
-    return this.#answered(plan, reply);
-  }
-
-  async #answered({ claims, nowMs }: Plan, reply: Promise<TakeReply>): Promise<Taken> {
-    try {
-      return await this.#client.conclude(claims, await reply, nowMs);
-    } catch (error) {
-      if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
-      throw error;
-    }
-  }
-
-  // A lease goes on where it was taken, by the limits it was taken under, whatever configuration says meanwhile.
-  async #takeMore(claims: readonly Claim[]): Promise<Taken> {
-    const nowMs = this.#deps.clock.now();
-    const context = {
-      nowMs,
-      timeoutMs: this.#settings.timeoutMs,
-      generation: undefined,
-      atomic: false,
-      signal: undefined,
-    };
-    const reply = this.#deps.scope.buckets.take(claims.map(withoutConfigCheck), context);
-    try {
-      return await this.#client.conclude(claims, await reply, nowMs);
-    } catch (error) {
-      if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
-      throw error;
-    }
-  }
-
   #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
     const { request } = plan;
     switch (taken.kind) {
       case "granted": {
-        const lease = this.#lease(plan, taken.answers);
-        this.#publisher.acquired(request, lease);
-        return { ok: true, lease };
+        const [part, ...others] = leaseParts(plan, taken.answers);
+        return this.#granted(request, part as LeasePart, others);
       }
       case "refused":
         checkRefusal(plan.demands, taken.refusal);
@@ -364,12 +296,10 @@ export class Acquirer {
     }
   }
 
-  #lease(plan: Plan, taken: readonly TakenAnswer[]): Lease {
-    const { request, demands, parts } = plan;
-    if (parts.length === 0) return new Lease(this.#maker, request.resource, demands, taken, NO_PARTS, false);
-    const [first, ...others] = leaseParts(plan, taken);
-    const { resource } = request;
-    return new Lease(this.#maker, resource, first?.demands ?? [], first?.taken ?? [], others, false);
+  #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
+    const lease = new Lease(this.#maker, part, others, false);
+    this.#publisher.acquired(request, lease);
+    return { ok: true, lease };
   }
 
   #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
@@ -384,11 +314,32 @@ export class Acquirer {
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#publisher.degraded(request, reason, cause);
     const own = demands.filter(({ bucket }) => bucket.resource === resource);
+    const part = { resource, demands: own, taken: [] };
     const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
-    return { ok: true, lease: new Lease(this.#maker, resource, own, [], also, reason) };
+    return { ok: true, lease: new Lease(this.#maker, part, also, reason) };
+  }
+
+  #syncUnsupported(): ValidationError {
+    const { name } = this.#deps.store;
+    return new ValidationError("sync_unsupported", `The store ${name} cannot answer synchronously; use tryAcquire.`);
   }
 
   #allows(link: ChainLink | undefined): boolean {
     return (this.#settings.onUnavailable ?? link?.onUnavailable ?? this.#onUnavailable) === "allow";
+  }
+}
+
+/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
+function isPlain(request: AcquireRequest): boolean {
+  if (typeof request !== "object" || request === null) return false;
+  return request.limits === undefined && request.also === undefined && request.signal === undefined;
+}
+
+/** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
+function amountsIfValid({ consume }: AcquireRequest, { bucket, set }: ChainLink): readonly Amount[] | undefined {
+  try {
+    return checkAmounts(consume, "consume", bucket, set.limits);
+  } catch {
+    return undefined;
   }
 }

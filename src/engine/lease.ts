@@ -1,11 +1,11 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
+import type { TakenAnswer } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { StoreClient, Taken } from "./store-client.ts";
+import type { StoreClient } from "./store-client.ts";
 
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
@@ -13,44 +13,47 @@ export type LeaseStatus = "open" | "settled" | "rolledBack";
 export interface LeaseMaker {
   readonly client: StoreClient;
   now(): number;
-  /** Takes from the buckets of a lease, whatever configuration says meanwhile. */
-  takeMore(claims: readonly Claim[]): Promise<Taken>;
   /** Whether a fault of the store lets this entity's work through. */
   allows(link: ChainLink): boolean;
-  /** Tells that something could not be stored. */
+  /** Publishes that something could not be stored. */
   degraded(link: ChainLink, reason: string, cause: unknown): void;
 }
 
-/** What all resources of a lease share: kept by the lease, which is the first of them. */
-interface Core {
-  state: LeaseStatus;
+/** What was taken for a request on one of its resources. */
+export interface LeasePart {
+  readonly resource: string;
+  readonly demands: readonly Demand[];
+  /** One for each demand that wanted something; none where the store was not reached. */
+  readonly taken: readonly TakenAnswer[];
+}
+
+/** What all resources of a lease share. */
+interface LeaseCore {
+  readonly maker: LeaseMaker;
+  status: LeaseStatus;
   degradedReason: string | false;
 }
 
 /** What a lease holds on one resource. A lease itself is that of its first one. */
 export abstract class LeaseResource<Name extends string = string> {
-  readonly #maker: LeaseMaker;
-  readonly #demands: readonly Demand[];
-  readonly #taken: readonly TakenAnswer[];
+  protected readonly core: LeaseCore;
+  protected readonly part: LeasePart;
   #holdings: Holding[] | undefined;
   /** Adjustments that certainly were not stored yet; settling tries them again. */
   #pendingDebits: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
   /** The entity's bucket as it was last seen. */
   #seen: BucketState | undefined;
 
-  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[]) {
-    this.#maker = maker;
-    this.#demands = demands;
-    this.#taken = taken;
+  constructor(core: LeaseCore, part: LeasePart) {
+    this.core = core;
+    this.part = part;
   }
-
-  protected abstract get core(): Core;
 
   /** Whole tokens per limit that the entity has been charged so far by this lease. Parents are charged the same. */
   get consumed(): Readonly<Record<string, number>> {
     const consumed = new Map<string, number>();
     const charged = this.#holdings === undefined && !this.#unmetered();
-    for (const { limit, milli } of this.#demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
+    for (const { limit, milli } of this.part.demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
     for (const { link, milli } of this.#holdings ?? []) {
       if (link !== this.#entity.link) continue;
       for (const [limit, held] of milli) add(consumed, limit, held / 1000);
@@ -60,15 +63,15 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Whether the entity was let through without being debited (`setAccess(..., "bypass")`); usage counts it. */
   get bypassed(): boolean {
-    return this.#demands[0]?.bypass ?? false;
+    return this.part.demands[0]?.bypass ?? false;
   }
 
   /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
   get overdrawn(): readonly string[] {
-    const seen = this.#seen ?? this.#taken[0]?.state;
+    const seen = this.#seen ?? this.part.taken[0]?.state;
     if (seen === undefined) return [];
     const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-    return overdrawnOf(seen, all, this.#maker.now());
+    return overdrawnOf(seen, all, this.core.maker.now());
   }
 
   /**
@@ -87,21 +90,21 @@ export abstract class LeaseResource<Name extends string = string> {
   async consume(tokens: Tokens<Name>): Promise<void> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
-    const demands = this.#demands
+    const demands = this.part.demands
       .map(({ link, bypass }, i) => demandOf(link, i === 0 ? amounts : sharedWith(link, amounts), bypass))
       .filter(({ take }) => take.length > 0);
-    const taken = await this.#maker.takeMore(demands);
+    const taken = await this.core.maker.client.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
     const holdings = demands.map(({ link, take }, i) => holdingOf(link, take, taken.answers[i]?.ticket));
     // It may have been closed while the store was asked: then nobody is left to give this back later.
-    if (this.core.state !== "open") {
-      await this.#maker.client.giveBack(
+    if (this.core.status !== "open") {
+      await this.core.maker.client.giveBack(
         holdings.map(heldOf),
         demands.map(({ take }) => take),
         "rollback",
       );
-      throw closed(this.core.state);
+      throw closed(this.core.status);
     }
     this.#ledger().push(...holdings);
     this.#seen = taken.answers[0]?.state;
@@ -120,7 +123,9 @@ export abstract class LeaseResource<Name extends string = string> {
     this.#pendingDebits = undefined;
     // Each by itself: that one level cannot be reached does not keep another from being charged.
     const outcomes = await Promise.all(
-      pending.map(async ({ holding, amounts }) => (await this.#maker.client.debit(heldOf(holding), amounts)).outcome),
+      pending.map(
+        async ({ holding, amounts }) => (await this.core.maker.client.debit(heldOf(holding), amounts)).outcome,
+      ),
     );
     for (const [i, { holding, amounts }] of pending.entries()) {
       if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
@@ -140,20 +145,20 @@ export abstract class LeaseResource<Name extends string = string> {
     const holdings = this.#ledger();
     const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
     for (const { milli } of holdings) milli.clear();
-    await this.#maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
+    await this.core.maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
   }
 
   get #entity(): Demand {
-    return this.#demands[0] as Demand;
+    return this.part.demands[0] as Demand;
   }
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.core.degradedReason !== false && this.#taken.length === 0 && this.#holdings === undefined;
+    return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#holdings === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
-    if (this.core.state !== "open") throw closed(this.core.state);
+    if (this.core.status !== "open") throw closed(this.core.status);
     // Let through during an outage: perhaps not even the limits' names are known.
     if (this.#unmetered()) return [];
     const { bucket, set } = this.#entity.link;
@@ -164,8 +169,8 @@ export abstract class LeaseResource<Name extends string = string> {
   #ledger(): Holding[] {
     if (this.#holdings === undefined) {
       let next = 0;
-      this.#holdings = this.#demands.map(({ link, take }) =>
-        holdingOf(link, take, take.length === 0 ? undefined : this.#taken[next++]?.ticket),
+      this.#holdings = this.part.demands.map(({ link, take }) =>
+        holdingOf(link, take, take.length === 0 ? undefined : this.part.taken[next++]?.ticket),
       );
     }
     return this.#holdings;
@@ -175,17 +180,17 @@ export abstract class LeaseResource<Name extends string = string> {
     if (amounts.length === 0) return;
     const ledger = this.#ledger();
     await Promise.all(
-      this.#demands.map(async ({ link }, i) => {
+      this.part.demands.map(async ({ link }, i) => {
         const due = i === 0 ? amounts : sharedWith(link, amounts);
         const holding = ledger[i] as Holding;
         if (due.length === 0) return;
-        const { outcome, state, ticket } = await this.#maker.client.debit(heldOf(holding), due);
+        const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(holding), due);
         if (i === 0 && state !== undefined) this.#seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
         // Rolled back while the store was asked: nobody is left to give this back later.
-        else if (this.core.state === "rolledBack") {
-          await this.#maker.client.giveBack(
+        else if (this.core.status === "rolledBack") {
+          await this.core.maker.client.giveBack(
             [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],
             [due],
             "rollback",
@@ -200,14 +205,14 @@ export abstract class LeaseResource<Name extends string = string> {
     if (outcome === "no") this.#pendingDebits = [...(this.#pendingDebits ?? []), { holding, amounts }];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
-    this.#maker.degraded(holding.link, reason, undefined);
+    this.core.maker.degraded(holding.link, reason, undefined);
   }
 
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
     const ledger = this.#ledger();
     const returns: { holding: Holding; amounts: Amount[] }[] = [];
-    for (const { link } of this.#demands) {
+    for (const { link } of this.part.demands) {
       for (const { limit, milli } of amounts) {
         let due = milli;
         // Latest first: what was added last is given back to where it was taken last.
@@ -221,7 +226,7 @@ export abstract class LeaseResource<Name extends string = string> {
       }
     }
     const merged = mergeByHolding(returns);
-    await this.#maker.client.giveBack(
+    await this.core.maker.client.giveBack(
       merged.map(({ holding }) => heldOf(holding)),
       merged.map((one) => one.amounts),
       reason,
@@ -231,22 +236,15 @@ export abstract class LeaseResource<Name extends string = string> {
   #unavailable(cause: unknown): void {
     const { link } = this.#entity;
     const { entityId, resource } = link.bucket;
-    if (!this.#maker.allows(link)) {
+    if (!this.core.maker.allows(link)) {
       throw new RateLimiterUnavailable(
         `The limiter could not be reached to consume more for ${entityId} on ${resource}.`,
         { cause },
       );
     }
     this.core.degradedReason = "the store was unavailable when more was consumed";
-    this.#maker.degraded(link, this.core.degradedReason, cause);
+    this.core.maker.degraded(link, this.core.degradedReason, cause);
   }
-}
-
-/** What was taken for a request on one of its further resources. */
-export interface LeasePart {
-  readonly resource: string;
-  readonly demands: readonly Demand[];
-  readonly taken: readonly TakenAnswer[];
 }
 
 /**
@@ -254,54 +252,33 @@ export interface LeasePart {
  * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
  */
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
-  readonly #resource: string;
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
-  protected state: LeaseStatus = "open";
-  protected degradedReason: string | false;
 
-  constructor(
-    maker: LeaseMaker,
-    resource: string,
-    demands: readonly Demand[],
-    taken: readonly TakenAnswer[],
-    others: readonly LeasePart[],
-    degraded: string | false,
-  ) {
-    super(maker, demands, taken);
-    this.#resource = resource;
-    this.degradedReason = degraded;
+  constructor(maker: LeaseMaker, part: LeasePart, others: readonly LeasePart[], degradedReason: string | false) {
+    super({ maker, status: "open", degradedReason }, part);
     this.#others =
       others.length === 0
         ? undefined
-        : new Map(
-            others.map(({ resource, demands, taken }) => [
-              resource,
-              new OtherResource(maker, demands, taken, this.core),
-            ]),
-          );
-  }
-
-  protected override get core(): Core {
-    return this as unknown as Core;
+        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
   get status(): LeaseStatus {
-    return this.state;
+    return this.core.status;
   }
 
   /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
   get degraded(): string | false {
-    return this.degradedReason;
+    return this.core.degradedReason;
   }
 
   /** Names of the resources that were taken from, the first one first. */
   get resources(): readonly string[] {
-    return [this.#resource, ...(this.#others?.keys() ?? [])];
+    return [this.part.resource, ...(this.#others?.keys() ?? [])];
   }
 
   /** What is held on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
   resource(name: string): LeaseResource {
-    if (name === this.#resource) return this;
+    if (name === this.part.resource) return this;
     const other = this.#others?.get(name);
     if (other !== undefined) return other;
     throw new ValidationError(
@@ -312,16 +289,16 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 
   /** Keeps what was consumed and closes the lease. A second time does nothing. */
   async settle(): Promise<void> {
-    if (this.core.state !== "open") return;
-    this.core.state = "settled";
+    if (this.core.status !== "open") return;
+    this.core.status = "settled";
     await this.flushPendingDebits();
     for (const other of this.#others?.values() ?? []) await other.settle();
   }
 
   /** Gives everything back and closes the lease. A second time does nothing. */
   async rollback(): Promise<void> {
-    if (this.core.state !== "open") return;
-    this.core.state = "rolledBack";
+    if (this.core.status !== "open") return;
+    this.core.status = "rolledBack";
     await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
   }
 
@@ -331,13 +308,6 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 }
 
 class OtherResource extends LeaseResource {
-  protected override readonly core: Core;
-
-  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[], core: Core) {
-    super(maker, demands, taken);
-    this.core = core;
-  }
-
   settle(): Promise<void> {
     return this.flushPendingDebits();
   }

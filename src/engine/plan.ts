@@ -88,6 +88,7 @@ export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | unde
 
 /** What a lease holds on each resource, the first first. */
 export function leaseParts({ request, demands, parts }: Plan, answers: readonly TakenAnswer[]): readonly LeasePart[] {
+  if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers }];
   const bounds = [0, ...parts, demands.length];
   let taken = 0;
   return bounds.slice(0, -1).map((from, i) => {

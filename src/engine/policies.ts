@@ -77,7 +77,7 @@ export class Policies {
     const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     try {
-      return this.#result(request, await this.#deps.scope.buckets.topUp(operation, amounts));
+      return resultOf(request, await this.#acquirer.client.topUp(operation, amounts));
     } catch (error) {
       if (error instanceof RangeError) throw new ValidationError("top_up_too_large", error.message, { cause: error });
       throw error;
@@ -96,7 +96,7 @@ export class Policies {
       );
     }
     const operation = this.#operation("bucket_reset", request, link, { limits: limits ?? known });
-    return this.#result(request, await this.#deps.scope.buckets.reset(operation, limits));
+    return resultOf(request, await this.#acquirer.client.reset(operation, limits));
   }
 
   async #setPolicy(
@@ -134,13 +134,6 @@ export class Policies {
     const event = this.#admin.event(action, bucket.entityId, request, { ...details, idempotencyKey }, bucket.resource);
     return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
   }
-
-  #result({ entityId, resource }: TopUpRequest | ResetRequest, { repeated, amounts }: OperationReply): OperationResult {
-    // What was refused before may fit now.
-    this.#acquirer.deny.clear();
-    this.#acquirer.room.wakeHeads();
-    return { entityId, resource, amounts: tokensOf(amounts), repeated };
-  }
 }
 
 function scopeOf(where: PolicyScope): ConfigScope {
@@ -154,4 +147,11 @@ function scopeOf(where: PolicyScope): ConfigScope {
 
 function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
   return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
+}
+
+function resultOf(
+  { entityId, resource }: TopUpRequest | ResetRequest,
+  { repeated, amounts }: OperationReply,
+): OperationResult {
+  return { entityId, resource, amounts: tokensOf(amounts), repeated };
 }

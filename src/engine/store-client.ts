@@ -7,6 +7,10 @@ import type {
   CallContext,
   Claim,
   Held,
+  MaybePromise,
+  Operation,
+  OperationReply,
+  TakeContext,
   TakenAnswer,
   TakeReply,
   Ticket,
@@ -16,6 +20,7 @@ import type { GaveBackEvent } from "../ports/events.ts";
 import type { DenyMemory } from "./deny-memory.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
+import type { Mode } from "./steps.ts";
 import type { WaitingRoom } from "./waiting.ts";
 
 /** What the store made of all claims of a request. */
@@ -23,7 +28,7 @@ export type Taken =
   | { readonly kind: "granted"; readonly answers: readonly TakenAnswer[] }
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | { readonly kind: "unavailable"; readonly cause: unknown }
-  /** `buckets`: of which configuration has to be read again; undefined: of all. */
+  /** `buckets`: those whose configuration has to be read again; undefined: all. */
   | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
 
 /** What became of a debit or credit; `state` as it was after, when the store told. */
@@ -39,7 +44,10 @@ const NOTHING_TOLD = { state: undefined, ticket: undefined };
 /** How often a give-back or an adjustment that certainly was not applied is tried. */
 const WRITE_ATTEMPTS_MAX = 3;
 
-/** Sends claims, and gives back. There is one give-back, for refusals, rollbacks, releases and negative adjustments. */
+/**
+ * Every write to buckets goes through here. There is one give-back, for refusals, rollbacks, releases and negative
+ * adjustments.
+ */
 export class StoreClient {
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -53,10 +61,69 @@ export class StoreClient {
     this.#room = room;
   }
 
-  /** Reads the answers of the store. Half-taken requests are given back before anybody hears of the refusal. */
-  conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): Taken | Promise<Taken> {
+  /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
+  take(claims: readonly Claim[], context: TakeContext, mode: Mode): MaybePromise<Taken> {
+    const { buckets } = this.#deps.scope;
+    try {
+      const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
+      const reply = now ?? buckets.take(claims, context);
+      if (reply instanceof Promise) return this.#answered(claims, reply, context.nowMs);
+      return this.#conclude(claims, reply, context.nowMs);
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
+  takeMore(claims: readonly Claim[]): MaybePromise<Taken> {
+    const context = { ...this.#context(), generation: undefined, atomic: false };
+    return this.take(claims.map(withoutConfigCheck), context, "async");
+  }
+
+  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
+  async giveBack(
+    helds: readonly Held[],
+    amounts: readonly (readonly Amount[])[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
+    // What a refused request gives back it had only just taken. If that woke others, two of them that share a parent would
+    // wake each other without end, refused each time.
+    if (reason !== "refused") this.#room.wakeHeads();
+  }
+
+  /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
+  debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
+    return this.#write(held.bucket, () => this.#deps.scope.buckets.debit(held, amounts, this.#context()));
+  }
+
+  topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
+    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.topUp(operation, amounts));
+  }
+
+  reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
+    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.reset(operation, limits));
+  }
+
+  async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
+    try {
+      return await this.#conclude(claims, await reply, nowMs);
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  #failed(error: unknown): Taken {
+    if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
+    throw error;
+  }
+
+  // What was taken of a request that is then refused is given back before the refusal is returned.
+  #conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): MaybePromise<Taken> {
     if (reply === "stale") return { kind: "stale", buckets: undefined };
-    if (allTaken(reply)) return { kind: "granted", answers: reply };
+    if (allTaken(reply)) {
+      return { kind: "granted", answers: reply };
+    }
     const verdict = this.#verdict(claims, reply, nowMs);
     const taken = reply.flatMap((answer, i) =>
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
@@ -69,30 +136,15 @@ export class StoreClient {
     ).then(() => verdict);
   }
 
-  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
-  async giveBack(
-    helds: readonly Held[],
-    amounts: readonly (readonly Amount[])[],
-    reason: GaveBackEvent["reason"],
-  ): Promise<void> {
-    await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
-    // What a refused request gives back it had only just taken. Were others woken by it, two of them that share a parent
-    // would wake each other without end, refused each time.
-    if (reason !== "refused") this.#room.wakeHeads();
-  }
-
-  /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
-  debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
-    return this.#write(() => this.#deps.scope.buckets.debit(held, amounts, this.#context()));
-  }
-
   #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
+    const suspects = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
+    if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
-    const doubted = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
-    if (doubted.length > 0) return { kind: "stale", buckets: doubted };
     for (const [i, answer] of answers.entries()) {
-      if (answer.kind === "unavailable") return { kind: "unavailable", cause: answer.cause };
       const { bucket, take, bypass } = claims[i] as Claim;
+      if (answer.kind === "unavailable") {
+        return { kind: "unavailable", cause: answer.cause };
+      }
       observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
     }
     this.#deny.remember(observed, nowMs);
@@ -102,9 +154,9 @@ export class StoreClient {
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
     const due = amounts.filter(({ milli }) => milli > 0);
     if (due.length === 0) return;
-    this.#deny.forget(held.bucket.id);
-    const { outcome } = await this.#write(() => this.#deps.scope.buckets.credit(held, due, this.#context()));
-    this.#deny.forget(held.bucket.id);
+    const { outcome } = await this.#write(held.bucket, () =>
+      this.#deps.scope.buckets.credit(held, due, this.#context()),
+    );
     const { gaveBack } = this.#deps.events;
     if (!gaveBack.active) return;
     gaveBack.publish({
@@ -118,23 +170,33 @@ export class StoreClient {
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  async #write(send: () => WriteReply | Promise<WriteReply>): Promise<Written> {
-    for (let attempt = 1; ; attempt++) {
-      let reply: WriteReply;
-      try {
-        reply = await send();
-      } catch (error) {
-        if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        reply = { kind: "unavailable", applied: "unknown", cause: error };
+  async #write(bucket: BucketKey, send: () => MaybePromise<WriteReply>): Promise<Written> {
+    // Before as well as after: the write may be applied long before its answer arrives.
+    this.#deny.forget(bucket.id);
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const reply = await replyOf(send);
+        if (reply.kind !== "unavailable") {
+          const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_TOLD;
+          return { outcome: "applied", state, ticket };
+        }
+        if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
+          return { outcome: reply.applied, ...NOTHING_TOLD };
+        }
       }
-      if (reply.kind !== "unavailable") {
-        const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_TOLD;
-        return { outcome: "applied", state, ticket };
-      }
-      if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
-        return { outcome: reply.applied, state: undefined, ticket: undefined };
-      }
+    } finally {
+      this.#deny.forget(bucket.id);
+    }
+  }
+
+  async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
+    this.#deny.forget(bucket.id);
+    try {
+      return await send();
+    } finally {
+      this.#deny.forget(bucket.id);
+      // What was refused before may fit now.
+      this.#room.wakeHeads();
     }
   }
 
@@ -143,13 +205,23 @@ export class StoreClient {
   }
 }
 
+async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply> {
+  try {
+    return await send();
+  } catch (error) {
+    if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
+    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    return { kind: "unavailable", applied: "unknown", cause: error };
+  }
+}
+
 function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {
   for (let i = 0; i < answers.length; i++) if (answers[i]?.kind !== "taken") return false;
   return true;
 }
 
-/** The claim of a lease: it goes on by what it was taken under, and nobody reads configuration again for it. */
-export function withoutConfigCheck(claim: Claim): Claim {
+/** The claim of a lease: it keeps the limits it was taken under, so the store must not ask for configuration anew. */
+function withoutConfigCheck(claim: Claim): Claim {
   const { asOfMs, generation, reading } = claim.origin;
   return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };
 }
