@@ -17,7 +17,7 @@ import type {
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
-import type { DenyMemory } from "./deny-memory.ts";
+import type { CallStart, DenyMemory } from "./deny-memory.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
@@ -45,8 +45,8 @@ const NOTHING_TOLD = { state: undefined, ticket: undefined };
 const WRITE_ATTEMPTS_MAX = 3;
 
 /**
- * Every write to buckets goes through here. There is one give-back, for refusals, rollbacks, releases and negative
- * adjustments.
+ * Every write to buckets goes through here: the deny memory hears of each one. There is one give-back, for refusals,
+ * rollbacks, releases and negative adjustments.
  */
 export class StoreClient {
   readonly #deps: EngineDeps;
@@ -68,9 +68,9 @@ export class StoreClient {
       const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
       const reply = now ?? buckets.take(claims, context);
       if (reply instanceof Promise) return this.#answered(claims, reply, context.nowMs);
-      return this.#conclude(claims, reply, context.nowMs);
+      return this.#conclude(claims, reply, context.nowMs, undefined);
     } catch (error) {
-      return this.#failed(error);
+      return this.#failed(claims, error);
     }
   }
 
@@ -106,25 +106,36 @@ export class StoreClient {
   }
 
   async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
+    const since = this.#deny.begin();
     try {
-      return await this.#conclude(claims, await reply, nowMs);
+      return await this.#conclude(claims, await reply, nowMs, since);
     } catch (error) {
-      return this.#failed(error);
+      return this.#failed(claims, error);
+    } finally {
+      this.#deny.end();
     }
   }
 
-  #failed(error: unknown): Taken {
+  #failed(claims: readonly Claim[], error: unknown): Taken {
+    // They may have been taken.
+    for (const { bucket } of claims) this.#deny.forget(bucket.id);
     if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
     throw error;
   }
 
   // What was taken of a request that is then refused is given back before the refusal is returned.
-  #conclude(claims: readonly Claim[], reply: TakeReply, nowMs: number): MaybePromise<Taken> {
+  #conclude(
+    claims: readonly Claim[],
+    reply: TakeReply,
+    nowMs: number,
+    since: CallStart | undefined,
+  ): MaybePromise<Taken> {
     if (reply === "stale") return { kind: "stale", buckets: undefined };
     if (allTaken(reply)) {
+      for (let i = 0; i < claims.length; i++) this.#deny.forget((claims[i] as Claim).bucket.id);
       return { kind: "granted", answers: reply };
     }
-    const verdict = this.#verdict(claims, reply, nowMs);
+    const verdict = this.#verdict(claims, reply, nowMs, since);
     const taken = reply.flatMap((answer, i) =>
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
     );
@@ -136,18 +147,20 @@ export class StoreClient {
     ).then(() => verdict);
   }
 
-  #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): Taken {
+  #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number, since: CallStart | undefined): Taken {
     const suspects = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
     for (const [i, answer] of answers.entries()) {
       const { bucket, take, bypass } = claims[i] as Claim;
       if (answer.kind === "unavailable") {
+        // It may have been taken.
+        this.#deny.forget(bucket.id);
         return { kind: "unavailable", cause: answer.cause };
       }
       observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
     }
-    this.#deny.remember(observed, nowMs);
+    this.#deny.remember(observed, nowMs, since);
     return { kind: "refused", refusal: refusalOf(observed, nowMs, this.#deps.clock.now(), this.#deps.calendar) };
   }
 
