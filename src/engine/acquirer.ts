@@ -112,7 +112,11 @@ export class Acquirer {
       }
       // Where nothing is asked for nothing can be short, and nobody is overtaken.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
-      const refusal = refusalOf(await this.observe(demands, nowMs), nowMs, nowMs, this.#deps.calendar);
+      const refusal = refusalOf(
+        await this.observe(demands, nowMs),
+        { askedMs: nowMs, toldMs: nowMs },
+        this.#deps.calendar,
+      );
       checkRefusal(demands, refusal);
       this.#publisher.refused(request, refusal, false);
       return refusal;
@@ -269,7 +273,7 @@ export class Acquirer {
       return "stale";
     }
     if (observed === undefined) return undefined;
-    const refusal = refusalOf(observed, plan.nowMs, plan.nowMs, this.#deps.calendar);
+    const refusal = refusalOf(observed, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
     checkRefusal(plan.demands, refusal);
     this.#publisher.refused(plan.request, refusal, true);
     return refusal;

@@ -87,7 +87,7 @@ export async function explain(
     const asked = await acquirer.observe(demands, nowMs);
     const retryAfterMs = fitsAtMs(asked, nowMs, calendar) - nowMs;
     if (retryAfterMs === 0) return { ...base, outcome: "granted", retryAfterMs };
-    const refusal = refusalOf(asked, nowMs, nowMs, calendar);
+    const refusal = refusalOf(asked, { askedMs: nowMs, toldMs: nowMs }, calendar);
     checkRefusal(demands, refusal);
     const { primary } = refusal;
     const reason = `${primary.limit} of ${primary.entityId} holds ${primary.available} of ${primary.requested} asked for`;

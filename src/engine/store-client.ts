@@ -161,7 +161,8 @@ export class StoreClient {
       observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
     }
     this.#deny.remember(observed, nowMs, since);
-    return { kind: "refused", refusal: refusalOf(observed, nowMs, this.#deps.clock.now(), this.#deps.calendar) };
+    const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
+    return { kind: "refused", refusal: refusalOf(observed, times, this.#deps.calendar) };
   }
 
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
