@@ -7,7 +7,7 @@ import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
-import { Lease, type LeaseMaker, type LeasePart } from "./lease.ts";
+import { Lease, type LeaseMaker, type LeasePart, SinglePart } from "./lease.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
@@ -166,7 +166,7 @@ export class Acquirer {
     const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, { resource: request.resource, demands: [demand], taken: [answer] }, NO_PARTS);
+    return this.#granted(request, new SinglePart(demand, answer), NO_PARTS);
   }
 
   /** An attempt, from the request to its outcome. */

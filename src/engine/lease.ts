@@ -27,6 +27,29 @@ export interface LeasePart {
   readonly taken: readonly TakenAnswer[];
 }
 
+/** What was taken from one bucket. Its lists are made when they are looked at: most leases are settled before that. */
+export class SinglePart implements LeasePart {
+  readonly #demand: Demand;
+  readonly #answer: TakenAnswer;
+
+  constructor(demand: Demand, answer: TakenAnswer) {
+    this.#demand = demand;
+    this.#answer = answer;
+  }
+
+  get resource(): string {
+    return this.#demand.bucket.resource;
+  }
+
+  get demands(): readonly Demand[] {
+    return [this.#demand];
+  }
+
+  get taken(): readonly TakenAnswer[] {
+    return [this.#answer];
+  }
+}
+
 /** What all resources of a lease share. */
 interface LeaseCore {
   readonly maker: LeaseMaker;
