@@ -110,7 +110,7 @@ export class Acquirer {
       for (const [resource, consume] of alsoOf(request)) {
         demands.push(...demandsOf(consume, await this.chain({ entityId: request.entityId, resource }, nowMs)));
       }
-      // Where nothing is asked for nothing can be short, and nobody is overtaken.
+      // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
       const refusal = refusalOf(
         await this.observe(demands, nowMs),
@@ -126,7 +126,7 @@ export class Acquirer {
     }
   }
 
-  /** The levels that a question is about, as configuration has them now. */
+  /** The chain that a question is about, as configuration has it now. */
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
@@ -229,7 +229,7 @@ export class Acquirer {
   }
 
   /**
-   * The plan; or the refusal that memory already knows; or `stale`, when configuration has moved on: the levels it would be
+   * The plan; or the refusal that memory already knows; or `stale`, when configuration has changed: the links it would be
    * made of, remembered at different times, do not belong together.
    */
   #planned(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Planned {
@@ -241,9 +241,9 @@ export class Acquirer {
       const plan = this.#plan(request, chain, others, at);
       return this.#recalled(plan) ?? plan;
     } catch (error) {
-      // Nobody is told that a limit is unknown or too low, or a resource disabled, by configuration that is known to be old.
-      const told = error instanceof ValidationError || error instanceof ResourceDisabled;
-      if (!told || !this.#outdated(chain)) throw error;
+      // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
+      const isByConfig = error instanceof ValidationError || error instanceof ResourceDisabled;
+      if (!isByConfig || !this.#outdated(chain)) throw error;
       this.configCache.expire();
       return "stale";
     }

@@ -8,7 +8,7 @@ interface About {
   readonly requestId?: string;
 }
 
-/** Tells whoever listens what became of requests; nobody listening costs one look. */
+/** Publishes what became of requests. A channel without subscribers costs one look at `active`. */
 export class EventPublisher {
   readonly #events: EngineDeps["events"];
   readonly #acquired: EngineDeps["events"]["acquired"];

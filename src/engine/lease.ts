@@ -120,7 +120,7 @@ export abstract class LeaseResource<Name extends string = string> {
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
     const holdings = demands.map(({ link, take }, i) => holdingOf(link, take, taken.answers[i]?.ticket));
-    // It may have been closed while the store was asked: then nobody is left to give this back later.
+    // The lease may have been closed while the store was asked. A later rollback would not give this back.
     if (this.core.status !== "open") {
       await this.core.maker.client.giveBack(
         holdings.map(heldOf),
@@ -211,7 +211,7 @@ export abstract class LeaseResource<Name extends string = string> {
         if (i === 0 && state !== undefined) this.#seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
-        // Rolled back while the store was asked: nobody is left to give this back later.
+        // The lease was rolled back while the store was asked. No later call would give this back.
         else if (this.core.status === "rolledBack") {
           await this.core.maker.client.giveBack(
             [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],

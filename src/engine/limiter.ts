@@ -94,7 +94,7 @@ export class Limiter {
       await lease.rollback();
       throw error;
     }
-    // The work is done: what could not be stored is told on the `degraded` channel, not thrown at the caller.
+    // The work is done: what could not be stored is published on the `degraded` channel, not thrown at the caller.
     await lease.settle().catch(() => {});
     return value;
   }

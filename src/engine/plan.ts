@@ -7,7 +7,7 @@ import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
 
-/** One resource of a request, with the chain of levels it concerns. */
+/** One resource of a request, with the chain that it is taken from. */
 export interface PartChain {
   readonly consume: Tokens;
   readonly chain: readonly ChainLink[];
@@ -29,10 +29,10 @@ export interface Plan extends TakeContext {
 /** The reading of the clock that a plan goes by, and how long the store may take for it. */
 export type PlanTime = Pick<TakeContext, "nowMs" | "timeoutMs">;
 
-/** The plan; or the refusal that memory already knows; or that configuration has moved on. */
+/** The plan; or the refusal that the deny memory knows already; or that configuration has changed. */
 export type Planned = Plan | Refusal | "stale";
 
-/** How often a plan is made anew because configuration changed under it, before giving up. */
+/** How many plans are made for one request, each after configuration changed under the last, before giving up. */
 export const PLANS_MAX = 50;
 
 const ONE_PART: readonly number[] = Object.freeze([]);
@@ -66,7 +66,7 @@ export function planOf(
   };
 }
 
-/** Whether all levels were read from the same configuration. */
+/** Whether all links were read from the same configuration. */
 export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
   return [chain, ...others.map((other) => other.chain)].flat().every((link) => link.generation === generation);
@@ -77,8 +77,8 @@ export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | unde
   for (let i = 0; i < chain.length; i++) {
     const link = chain[i] as ChainLink;
     if (link.access !== "disabled") continue;
-    // A resource that is switched off for everybody has been asked about at the entity itself. Whoever was carved out of
-    // that must not be refused for a parent that was not.
+    // That a resource is off for everybody counts at the entity itself, which may be exempt from it. A parent that is not
+    // exempt must not refuse an entity that is.
     if (i > 0 && link.accessSource === "resource") continue;
     const { entityId, resource } = link.bucket;
     return new ResourceDisabled({ entityId, resource, level: link.accessSource });
@@ -108,7 +108,7 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
   return demands;
 }
 
-/** Nobody can be told anything by limits that never stand still. */
+/** The limits changed with every plan, so that none of them could be decided by. */
 export function configChurn({ entityId, resource }: AcquireRequest): ConflictError {
   return new ConflictError(
     "config_unstable",

@@ -31,7 +31,7 @@ export type Taken =
   /** `buckets`: those whose configuration has to be read again; undefined: all. */
   | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
 
-/** What became of a debit or credit; `state` as it was after, when the store told. */
+/** What became of a debit or credit; `state` is the one after it, where the store reports it. */
 export interface Written {
   readonly outcome: "applied" | "no" | "unknown";
   readonly state: BucketState | undefined;
@@ -39,7 +39,7 @@ export interface Written {
   readonly ticket: Ticket | undefined;
 }
 
-const NOTHING_TOLD = { state: undefined, ticket: undefined };
+const NOTHING_REPORTED = { state: undefined, ticket: undefined };
 
 /** How often a give-back or an adjustment that certainly was not applied is tried. */
 const WRITE_ATTEMPTS_MAX = 3;
@@ -191,11 +191,11 @@ export class StoreClient {
       for (let attempt = 1; ; attempt++) {
         const reply = await replyOf(send);
         if (reply.kind !== "unavailable") {
-          const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_TOLD;
+          const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_REPORTED;
           return { outcome: "applied", state, ticket };
         }
         if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
-          return { outcome: reply.applied, ...NOTHING_TOLD };
+          return { outcome: reply.applied, ...NOTHING_REPORTED };
         }
       }
     } finally {
@@ -234,7 +234,7 @@ function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[]
   return true;
 }
 
-/** The claim of a lease: it keeps the limits it was taken under, so the store must not ask for configuration anew. */
+/** The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. */
 function withoutConfigCheck(claim: Claim): Claim {
   const { asOfMs, generation, reading } = claim.origin;
   return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };

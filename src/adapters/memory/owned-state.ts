@@ -41,6 +41,7 @@ export class OwnedState implements TakenAnswer {
   take(amounts: readonly Amount[], nowMs: number): boolean {
     const { limits, epochMs } = this.#state;
     const elapsedMs = nowMs - epochMs;
+    if (amounts.length === 1) return takeOne(limits, amounts[0] as Amount, elapsedMs);
     for (let a = 0; a < amounts.length; a++) {
       const { limit: name, milli } = amounts[a] as Amount;
       const held = limitOf(limits, name);
@@ -59,6 +60,15 @@ export class OwnedState implements TakenAnswer {
 /** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
 export function isOwnable(state: BucketState, { set, bypass }: Claim, nowMs: number): boolean {
   return state.plain && !state.untouched && !bypass && nowMs < state.renewAtMs && state.signature === set.signature;
+}
+
+function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
+  const held = limitOf(limits, name);
+  if (held === undefined) return true;
+  const left = take(held, held.terms, elapsedMs, milli);
+  if (left === undefined) return false;
+  held.tokensMilli = left;
+  return true;
 }
 
 function limitOf(limits: readonly OwnedLimit[], name: string): OwnedLimit | undefined {
