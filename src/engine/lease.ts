@@ -57,15 +57,25 @@ interface LeaseCore {
   degradedReason: string | false;
 }
 
+interface PendingDebit {
+  readonly holding: Holding;
+  readonly amounts: readonly Amount[];
+}
+
+/** What became of the tokens of a lease after they were taken. */
+interface Ledger {
+  readonly holdings: Holding[];
+  /** Adjustments that certainly were not stored yet; settling tries them again. */
+  pendingDebits: readonly PendingDebit[];
+  /** The entity's bucket as an adjustment or a consume last left it. */
+  seen: BucketState | undefined;
+}
+
 /** What a lease holds on one resource. A lease itself is that of its first one. */
 export abstract class LeaseResource<Name extends string = string> {
   protected readonly core: LeaseCore;
   protected readonly part: LeasePart;
-  #holdings: Holding[] | undefined;
-  /** Adjustments that certainly were not stored yet; settling tries them again. */
-  #pendingDebits: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
-  /** The entity's bucket as it was last seen. */
-  #seen: BucketState | undefined;
+  #ledger: Ledger | undefined;
 
   constructor(core: LeaseCore, part: LeasePart) {
     this.core = core;
@@ -75,9 +85,9 @@ export abstract class LeaseResource<Name extends string = string> {
   /** Whole tokens per limit that the entity has been charged so far by this lease. Parents are charged the same. */
   get consumed(): Readonly<Record<string, number>> {
     const consumed = new Map<string, number>();
-    const charged = this.#holdings === undefined && !this.#unmetered();
+    const charged = this.#ledger === undefined && !this.#unmetered();
     for (const { limit, milli } of this.part.demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
-    for (const { link, milli } of this.#holdings ?? []) {
+    for (const { link, milli } of this.#ledger?.holdings ?? []) {
       if (link !== this.#entity.link) continue;
       for (const [limit, held] of milli) add(consumed, limit, held / 1000);
     }
@@ -91,7 +101,7 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
   get overdrawn(): readonly string[] {
-    const seen = this.#seen ?? this.part.taken[0]?.state;
+    const seen = this.#ledger?.seen ?? this.part.taken[0]?.state;
     if (seen === undefined) return [];
     const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
     return overdrawnOf(seen, all, this.core.maker.now());
@@ -129,8 +139,9 @@ export abstract class LeaseResource<Name extends string = string> {
       );
       throw closed(this.core.status);
     }
-    this.#ledger().push(...holdings);
-    this.#seen = taken.answers[0]?.state;
+    const ledger = this.#openLedger();
+    ledger.holdings.push(...holdings);
+    ledger.seen = taken.answers[0]?.state;
   }
 
   /** Gives back, at most what is held: asking for more gives back what is held. */
@@ -141,9 +152,10 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Stores what is still pending; throws when that is not possible. For the lease, once the work is done. */
   protected async flushPendingDebits(): Promise<void> {
-    const pending = this.#pendingDebits;
-    if (pending === undefined) return;
-    this.#pendingDebits = undefined;
+    const ledger = this.#ledger;
+    if (ledger === undefined) return;
+    const pending = ledger.pendingDebits;
+    ledger.pendingDebits = [];
     // Each by itself: that one level cannot be reached does not keep another from being charged.
     const outcomes = await Promise.all(
       pending.map(
@@ -163,9 +175,10 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Gives back all that is held. For the lease, when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
-    this.#pendingDebits = undefined;
     if (this.#unmetered()) return;
-    const holdings = this.#ledger();
+    const ledger = this.#openLedger();
+    ledger.pendingDebits = [];
+    const { holdings } = ledger;
     const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
     for (const { milli } of holdings) milli.clear();
     await this.core.maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
@@ -177,7 +190,7 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#holdings === undefined;
+    return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#ledger === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
@@ -189,26 +202,29 @@ export abstract class LeaseResource<Name extends string = string> {
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
-  #ledger(): Holding[] {
-    if (this.#holdings === undefined) {
+  #openLedger(): Ledger {
+    if (this.#ledger === undefined) {
+      const { demands, taken } = this.part;
       let next = 0;
-      this.#holdings = this.part.demands.map(({ link, take }) =>
-        holdingOf(link, take, take.length === 0 ? undefined : this.part.taken[next++]?.ticket),
+      const holdings = demands.map(({ link, take }) =>
+        holdingOf(link, take, take.length === 0 ? undefined : taken[next++]?.ticket),
       );
+      this.#ledger = { holdings, pendingDebits: [], seen: undefined };
     }
-    return this.#holdings;
+    return this.#ledger;
   }
 
   async #debit(amounts: readonly Amount[]): Promise<void> {
     if (amounts.length === 0) return;
-    const ledger = this.#ledger();
+    const ledger = this.#openLedger();
+    const { holdings } = ledger;
     await Promise.all(
       this.part.demands.map(async ({ link }, i) => {
         const due = i === 0 ? amounts : sharedWith(link, amounts);
-        const holding = ledger[i] as Holding;
+        const holding = holdings[i] as Holding;
         if (due.length === 0) return;
         const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(holding), due);
-        if (i === 0 && state !== undefined) this.#seen = state;
+        if (i === 0 && state !== undefined) ledger.seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
         // The lease was rolled back while the store was asked. No later call would give this back.
@@ -218,14 +234,17 @@ export abstract class LeaseResource<Name extends string = string> {
             [due],
             "rollback",
           );
-        } else if (ticket !== undefined) ledger.push(holdingOf(link, due, ticket));
+        } else if (ticket !== undefined) holdings.push(holdingOf(link, due, ticket));
         else for (const { limit, milli } of due) add(holding.milli, limit, milli);
       }),
     );
   }
 
   #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
-    if (outcome === "no") this.#pendingDebits = [...(this.#pendingDebits ?? []), { holding, amounts }];
+    if (outcome === "no") {
+      const ledger = this.#openLedger();
+      ledger.pendingDebits = [...ledger.pendingDebits, { holding, amounts }];
+    }
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
     this.core.maker.degraded(holding.link, reason, undefined);
@@ -233,13 +252,13 @@ export abstract class LeaseResource<Name extends string = string> {
 
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
-    const ledger = this.#ledger();
+    const { holdings } = this.#openLedger();
     const returns: { holding: Holding; amounts: Amount[] }[] = [];
     for (const { link } of this.part.demands) {
       for (const { limit, milli } of amounts) {
         let due = milli;
         // Latest first: what was added last is given back to where it was taken last.
-        for (const holding of ledger.filter((one) => one.link === link).reverse()) {
+        for (const holding of holdings.filter((one) => one.link === link).reverse()) {
           const part = Math.min(due, holding.milli.get(limit) ?? 0);
           if (part <= 0) continue;
           add(holding.milli, limit, -part);
