@@ -48,10 +48,13 @@ test("a limit that refills nothing stays where it is, for ever", () => {
   assert.deepEqual(rebase(holding(400), terms, 1e12), holding(400));
 });
 
-test("a debt of half a token shows as -1 whole tokens, never as 0", () => {
+test("a debt of half a token shows as -1 whole tokens, never as 0; one of a millitoken does not show", () => {
   assert.equal(wholeTokens(-500), -1);
   assert.equal(wholeTokens(999), 0);
   assert.equal(wholeTokens(-1000), -1);
+  assert.equal(wholeTokens(-1499), -1);
+  assert.equal(wholeTokens(-1500), -2);
+  assert.equal(wholeTokens(-1), 0);
 });
 
 test("terms without a period are refused rather than divided by", () => {

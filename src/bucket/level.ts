@@ -20,9 +20,12 @@ export function levelMilli(balance: Balance, terms: Terms, elapsedMs: number): n
   );
 }
 
-/** Whole tokens in a level; a debt of half a token shows as -1, so that it is never mistaken for nothing. */
+/**
+ * Whole tokens in a level, for people to read: what is there is rounded down, a debt to the nearest token. Half a token owed
+ * shows as -1, a millitoken owed, which the next moment pays, as 0.
+ */
 export function wholeTokens(milli: number): number {
-  return divFloor(milli, 1000);
+  return milli >= 0 ? divFloor(milli, 1000) : 0 - divFloor(500 - milli, 1000);
 }
 
 /** The same balance told from an epoch `elapsedMs` later, with the overflow cut off: conserves every millitoken. */

@@ -35,7 +35,7 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
     const whole = checkTokens(limit, value, use);
     // A quota may have been topped up: only its bucket can tell.
     if (use === "consume" && whole > known.capacity && !known.soft && kindOf(known) === "drip") {
-      checkGrantable(known, whole, bucket);
+      checkGrantable(known, whole * 1000, bucket, bucket.entityId);
     }
     const amount = { limit, milli: whole * 1000 };
     if (first === undefined) first = amount;
@@ -73,13 +73,14 @@ function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: r
   );
 }
 
-/** Throws when the amount is above every capacity the limit ever has. */
-export function checkGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): void {
-  const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
-  if (tokens <= capacity) return;
+/** Throws when the amount is above every capacity that the limit of a bucket, the asker's own or a parent's, ever has. */
+export function checkGrantable(limit: Limit, milli: number, bucket: BucketKey, askedBy: string): void {
+  const capacityMilli = capacityMaxMilli(limit);
+  if (milli <= capacityMilli) return;
+  const whose = bucket.entityId === askedBy ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
   throw new ValidationError(
     "amount_above_capacity",
-    `${tokens} of "${limit.name}" for ${entityId} on ${resource} can never be granted: ` +
-      `the capacity is ${capacity}. Ask for less, or raise the limit's burst.`,
+    `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted: ` +
+      `${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
   );
 }

@@ -15,6 +15,9 @@ export interface Status {
   readonly soft: boolean;
   /** When a quota is full again by itself; absent for what drips and for a session that has not begun. */
   readonly resetsAtMs?: number;
-  /** Milliseconds until this limit alone would grant the request; 0 when it fits, `Infinity` when it never will. */
+  /**
+   * Milliseconds until this limit alone would grant the request; 0 when it fits, `Infinity` when it never will. Of the
+   * primary status of a refusal: until the whole request fits, the same as the refusal's own.
+   */
   readonly retryAfterMs: number;
 }

@@ -4,13 +4,14 @@ import type { OnUnavailable } from "../domain/config.ts";
 import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
-import type { Claim, TakenAnswer, TakeReply } from "../ports/bucket-store.ts";
+import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
-import { GivenLimits } from "./given-limits.ts";
-import { Lease, type LeaseMaker, type LeasePart } from "./lease.ts";
-import { type Level, Levels } from "./levels.ts";
+import { EventPublisher, reasonOf } from "./event-publisher.ts";
+import { Lease, type LeaseMaker, type LeasePart, SinglePart } from "./lease.ts";
+import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
+  configChurn,
   disabledIn,
   isOneReading,
   leaseParts,
@@ -20,10 +21,9 @@ import {
   type Planned,
   type PlanTime,
   planOf,
-  restless,
   timeLeft,
 } from "./plan.ts";
-import { type Refusal, refusalOf, type Sight } from "./refusal.ts";
+import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import {
   type AcquireRequest,
   alsoOf,
@@ -33,17 +33,11 @@ import {
   demandOf,
   demandsOf,
 } from "./request.ts";
-import type { Settings, World } from "./settings.ts";
-import { type Taken, Taker, undoubted } from "./taker.ts";
-import { reasonOf, Teller } from "./teller.ts";
+import { RequestLimits } from "./request-limits.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
+import { StoreClient, type Taken } from "./store-client.ts";
 import { WaitingRoom } from "./waiting.ts";
-
-export interface Granted<Name extends string = string> {
-  readonly ok: true;
-  readonly lease: Lease<Name>;
-}
-
-export type Outcome<Name extends string = string> = Granted<Name> | Refusal;
 
 /** A question about an entity on a resource that takes nothing. */
 export interface Question {
@@ -55,129 +49,76 @@ export interface Question {
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
+const NOTHING_TAKEN: Taken = Object.freeze({ kind: "granted", answers: Object.freeze([]) });
 
-/** The acquire loop: plan the chain, look in memory, ask the store, read its answers. */
+/** Makes leases and refusals of requests: plans the chain, looks in memory, asks the store, reads its answers. */
 export class Acquirer {
-  readonly levels: Levels;
+  readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
   readonly room = new WaitingRoom();
-  readonly #given: GivenLimits;
-  readonly #world: World;
+  readonly client: StoreClient;
+  readonly #requestLimits: RequestLimits;
+  readonly #deps: EngineDeps;
   readonly #settings: Settings;
-  readonly #taker: Taker;
-  readonly #tell: Teller;
+  readonly #publisher: EventPublisher;
   readonly #maker: LeaseMaker;
   /** What the system level last said about outages: it cannot be asked during one. */
   #onUnavailable: OnUnavailable | undefined;
 
-  constructor(world: World, settings: Settings) {
-    this.#world = world;
+  constructor(deps: EngineDeps, settings: Settings) {
+    this.#deps = deps;
     this.#settings = settings;
-    this.#given = new GivenLimits(world.calendar);
-    this.levels = new Levels(world.scope.config, settings.configTtlMs);
+    this.#requestLimits = new RequestLimits(deps.calendar);
+    this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
-    this.#taker = new Taker(world, settings, this.deny, this.room);
-    this.#tell = new Teller(world.events, settings);
+    this.client = new StoreClient(deps, settings, this.deny, this.room);
+    this.#publisher = new EventPublisher(deps.events, settings);
     this.#maker = {
-      taker: this.#taker,
-      now: () => world.clock.now(),
-      takeMore: (claims) => this.#takeMore(claims),
-      allows: (level) => this.#allows(level),
-      degraded: (level, reason, cause) => this.#tell.degraded(level.bucket, reason, cause),
+      client: this.client,
+      now: () => deps.clock.now(),
+      allows: (link) => this.#allows(link),
+      degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),
     };
   }
 
   /** One attempt, without waiting for tokens. */
-  async attempt(request: AcquireRequest): Promise<Outcome> {
-    checkRequest(request);
-    const swift = this.#swift(request);
-    if (swift !== undefined) return swift;
-    request.signal?.throwIfAborted();
-    let startedMs: number | undefined;
-    for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const nowMs = this.#world.clock.now();
-      let chain = this.#known(request, nowMs);
-      let others = NO_OTHERS;
-      const hasWaited = chain === undefined || request.also !== undefined || startedMs !== undefined;
-      startedMs ??= nowMs;
-      try {
-        chain ??= await this.levels.chain(request.entityId, request.resource, nowMs);
-        if (request.also !== undefined) others = await this.#others(request, nowMs);
-      } catch (error) {
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        // Not even the limits are known.
-        return this.#unavailable(request, [], error);
-      }
-      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#world.clock.now() - startedMs : 0);
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
-      if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
-      const sent = this.#sent(plan);
-      const taken = sent instanceof Promise ? await sent : sent;
-      if (taken.kind === "stale") {
-        this.levels.expire(taken.buckets);
-        continue;
-      }
-      const outcome = this.#outcome(plan, taken);
-      if (request.signal?.aborted) {
-        if (outcome.ok) await outcome.lease.rollback();
-        request.signal.throwIfAborted();
-      }
-      return outcome;
+  attempt(request: AcquireRequest): Promise<Outcome> {
+    // Not an async function: its frame would cost as much as a take from memory.
+    try {
+      const granted = this.#fastPath(request);
+      if (granted !== undefined) return Promise.resolve(granted);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    throw restless(request);
+    return runAsync(this.#steps(request, "async"));
   }
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
-    checkRequest(request);
-    const swift = this.#swift(request);
-    if (swift !== undefined) return swift;
-    const { buckets } = this.#world.scope;
-    if (buckets.takeSync === undefined) {
-      throw new ValidationError(
-        "sync_unsupported",
-        `The store ${this.#world.store.name} cannot answer synchronously; use tryAcquire.`,
-      );
-    }
-    request.signal?.throwIfAborted();
-    for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const nowMs = this.#world.clock.now();
-      let chain = this.#known(request, nowMs);
-      let others = NO_OTHERS;
-      try {
-        chain ??= this.levels.chainSync(request.entityId, request.resource, nowMs);
-        if (request.also !== undefined) others = this.#othersSync(request, nowMs);
-      } catch (error) {
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        return this.#unavailable(request, [], error);
-      }
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs: this.#settings.timeoutMs });
-      if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
-      const reply = plan.claims.length === 0 ? [] : buckets.takeSync(plan.claims, plan);
-      const taken = this.#taker.conclude(plan.claims, reply, nowMs);
-      if (taken instanceof Promise) throw new TypeError("A store that takes synchronously must take all or nothing.");
-      if (taken.kind === "stale") this.levels.expire(taken.buckets);
-      else return this.#outcome(plan, taken);
-    }
-    throw restless(request);
+    const granted = this.#fastPath(request);
+    if (granted !== undefined) return granted;
+    if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
+    return runSync(this.#steps(request, "sync"));
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
   async peek(request: AcquireRequest): Promise<Outcome> {
-    const nowMs = this.#world.clock.now();
+    const nowMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
       demands = demandsOf(request.consume, await this.chain(request, nowMs));
       for (const [resource, consume] of alsoOf(request)) {
         demands.push(...demandsOf(consume, await this.chain({ entityId: request.entityId, resource }, nowMs)));
       }
-      // Where nothing is asked for nothing can be short, and nobody is overtaken.
+      // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
-      const refusal = refusalOf(await this.sights(demands, nowMs), nowMs, nowMs, this.#world.calendar);
+      const refusal = refusalOf(
+        await this.observe(demands, nowMs),
+        { askedMs: nowMs, toldMs: nowMs },
+        this.#deps.calendar,
+      );
       checkRefusal(demands, refusal);
-      this.#tell.refused(request, refusal, false);
+      this.#publisher.refused(request, refusal, false);
       return refusal;
     } catch (error) {
       if (!(error instanceof RateLimiterUnavailable)) throw error;
@@ -185,59 +126,90 @@ export class Acquirer {
     }
   }
 
-  /** The levels that a question is about, as configuration has them now. */
-  async chain(question: Question, nowMs: number): Promise<readonly Level[]> {
+  /** The chain that a question is about, as configuration has it now. */
+  async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
-      this.levels.expire();
+      this.configCache.expire();
       chain = undefined;
     }
-    chain ??= await this.levels.chain(question.entityId, question.resource, nowMs);
+    chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
     if (question.limits === undefined) return chain;
-    const [entity, ...parents] = chain as [Level, ...Level[]];
-    return [this.#given.standIn(entity, question.limits, nowMs), ...parents];
+    const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
+    return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
   }
 
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
-  async sights(demands: readonly Demand[], nowMs: number): Promise<Sight[]> {
-    const states = await this.#world.scope.buckets.read(demands.map(({ level }) => level.bucket));
+  async observe(demands: readonly Demand[], nowMs: number): Promise<ObservedBucket[]> {
+    const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
     return demands.map(({ bucket, set, origin, take, bypass }, i) => {
-      const state = bucketFor(states[i], { set, origin }, nowMs, this.#world.calendar);
+      const state = bucketFor(states[i], { set, origin }, nowMs, this.#deps.calendar);
       return { bucket, state, take, taken: false, bypass };
     });
   }
 
-  // The same as an attempt, for the plainest request there is on a store in memory: no plan is made, and hardly an object.
-  // Whatever is not plain, and whatever is not granted, goes the long way.
-  #swift(request: AcquireRequest): Granted | undefined {
-    const { buckets } = this.#world.scope;
-    if (buckets.takeOne === undefined) return undefined;
-    if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return undefined;
-    const nowMs = this.#world.clock.now();
-    const level = this.levels.alone(request.entityId, request.resource, nowMs);
-    if (level === undefined || level.set.limits.length === 0) return undefined;
-    const { id } = level.bucket;
-    if (this.deny.knows(id) || this.#given.knows(id)) return undefined;
-    let take: readonly Amount[];
-    try {
-      take = checkAmounts(request.consume, "consume", level.bucket, level.set.limits);
-    } catch {
-      // Perhaps only by configuration that has changed since: the long way finds out.
+  /**
+   * The steps below for the plainest request on a store in memory, without a plan and with hardly an object. What is not
+   * plain, and what is not granted, goes through the steps: nothing has happened then.
+   */
+  #fastPath(request: AcquireRequest): Granted | undefined {
+    const { buckets } = this.#deps.scope;
+    if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
+    const nowMs = this.#deps.clock.now();
+    const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
+    if (link === undefined || this.deny.knows(link.bucket.id) || this.#requestLimits.knows(link.bucket.id)) {
       return undefined;
     }
-    if (take.length === 0) return undefined;
-    const demand = demandOf(level, take, false);
-    const answer = buckets.takeOne(demand, nowMs, level.generation);
+    const take = amountsIfValid(request, link);
+    if (take === undefined || take.length === 0) return undefined;
+    const demand = demandOf(link, take, false);
+    const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
-    this.#onUnavailable = level.onUnavailable;
-    const lease = new Lease(this.#maker, request.resource, [demand], [answer], NO_PARTS, false);
-    this.#tell.acquired(request, lease);
-    return { ok: true, lease };
+    this.#onUnavailable = link.onUnavailable;
+    return this.#granted(request, new SinglePart(demand, answer), NO_PARTS);
   }
 
-  #known(question: Question, nowMs: number): readonly Level[] | undefined {
+  /** An attempt, from the request to its outcome. */
+  *#steps(request: AcquireRequest, mode: Mode): Steps<Outcome> {
+    checkRequest(request);
+    request.signal?.throwIfAborted();
+    const startedMs = this.#deps.clock.now();
+    for (let plans = 0; plans < PLANS_MAX; plans++) {
+      const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
+      let chain = this.#known(request, nowMs);
+      const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
+      let others: readonly PartChain[];
+      try {
+        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode);
+        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode);
+      } catch (error) {
+        if (!(error instanceof RateLimiterUnavailable)) throw error;
+        // Not even the limits are known.
+        return this.#unavailable(request, [], error);
+      }
+      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
+      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
+      if (plan === "stale") continue;
+      if (plan.ok === false) return plan;
+      const taken =
+        plan.claims.length === 0 ? NOTHING_TAKEN : yield* waitFor(this.client.take(plan.claims, plan, mode));
+      if (taken.kind === "stale") {
+        this.configCache.expire(taken.buckets);
+        continue;
+      }
+      const outcome = this.#outcome(plan, taken);
+      if (request.signal?.aborted) {
+        if (outcome.ok) yield* waitFor(outcome.lease.rollback());
+        request.signal.throwIfAborted();
+      }
+      return outcome;
+    }
+    throw configChurn(request);
+  }
+
+  #known(question: Question, nowMs: number): readonly ChainLink[] | undefined {
     if (typeof question.entityId === "string" && typeof question.resource === "string") {
-      const chain = this.levels.chainKnown(question.entityId, question.resource, nowMs);
+      const chain = this.configCache.chainKnown(question.entityId, question.resource, nowMs);
       // What is remembered was checked when it was read.
       if (chain !== undefined) return chain;
     }
@@ -246,141 +218,97 @@ export class Acquirer {
     return undefined;
   }
 
-  #others(request: AcquireRequest, nowMs: number): Promise<PartChain[]> {
-    return Promise.all(
-      alsoOf(request).map(async ([resource, consume]) => ({
-        consume,
-        chain: await this.levels.chain(request.entityId, resource, nowMs),
-      })),
-    );
-  }
-
-  #othersSync(request: AcquireRequest, nowMs: number): PartChain[] {
-    return alsoOf(request).map(([resource, consume]) => ({
-      consume,
-      chain: this.levels.chainSync(request.entityId, resource, nowMs),
-    }));
+  *#others(request: AcquireRequest, nowMs: number, mode: Mode): Steps<readonly PartChain[]> {
+    const { entityId } = request;
+    const chainOf = (resource: string) => this.configCache.chain(entityId, resource, nowMs, mode);
+    const also = alsoOf(request);
+    if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
+    // All at once: they may have to be read over a network.
+    const all = also.map(async ([resource, consume]) => ({ consume, chain: await runAsync(chainOf(resource)) }));
+    return yield* waitFor(Promise.all(all));
   }
 
   /**
-   * The plan; or the refusal that memory already knows; or `stale`, when configuration has moved on: the levels it would be
+   * The plan; or the refusal that memory already knows; or `stale`, when configuration has changed: the links it would be
    * made of, remembered at different times, do not belong together.
    */
-  #planned(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], at: PlanTime): Planned {
+  #planned(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Planned {
     if ((chain.length > 1 || others.length > 0) && !isOneReading(chain, others)) {
-      this.levels.expire();
+      this.configCache.expire();
       return "stale";
     }
     try {
       const plan = this.#plan(request, chain, others, at);
       return this.#recalled(plan) ?? plan;
     } catch (error) {
-      // Nobody is told that a limit is unknown or too low, or a resource disabled, by configuration that is known to be old.
-      const told = error instanceof ValidationError || error instanceof ResourceDisabled;
-      if (!told || !this.#outdated(chain)) throw error;
-      this.levels.expire();
+      // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
+      const isByConfig = error instanceof ValidationError || error instanceof ResourceDisabled;
+      if (!isByConfig || !this.#outdated(chain)) throw error;
+      this.configCache.expire();
       return "stale";
     }
   }
 
-  #plan(request: AcquireRequest, chain: readonly Level[], others: readonly PartChain[], at: PlanTime): Plan {
-    const entity = chain[0] as Level;
+  #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
+    const entity = chain[0] as ChainLink;
     this.#onUnavailable = entity.onUnavailable;
     let disabled = disabledIn(chain);
     for (const other of others) disabled ??= disabledIn(other.chain);
     if (disabled !== undefined) throw disabled;
     const first =
       request.limits === undefined
-        ? this.#given.stored(entity, at.nowMs)
-        : this.#given.standIn(entity, request.limits, at.nowMs);
+        ? this.#requestLimits.stored(entity, at.nowMs)
+        : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
     return planOf(request, own, others, at);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
-    const sights = this.deny.recall(plan.claims, plan.nowMs);
-    if (sights === undefined && plan.claims.length > 0) return undefined;
+    const observed = this.deny.recall(plan.claims, plan.nowMs);
+    if (observed === undefined && plan.claims.length > 0) return undefined;
     // The store is not asked, so it cannot tell that limits were raised, or that a resource was disabled.
-    if (this.#outdated(plan.demands.map(({ level }) => level))) {
-      this.levels.expire();
+    if (this.#outdated(plan.demands.map(({ link }) => link))) {
+      this.configCache.expire();
       this.deny.clear();
       return "stale";
     }
-    if (sights === undefined) return undefined;
-    const refusal = refusalOf(sights, plan.nowMs, plan.nowMs, this.#world.calendar);
+    if (observed === undefined) return undefined;
+    const refusal = refusalOf(observed, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
     checkRefusal(plan.demands, refusal);
-    this.#tell.refused(plan.request, refusal, true);
+    this.#publisher.refused(plan.request, refusal, true);
     return refusal;
   }
 
-  #outdated(levels: readonly Level[]): boolean {
-    const generation = this.#world.scope.config.generation();
-    return levels.some((level) => level.generation !== generation);
-  }
-
-  #sent(plan: Plan): Taken | Promise<Taken> {
-    if (plan.claims.length === 0) return { kind: "granted", answers: [] };
-    const reply = this.#world.scope.buckets.take(plan.claims, plan);
-    if (!(reply instanceof Promise)) return this.#taker.conclude(plan.claims, reply, plan.nowMs);
-    return this.#answered(plan, reply);
-  }
-
-  async #answered({ claims, nowMs }: Plan, reply: Promise<TakeReply>): Promise<Taken> {
-    try {
-      return await this.#taker.conclude(claims, await reply, nowMs);
-    } catch (error) {
-      if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
-      throw error;
-    }
-  }
-
-  // A lease goes on where it was taken, by the limits it was taken under, whatever configuration says meanwhile.
-  async #takeMore(claims: readonly Claim[]): Promise<Taken> {
-    const nowMs = this.#world.clock.now();
-    const context = {
-      nowMs,
-      timeoutMs: this.#settings.timeoutMs,
-      generation: undefined,
-      atomic: false,
-      signal: undefined,
-    };
-    const reply = this.#world.scope.buckets.take(claims.map(undoubted), context);
-    try {
-      return await this.#taker.conclude(claims, await reply, nowMs);
-    } catch (error) {
-      if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
-      throw error;
-    }
+  #outdated(levels: readonly ChainLink[]): boolean {
+    const generation = this.#deps.scope.config.generation();
+    return levels.some((link) => link.generation !== generation);
   }
 
   #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
     const { request } = plan;
     switch (taken.kind) {
       case "granted": {
-        const lease = this.#lease(plan, taken.answers);
-        this.#tell.acquired(request, lease);
-        return { ok: true, lease };
+        const [part, ...others] = leaseParts(plan, taken.answers);
+        return this.#granted(request, part as LeasePart, others);
       }
       case "refused":
         checkRefusal(plan.demands, taken.refusal);
-        this.#tell.refused(request, taken.refusal, false);
+        this.#publisher.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
         return this.#unavailable(request, plan.demands, taken.cause);
     }
   }
 
-  #lease(plan: Plan, taken: readonly TakenAnswer[]): Lease {
-    const { request, demands, parts } = plan;
-    if (parts.length === 0) return new Lease(this.#maker, request.resource, demands, taken, NO_PARTS, false);
-    const [first, ...others] = leaseParts(plan, taken);
-    const { resource } = request;
-    return new Lease(this.#maker, resource, first?.demands ?? [], first?.taken ?? [], others, false);
+  #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
+    const lease = new Lease(this.#maker, part, others, false);
+    this.#publisher.acquired(request, lease);
+    return { ok: true, lease };
   }
 
   #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
     const { entityId, resource } = request;
-    if (!this.#allows(demands[0]?.level)) {
+    if (!this.#allows(demands[0]?.link)) {
       throw new RateLimiterUnavailable(
         `The limiter could not be reached for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
           'Try again, or let work through meanwhile with onUnavailable: "allow".',
@@ -388,13 +316,34 @@ export class Acquirer {
       );
     }
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
-    this.#tell.degraded(request, reason, cause);
+    this.#publisher.degraded(request, reason, cause);
     const own = demands.filter(({ bucket }) => bucket.resource === resource);
+    const part = { resource, demands: own, taken: [] };
     const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
-    return { ok: true, lease: new Lease(this.#maker, resource, own, [], also, reason) };
+    return { ok: true, lease: new Lease(this.#maker, part, also, reason) };
   }
 
-  #allows(level: Level | undefined): boolean {
-    return (this.#settings.onUnavailable ?? level?.onUnavailable ?? this.#onUnavailable) === "allow";
+  #syncUnsupported(): ValidationError {
+    const { name } = this.#deps.store;
+    return new ValidationError("sync_unsupported", `The store ${name} cannot answer synchronously; use tryAcquire.`);
+  }
+
+  #allows(link: ChainLink | undefined): boolean {
+    return (this.#settings.onUnavailable ?? link?.onUnavailable ?? this.#onUnavailable) === "allow";
+  }
+}
+
+/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
+function isPlain(request: AcquireRequest): boolean {
+  if (typeof request !== "object" || request === null) return false;
+  return request.limits === undefined && request.also === undefined && request.signal === undefined;
+}
+
+/** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
+function amountsIfValid({ consume }: AcquireRequest, { bucket, set }: ChainLink): readonly Amount[] | undefined {
+  try {
+    return checkAmounts(consume, "consume", bucket, set.limits);
+  } catch {
+    return undefined;
   }
 }

@@ -12,7 +12,7 @@ import { ConflictError, ExistsError, type LimiterError, NotFoundError, Validatio
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { checkEntityId, checkPrincipal, checkResource, shown } from "../domain/names.ts";
 import type { Acquirer } from "./acquirer.ts";
-import type { Settings, World } from "./settings.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
 
 /** Every change takes the one who made it, for the audit trail. */
 export interface ChangeOptions {
@@ -21,22 +21,22 @@ export interface ChangeOptions {
 
 /** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
 export class Administration {
-  readonly #world: World;
+  readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #acquirer: Acquirer;
 
-  constructor(world: World, settings: Settings, acquirer: Acquirer) {
-    this.#world = world;
+  constructor(deps: EngineDeps, settings: Settings, acquirer: Acquirer) {
+    this.#deps = deps;
     this.#settings = settings;
     this.#acquirer = acquirer;
   }
 
   async createEntity(given: NewEntity, options: ChangeOptions): Promise<Entity> {
-    const entity = newEntity(given, this.#world.clock.now());
+    const entity = newEntity(given, this.#deps.clock.now());
     const { name, cascade, metadata, parentId } = entity;
     const details = { name, cascade, metadata, ...(parentId === undefined ? {} : { parentId }) };
     const event = this.event("entity_created", entity.id, options, details);
-    const reply = await this.#world.scope.entities.create(entity, event);
+    const reply = await this.#deps.scope.entities.create(entity, event);
     if (reply.kind === "exists") {
       throw new ExistsError("entity_exists", `Entity ${entity.id} exists already; change it with updateEntity.`);
     }
@@ -46,7 +46,7 @@ export class Administration {
   }
 
   async getEntity(id: string): Promise<Entity> {
-    const entity = await this.#world.scope.entities.get(checkEntityId(id));
+    const entity = await this.#deps.scope.entities.get(checkEntityId(id));
     if (entity === undefined) throw entityMissing(id);
     return entity;
   }
@@ -62,8 +62,8 @@ export class Administration {
       );
     }
     const event = this.event("entity_updated", id, options, { ...checked });
-    const change = { patch: checked, version, nowMs: this.#world.clock.now() };
-    const reply = await this.#world.scope.entities.update(id, change, event);
+    const change = { patch: checked, version, nowMs: this.#deps.clock.now() };
+    const reply = await this.#deps.scope.entities.update(id, change, event);
     switch (reply.kind) {
       case "updated":
         this.changed(event);
@@ -82,7 +82,7 @@ export class Administration {
 
   async deleteEntity(id: string, options: ChangeOptions): Promise<void> {
     const event = this.event("entity_deleted", checkEntityId(id), options, {});
-    const reply = await this.#world.scope.entities.delete(id, event);
+    const reply = await this.#deps.scope.entities.delete(id, event);
     if (reply.kind === "missing") throw entityMissing(id);
     if (reply.kind === "children") {
       throw new ConflictError(
@@ -108,22 +108,22 @@ export class Administration {
     }
     // Only the system level has something to say besides limits.
     const onlyPolicy = onUnavailable !== undefined && Array.isArray(given.limits) && given.limits.length === 0;
-    const limits = onlyPolicy ? [] : checkLimits(given.limits, this.#world.calendar);
+    const limits = onlyPolicy ? [] : checkLimits(given.limits, this.#deps.calendar);
     const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceOf(scope));
-    await this.#world.scope.config.set(scope, config, event);
+    await this.#deps.scope.config.set(scope, config, event);
     this.changed(event);
   }
 
   async getConfig(scope: ConfigScope): Promise<StoredConfig> {
     checkScope(scope);
-    return (await this.#world.scope.config.get(scope)) ?? { limits: [] };
+    return (await this.#deps.scope.config.get(scope)) ?? { limits: [] };
   }
 
   async deleteConfig(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
     checkScope(scope);
     const event = this.event("limits_deleted", auditIdOf(scope), options, {}, resourceOf(scope));
-    const deleted = await this.#world.scope.config.delete(scope, event);
+    const deleted = await this.#deps.scope.config.delete(scope, event);
     if (deleted) this.changed(event);
     return deleted;
   }
@@ -136,9 +136,9 @@ export class Administration {
     details: Readonly<Record<string, unknown>>,
     resource?: string,
   ): AuditEvent {
-    const atMs = this.#world.clock.now();
+    const atMs = this.#deps.clock.now();
     return {
-      eventId: `${Math.max(0, atMs).toString(36).padStart(9, "0")}-${this.#world.random.id()}`,
+      eventId: `${Math.max(0, atMs).toString(36).padStart(9, "0")}-${this.#deps.random.id()}`,
       atMs,
       action,
       entityId,
@@ -150,11 +150,11 @@ export class Administration {
 
   /** What was remembered before a change of this process is not used after it. */
   changed({ action, entityId, resource }: AuditEvent): void {
-    this.#acquirer.levels.expire();
+    this.#acquirer.configCache.expire();
     this.#acquirer.deny.clear();
     // Raised limits may let in who waits.
-    this.#acquirer.room.nudge();
-    const { limitsChanged } = this.#world.events;
+    this.#acquirer.room.wakeHeads();
+    const { limitsChanged } = this.#deps.events;
     if (!limitsChanged.active) return;
     limitsChanged.publish({
       namespace: this.#settings.namespace,

@@ -1,27 +1,29 @@
 import type { Namespace } from "../domain/namespace.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import { namespaceMissing } from "./namespaces.ts";
 
 /**
- * The ports of a namespace by its name. Where the store has to be asked over a network, the ports wait for its answer
+ * The ports of a namespace by its name, and its id. Where the store has to be asked over a network, both wait for its answer
  * when they are first used; a name that is not registered is then the error of that first use.
  */
 export function scopeOfNamed(
   store: Store,
   name: string,
-): { readonly scoped: ScopedStore; readonly namespaceId: string } {
+): { readonly scoped: ScopedStore; readonly namespaceId: MaybePromise<string> } {
   const found = store.namespaces.get(name);
   if (!(found instanceof Promise)) {
     if (found === undefined) throw namespaceMissing(name);
     return { scoped: store.scope(found.id), namespaceId: found.id };
   }
-  const scope = found.then((namespace: Namespace | undefined) => {
+  const namespaceId = found.then((namespace: Namespace | undefined) => {
     if (namespace === undefined) throw namespaceMissing(name);
-    return store.scope(namespace.id);
+    return namespace.id;
   });
-  // Whoever uses it first hears of a failure; nobody using it must not crash the process.
+  const scope = namespaceId.then((id) => store.scope(id));
+  // The first use reports a failure. A limiter that is never used must not crash the process by an unhandled rejection.
   scope.catch(() => {});
-  return { scoped: deferred(scope), namespaceId: name };
+  return { scoped: deferred(scope), namespaceId };
 }
 
 function deferred(scope: Promise<ScopedStore>): ScopedStore {

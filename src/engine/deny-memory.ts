@@ -1,19 +1,25 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { type BucketState, fits } from "../domain/bucket-state.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import type { Sight } from "./refusal.ts";
+import type { ObservedBucket } from "./refusal.ts";
 
 const BUCKETS_REMEMBERED = 10_000;
 
+/** The moment at which a call to the store began; see `DenyMemory.begin`. */
+export type CallStart = number;
+
 /**
- * Remembers how buckets stood when they refused, so that a caller who hammers an empty one costs no call. It only ever
- * refuses, never admits: takes by others make an image too optimistic, and then the store is asked; what this process
- * gives back makes it too pessimistic, so that is forgotten; what others give back is noticed `ttlMs` later.
+ * Remembers buckets as they stood when they refused, so that a caller who hammers an empty bucket costs no call. It only
+ * ever refuses, never admits. What it answers has to be true now, so an image is dropped when this process writes to the
+ * bucket: a take, a debit, a give-back, a top-up or a reset. What other processes do is noticed after `ttlMs`.
  */
 export class DenyMemory {
   readonly #ttlMs: number;
   readonly #images = new BoundedMap<{ readonly state: BucketState; readonly atMs: number }>(BUCKETS_REMEMBERED / 2);
-
+  /** Which write was the last one to a bucket, counted in `#writes`; kept while calls are under way. */
+  readonly #lastWrites = new BoundedMap<number>(BUCKETS_REMEMBERED / 2);
+  #writes = 0;
+  #callsUnderWay = 0;
   #used = false;
 
   constructor(ttlMs: number) {
@@ -26,10 +32,10 @@ export class DenyMemory {
   }
 
   /** The remembered images of all claims, when one of them is still short; undefined when the store has to be asked. */
-  recall(claims: readonly Claim[], nowMs: number): Sight[] | undefined {
+  recall(claims: readonly Claim[], nowMs: number): ObservedBucket[] | undefined {
     if (this.#images.size === 0) return undefined;
-    const sights: Sight[] = [];
-    let short = false;
+    const observed: ObservedBucket[] = [];
+    let isShort = false;
     for (const { bucket, set, take, bypass } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
@@ -37,20 +43,39 @@ export class DenyMemory {
       if (ageMs < 0 || ageMs >= this.#ttlMs || image.state.signature !== set.signature) return undefined;
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
-      short ||= !bypass && !fits(image.state, take, nowMs);
-      sights.push({ bucket, state: image.state, take, taken: false, bypass });
+      isShort ||= !bypass && !fits(image.state, take, nowMs);
+      observed.push({ bucket, state: image.state, take, taken: false, bypass });
     }
-    return short ? sights : undefined;
+    return isShort ? observed : undefined;
   }
 
-  remember(sights: readonly Sight[], nowMs: number): void {
+  /**
+   * A call to a store begins that answers with a promise. Its answer may show a bucket as it stood before a write of this
+   * process that ended meanwhile, and is then not remembered. Every `begin` needs an `end`.
+   */
+  begin(): CallStart {
+    this.#callsUnderWay++;
+    return this.#writes;
+  }
+
+  end(): void {
+    if (--this.#callsUnderWay === 0) this.#lastWrites.clear();
+  }
+
+  /** Remembers what a refusal showed; `since` is the start of the call, undefined where nothing can have come between. */
+  remember(observed: readonly ObservedBucket[], nowMs: number, since: CallStart | undefined): void {
     if (this.#ttlMs === 0) return;
     this.#used = true;
-    for (const { bucket, state, taken } of sights) if (!taken) this.#images.set(bucket.id, { state, atMs: nowMs });
+    for (const { bucket, state, taken } of observed) {
+      if (taken || (since !== undefined && (this.#lastWrites.get(bucket.id) ?? 0) > since)) continue;
+      this.#images.set(bucket.id, { state, atMs: nowMs });
+    }
   }
 
+  /** This process has written to the bucket, or may have: what was seen of it before is out of date. */
   forget(bucketId: string): void {
     if (this.#images.size > 0) this.#images.delete(bucketId);
+    if (this.#callsUnderWay > 0) this.#lastWrites.set(bucketId, ++this.#writes);
   }
 
   clear(): void {

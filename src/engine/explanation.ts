@@ -8,11 +8,11 @@ import { kindOf, type Limit, type LimitKind, termsOf } from "../domain/limit.ts"
 import { boundaryAfter } from "../domain/limit-state.ts";
 import type { Status } from "../domain/status.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
-import type { Level } from "./levels.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
-import { fitsAtMs, refusalOf, type Sight } from "./refusal.ts";
+import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
 import { checkRefusal, demandOf, demandsOf } from "./request.ts";
-import type { World } from "./settings.ts";
+import type { EngineDeps } from "./settings.ts";
 
 /** One limit of one level: what it is, what it holds, what lies ahead. */
 export interface LimitExplanation {
@@ -63,19 +63,19 @@ export interface Explanation {
 /** What applies to an entity on a resource, from which level, and what would happen. Takes nothing. */
 export async function explain(
   acquirer: Acquirer,
-  world: World,
+  deps: EngineDeps,
   question: Question & { readonly consume?: Tokens },
 ): Promise<Explanation> {
   const { entityId, resource, consume = {} } = question;
-  const { calendar } = world;
-  const nowMs = world.clock.now();
+  const { calendar } = deps;
+  const nowMs = deps.clock.now();
   const chain = await acquirer.chain(question, nowMs);
-  const sights = await acquirer.sights(
-    chain.map((level) => demandOf(level, [], level.access === "bypass")),
+  const observed = await acquirer.observe(
+    chain.map((link) => demandOf(link, [], link.access === "bypass")),
     nowMs,
   );
-  const levels = chain.map((level, i) =>
-    levelOf(level, sights[i] as Sight, question.limits !== undefined && i === 0, nowMs, world),
+  const levels = chain.map((link, i) =>
+    levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
   );
   const base = { entityId, resource, levels };
   const disabled = disabledIn(chain);
@@ -84,10 +84,10 @@ export async function explain(
   }
   try {
     const demands = demandsOf(consume, chain);
-    const asked = await acquirer.sights(demands, nowMs);
+    const asked = await acquirer.observe(demands, nowMs);
     const retryAfterMs = fitsAtMs(asked, nowMs, calendar) - nowMs;
     if (retryAfterMs === 0) return { ...base, outcome: "granted", retryAfterMs };
-    const refusal = refusalOf(asked, nowMs, nowMs, calendar);
+    const refusal = refusalOf(asked, { askedMs: nowMs, toldMs: nowMs }, calendar);
     checkRefusal(demands, refusal);
     const { primary } = refusal;
     const reason = `${primary.limit} of ${primary.entityId} holds ${primary.available} of ${primary.requested} asked for`;
@@ -98,8 +98,14 @@ export async function explain(
   }
 }
 
-function levelOf(level: Level, { state }: Sight, given: boolean, nowMs: number, world: World): LevelExplanation {
-  const { bucket, set, source, access, accessSource, cascade, cascadeSource, parentId } = level;
+function levelOf(
+  link: ChainLink,
+  { state }: ObservedBucket,
+  given: boolean,
+  nowMs: number,
+  deps: EngineDeps,
+): LevelExplanation {
+  const { bucket, set, source, access, accessSource, cascade, cascadeSource, parentId } = link;
   return {
     entityId: bucket.entityId,
     source: given ? "request" : source,
@@ -108,11 +114,11 @@ function levelOf(level: Level, { state }: Sight, given: boolean, nowMs: number, 
     cascade,
     cascadeSource,
     ...(parentId === undefined ? {} : { parentId }),
-    limits: set.limits.flatMap((limit) => limitOf(limit, state, nowMs, world)),
+    limits: set.limits.flatMap((limit) => limitOf(limit, state, nowMs, deps)),
   };
 }
 
-function limitOf(definition: Limit, state: BucketState, nowMs: number, { calendar }: World): LimitExplanation[] {
+function limitOf(definition: Limit, state: BucketState, nowMs: number, { calendar }: EngineDeps): LimitExplanation[] {
   const held = findLimit(state, definition.name);
   if (held === undefined) return [];
   const atMs = Math.max(nowMs, state.epochMs);

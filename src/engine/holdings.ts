@@ -1,21 +1,21 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { Held, Ticket } from "../ports/bucket-store.ts";
-import type { Level } from "./levels.ts";
+import type { ChainLink } from "./config-cache.ts";
 
 /** What was taken from one bucket at one time, and how much of it is still held. */
 export interface Holding {
-  readonly level: Level;
+  readonly link: ChainLink;
   readonly ticket: Ticket | undefined;
   readonly milli: Map<string, number>;
 }
 
-export function holdingOf(level: Level, take: readonly Amount[], ticket: Ticket | undefined): Holding {
-  return { level, ticket, milli: new Map(take.map(({ limit, milli }) => [limit, milli])) };
+export function holdingOf(link: ChainLink, take: readonly Amount[], ticket: Ticket | undefined): Holding {
+  return { link, ticket, milli: new Map(take.map(({ limit, milli }) => [limit, milli])) };
 }
 
 /** A holding as a store needs to see it. */
-export function heldOf({ level, ticket }: Holding): Held {
-  return { bucket: level.bucket, set: level.set, origin: level.origin, ticket, bypass: level.access === "bypass" };
+export function heldOf({ link, ticket }: Holding): Held {
+  return { bucket: link.bucket, set: link.set, origin: link.origin, ticket, bypass: link.access === "bypass" };
 }
 
 export function add(map: Map<string, number>, limit: string, milli: number): void {

@@ -9,7 +9,7 @@ import type { Acquirer, Question } from "./acquirer.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, demandsOf, noLimits } from "./request.ts";
-import type { World } from "./settings.ts";
+import type { EngineDeps } from "./settings.ts";
 
 /** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
 export interface Availability {
@@ -47,23 +47,23 @@ export interface ResourceCapacity {
 
 /** Questions that change nothing. */
 export class Inspection {
-  readonly #world: World;
+  readonly #deps: EngineDeps;
   readonly #acquirer: Acquirer;
 
-  constructor(world: World, acquirer: Acquirer) {
-    this.#world = world;
+  constructor(deps: EngineDeps, acquirer: Acquirer) {
+    this.#deps = deps;
     this.#acquirer = acquirer;
   }
 
   async available(question: Question): Promise<Availability[]> {
-    const nowMs = this.#world.clock.now();
+    const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
     if (chain[0]?.set.limits.length === 0) throw noLimits(question.entityId, question.resource);
-    const sights = await this.#acquirer.sights(
-      chain.map((level) => demandOf(level, [], false)),
+    const observed = await this.#acquirer.observe(
+      chain.map((link) => demandOf(link, [], false)),
       nowMs,
     );
-    return sights.flatMap(({ bucket, state }, i) =>
+    return observed.flatMap(({ bucket, state }, i) =>
       (chain[i]?.set.limits ?? []).flatMap(({ name }) => {
         const limit = findLimit(state, name);
         if (limit === undefined) return [];
@@ -81,11 +81,11 @@ export class Inspection {
   }
 
   async timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
-    const nowMs = this.#world.clock.now();
+    const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
     try {
-      const sights = await this.#acquirer.sights(demandsOf(question.consume, chain), nowMs);
-      return fitsAtMs(sights, nowMs, this.#world.calendar) - nowMs;
+      const observed = await this.#acquirer.observe(demandsOf(question.consume, chain), nowMs);
+      return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
     } catch (error) {
       if (error instanceof ValidationError && error.code === "amount_above_capacity") return Number.POSITIVE_INFINITY;
       throw error;
@@ -94,7 +94,7 @@ export class Inspection {
 
   usage(request: UsageRequest, options: ListOptions): Listing<UsageSnapshot> {
     const query = usageQuery(request);
-    return listing((page) => this.#world.scope.usage.query(query, page), options);
+    return listing((page) => this.#deps.scope.usage.query(query, page), options);
   }
 
   async usageSummary(request: UsageRequest): Promise<UsageSummary> {
@@ -106,12 +106,12 @@ export class Inspection {
   async resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
     checkResource(resource);
     checkLimitName(limitName);
-    const nowMs = this.#world.clock.now();
+    const nowMs = this.#deps.clock.now();
     const entities: ResourceCapacity["entities"][number][] = [];
-    const buckets = listing((page) => this.#world.scope.buckets.listByResource(resource, page), {});
+    const buckets = listing((page) => this.#deps.scope.buckets.listByResource(resource, page), {});
     for await (const { key, state: stored } of buckets) {
       // Resets and windows count from their instant on, whether or not anybody has come since.
-      const state = acrossBoundaries(stored, nowMs, this.#world.calendar);
+      const state = acrossBoundaries(stored, nowMs, this.#deps.calendar);
       const limit = findLimit(state, limitName);
       if (limit === undefined || !limit.configured) continue;
       const capacity = wholeTokens(limit.terms.capacityMilli);

@@ -1,58 +1,94 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
-import type { Claim, TakenAnswer } from "../ports/bucket-store.ts";
+import type { TakenAnswer } from "../ports/bucket-store.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings.ts";
-import type { Level } from "./levels.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { Taken, Taker } from "./taker.ts";
+import type { StoreClient } from "./store-client.ts";
 
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */
 export interface LeaseMaker {
-  readonly taker: Taker;
+  readonly client: StoreClient;
   now(): number;
-  /** Takes from the buckets of a lease, whatever configuration says meanwhile. */
-  takeMore(claims: readonly Claim[]): Promise<Taken>;
   /** Whether a fault of the store lets this entity's work through. */
-  allows(level: Level): boolean;
-  /** Tells that something could not be stored. */
-  degraded(level: Level, reason: string, cause: unknown): void;
+  allows(link: ChainLink): boolean;
+  /** Publishes that something could not be stored. */
+  degraded(link: ChainLink, reason: string, cause: unknown): void;
 }
 
-/** What all resources of a lease share: kept by the lease, which is the first of them. */
-interface Core {
-  state: LeaseStatus;
-  flaw: string | false;
+/** What was taken for a request on one of its resources. */
+export interface LeasePart {
+  readonly resource: string;
+  readonly demands: readonly Demand[];
+  /** One for each demand that wanted something; none where the store was not reached. */
+  readonly taken: readonly TakenAnswer[];
+}
+
+/** What was taken from one bucket. Its lists are made when they are looked at: most leases are settled before that. */
+export class SinglePart implements LeasePart {
+  readonly #demand: Demand;
+  readonly #answer: TakenAnswer;
+
+  constructor(demand: Demand, answer: TakenAnswer) {
+    this.#demand = demand;
+    this.#answer = answer;
+  }
+
+  get resource(): string {
+    return this.#demand.bucket.resource;
+  }
+
+  get demands(): readonly Demand[] {
+    return [this.#demand];
+  }
+
+  get taken(): readonly TakenAnswer[] {
+    return [this.#answer];
+  }
+}
+
+/** What all resources of a lease share. */
+interface LeaseCore {
+  readonly maker: LeaseMaker;
+  status: LeaseStatus;
+  degradedReason: string | false;
+}
+
+interface PendingDebit {
+  readonly holding: Holding;
+  readonly amounts: readonly Amount[];
+}
+
+/** What became of the tokens of a lease after they were taken. */
+interface Ledger {
+  readonly holdings: Holding[];
+  /** Adjustments that certainly were not stored yet; settling tries them again. */
+  pendingDebits: readonly PendingDebit[];
+  /** The entity's bucket as an adjustment or a consume last left it. */
+  seen: BucketState | undefined;
 }
 
 /** What a lease holds on one resource. A lease itself is that of its first one. */
 export abstract class LeaseResource<Name extends string = string> {
-  readonly #maker: LeaseMaker;
-  readonly #demands: readonly Demand[];
-  readonly #taken: readonly TakenAnswer[];
-  #holdings: Holding[] | undefined;
-  /** Adjustments that certainly were not stored yet; settling tries them again. */
-  #owed: readonly { readonly holding: Holding; readonly amounts: readonly Amount[] }[] | undefined;
-  /** The entity's bucket as it was last seen. */
-  #seen: BucketState | undefined;
+  protected readonly core: LeaseCore;
+  protected readonly part: LeasePart;
+  #ledger: Ledger | undefined;
 
-  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[]) {
-    this.#maker = maker;
-    this.#demands = demands;
-    this.#taken = taken;
+  constructor(core: LeaseCore, part: LeasePart) {
+    this.core = core;
+    this.part = part;
   }
-
-  protected abstract get core(): Core;
 
   /** Whole tokens per limit that the entity has been charged so far by this lease. Parents are charged the same. */
   get consumed(): Readonly<Record<string, number>> {
     const consumed = new Map<string, number>();
-    const charged = this.#holdings === undefined && !this.#unmetered();
-    for (const { limit, milli } of this.#demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
-    for (const { level, milli } of this.#holdings ?? []) {
-      if (level !== this.#entity.level) continue;
+    const charged = this.#ledger === undefined && !this.#unmetered();
+    for (const { limit, milli } of this.part.demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
+    for (const { link, milli } of this.#ledger?.holdings ?? []) {
+      if (link !== this.#entity.link) continue;
       for (const [limit, held] of milli) add(consumed, limit, held / 1000);
     }
     return Object.fromEntries(consumed);
@@ -60,15 +96,15 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Whether the entity was let through without being debited (`setAccess(..., "bypass")`); usage counts it. */
   get bypassed(): boolean {
-    return this.#demands[0]?.bypass ?? false;
+    return this.part.demands[0]?.bypass ?? false;
   }
 
   /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
   get overdrawn(): readonly string[] {
-    const seen = this.#seen ?? this.#taken[0]?.state;
+    const seen = this.#ledger?.seen ?? this.part.taken[0]?.state;
     if (seen === undefined) return [];
     const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-    return overdrawnOf(seen, all, this.#maker.now());
+    return overdrawnOf(seen, all, this.core.maker.now());
   }
 
   /**
@@ -87,24 +123,25 @@ export abstract class LeaseResource<Name extends string = string> {
   async consume(tokens: Tokens<Name>): Promise<void> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
-    const demands = this.#demands
-      .map(({ level, bypass }, i) => demandOf(level, i === 0 ? amounts : sharedWith(level, amounts), bypass))
+    const demands = this.part.demands
+      .map(({ link, bypass }, i) => demandOf(link, i === 0 ? amounts : sharedWith(link, amounts), bypass))
       .filter(({ take }) => take.length > 0);
-    const taken = await this.#maker.takeMore(demands);
+    const taken = await this.core.maker.client.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
-    const holdings = demands.map(({ level, take }, i) => holdingOf(level, take, taken.answers[i]?.ticket));
-    // It may have been closed while the store was asked: then nobody is left to give this back later.
-    if (this.core.state !== "open") {
-      await this.#maker.taker.giveBack(
+    const holdings = demands.map(({ link, take }, i) => holdingOf(link, take, taken.answers[i]?.ticket));
+    // The lease may have been closed while the store was asked. A later rollback would not give this back.
+    if (this.core.status !== "open") {
+      await this.core.maker.client.giveBack(
         holdings.map(heldOf),
         demands.map(({ take }) => take),
         "rollback",
       );
-      throw closed(this.core.state);
+      throw closed(this.core.status);
     }
-    this.#ledger().push(...holdings);
-    this.#seen = taken.answers[0]?.state;
+    const ledger = this.#openLedger();
+    ledger.holdings.push(...holdings);
+    ledger.seen = taken.answers[0]?.state;
   }
 
   /** Gives back, at most what is held: asking for more gives back what is held. */
@@ -113,19 +150,22 @@ export abstract class LeaseResource<Name extends string = string> {
     if (!this.#unmetered()) await this.#giveBack(amounts, "release");
   }
 
-  /** Stores what is still owed; throws when that is not possible. For the lease, once the work is done. */
-  protected async payOwed(): Promise<void> {
-    const owed = this.#owed;
-    if (owed === undefined) return;
-    this.#owed = undefined;
+  /** Stores what is still pending; throws when that is not possible. For the lease, once the work is done. */
+  protected async flushPendingDebits(): Promise<void> {
+    const ledger = this.#ledger;
+    if (ledger === undefined) return;
+    const pending = ledger.pendingDebits;
+    ledger.pendingDebits = [];
     // Each by itself: that one level cannot be reached does not keep another from being charged.
     const outcomes = await Promise.all(
-      owed.map(async ({ holding, amounts }) => (await this.#maker.taker.debit(heldOf(holding), amounts)).outcome),
+      pending.map(
+        async ({ holding, amounts }) => (await this.core.maker.client.debit(heldOf(holding), amounts)).outcome,
+      ),
     );
-    for (const [i, { holding, amounts }] of owed.entries()) {
+    for (const [i, { holding, amounts }] of pending.entries()) {
       if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
     }
-    const missed = owed[outcomes.indexOf("no")]?.holding.level.bucket;
+    const missed = pending[outcomes.indexOf("no")]?.holding.link.bucket;
     if (missed === undefined) return;
     throw new RateLimiterUnavailable(
       `The adjustment of ${missed.entityId} on ${missed.resource} could not be stored; ` +
@@ -135,83 +175,90 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /** Gives back all that is held. For the lease, when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
-    this.#owed = undefined;
     if (this.#unmetered()) return;
-    const holdings = this.#ledger();
+    const ledger = this.#openLedger();
+    ledger.pendingDebits = [];
+    const { holdings } = ledger;
     const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
     for (const { milli } of holdings) milli.clear();
-    await this.#maker.taker.giveBack(holdings.map(heldOf), amounts, "rollback");
+    await this.core.maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
   }
 
   get #entity(): Demand {
-    return this.#demands[0] as Demand;
+    return this.part.demands[0] as Demand;
   }
 
   /** Let through without being charged at all: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.core.flaw !== false && this.#taken.length === 0 && this.#holdings === undefined;
+    return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#ledger === undefined;
   }
 
   #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
-    if (this.core.state !== "open") throw closed(this.core.state);
+    if (this.core.status !== "open") throw closed(this.core.status);
     // Let through during an outage: perhaps not even the limits' names are known.
     if (this.#unmetered()) return [];
-    const { bucket, set } = this.#entity.level;
+    const { bucket, set } = this.#entity.link;
     return checkAmounts(tokens, this.bypassed && use === "consume" ? "bypass" : use, bucket, set.limits);
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
-  #ledger(): Holding[] {
-    if (this.#holdings === undefined) {
+  #openLedger(): Ledger {
+    if (this.#ledger === undefined) {
+      const { demands, taken } = this.part;
       let next = 0;
-      this.#holdings = this.#demands.map(({ level, take }) =>
-        holdingOf(level, take, take.length === 0 ? undefined : this.#taken[next++]?.ticket),
+      const holdings = demands.map(({ link, take }) =>
+        holdingOf(link, take, take.length === 0 ? undefined : taken[next++]?.ticket),
       );
+      this.#ledger = { holdings, pendingDebits: [], seen: undefined };
     }
-    return this.#holdings;
+    return this.#ledger;
   }
 
   async #debit(amounts: readonly Amount[]): Promise<void> {
     if (amounts.length === 0) return;
-    const ledger = this.#ledger();
+    const ledger = this.#openLedger();
+    const { holdings } = ledger;
     await Promise.all(
-      this.#demands.map(async ({ level }, i) => {
-        const due = i === 0 ? amounts : sharedWith(level, amounts);
-        const holding = ledger[i] as Holding;
+      this.part.demands.map(async ({ link }, i) => {
+        const due = i === 0 ? amounts : sharedWith(link, amounts);
+        const holding = holdings[i] as Holding;
         if (due.length === 0) return;
-        const { outcome, state, ticket } = await this.#maker.taker.debit(heldOf(holding), due);
-        if (i === 0 && state !== undefined) this.#seen = state;
+        const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(holding), due);
+        if (i === 0 && state !== undefined) ledger.seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome !== "applied") this.#notStored(holding, due, outcome);
-        // Rolled back while the store was asked: nobody is left to give this back later.
-        else if (this.core.state === "rolledBack") {
-          await this.#maker.taker.giveBack(
+        // The lease was rolled back while the store was asked. No later call would give this back.
+        else if (this.core.status === "rolledBack") {
+          await this.core.maker.client.giveBack(
             [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],
             [due],
             "rollback",
           );
-        } else if (ticket !== undefined) ledger.push(holdingOf(level, due, ticket));
+        } else if (ticket !== undefined) holdings.push(holdingOf(link, due, ticket));
         else for (const { limit, milli } of due) add(holding.milli, limit, milli);
       }),
     );
   }
 
   #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
-    if (outcome === "no") this.#owed = [...(this.#owed ?? []), { holding, amounts }];
+    if (outcome === "no") {
+      const ledger = this.#openLedger();
+      ledger.pendingDebits = [...ledger.pendingDebits, { holding, amounts }];
+    }
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
-    if (this.core.flaw === false) this.core.flaw = reason;
-    this.#maker.degraded(holding.level, reason, undefined);
+    if (this.core.degradedReason === false) this.core.degradedReason = reason;
+    this.core.maker.degraded(holding.link, reason, undefined);
   }
 
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
-    const ledger = this.#ledger();
+    const { holdings } = this.#openLedger();
     const returns: { holding: Holding; amounts: Amount[] }[] = [];
-    for (const { level } of this.#demands) {
+    for (const { link } of this.part.demands) {
       for (const { limit, milli } of amounts) {
         let due = milli;
         // Latest first: what was added last is given back to where it was taken last.
-        for (const holding of ledger.filter((one) => one.level === level).reverse()) {
+        for (const holding of holdings.filter((one) => one.link === link).reverse()) {
           const part = Math.min(due, holding.milli.get(limit) ?? 0);
           if (part <= 0) continue;
           add(holding.milli, limit, -part);
@@ -221,7 +268,7 @@ export abstract class LeaseResource<Name extends string = string> {
       }
     }
     const merged = mergeByHolding(returns);
-    await this.#maker.taker.giveBack(
+    await this.core.maker.client.giveBack(
       merged.map(({ holding }) => heldOf(holding)),
       merged.map((one) => one.amounts),
       reason,
@@ -229,24 +276,17 @@ export abstract class LeaseResource<Name extends string = string> {
   }
 
   #unavailable(cause: unknown): void {
-    const { level } = this.#entity;
-    const { entityId, resource } = level.bucket;
-    if (!this.#maker.allows(level)) {
+    const { link } = this.#entity;
+    const { entityId, resource } = link.bucket;
+    if (!this.core.maker.allows(link)) {
       throw new RateLimiterUnavailable(
         `The limiter could not be reached to consume more for ${entityId} on ${resource}.`,
         { cause },
       );
     }
-    this.core.flaw = "the store was unavailable when more was consumed";
-    this.#maker.degraded(level, this.core.flaw, cause);
+    this.core.degradedReason = "the store was unavailable when more was consumed";
+    this.core.maker.degraded(link, this.core.degradedReason, cause);
   }
-}
-
-/** What was taken for a request on one of its further resources. */
-export interface LeasePart {
-  readonly resource: string;
-  readonly demands: readonly Demand[];
-  readonly taken: readonly TakenAnswer[];
 }
 
 /**
@@ -254,54 +294,33 @@ export interface LeasePart {
  * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
  */
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
-  readonly #resource: string;
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
-  protected state: LeaseStatus = "open";
-  protected flaw: string | false;
 
-  constructor(
-    maker: LeaseMaker,
-    resource: string,
-    demands: readonly Demand[],
-    taken: readonly TakenAnswer[],
-    others: readonly LeasePart[],
-    degraded: string | false,
-  ) {
-    super(maker, demands, taken);
-    this.#resource = resource;
-    this.flaw = degraded;
+  constructor(maker: LeaseMaker, part: LeasePart, others: readonly LeasePart[], degradedReason: string | false) {
+    super({ maker, status: "open", degradedReason }, part);
     this.#others =
       others.length === 0
         ? undefined
-        : new Map(
-            others.map(({ resource, demands, taken }) => [
-              resource,
-              new OtherResource(maker, demands, taken, this.core),
-            ]),
-          );
-  }
-
-  protected override get core(): Core {
-    return this as unknown as Core;
+        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
   get status(): LeaseStatus {
-    return this.state;
+    return this.core.status;
   }
 
   /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
   get degraded(): string | false {
-    return this.flaw;
+    return this.core.degradedReason;
   }
 
   /** Names of the resources that were taken from, the first one first. */
   get resources(): readonly string[] {
-    return [this.#resource, ...(this.#others?.keys() ?? [])];
+    return [this.part.resource, ...(this.#others?.keys() ?? [])];
   }
 
   /** What is held on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
   resource(name: string): LeaseResource {
-    if (name === this.#resource) return this;
+    if (name === this.part.resource) return this;
     const other = this.#others?.get(name);
     if (other !== undefined) return other;
     throw new ValidationError(
@@ -312,16 +331,16 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 
   /** Keeps what was consumed and closes the lease. A second time does nothing. */
   async settle(): Promise<void> {
-    if (this.core.state !== "open") return;
-    this.core.state = "settled";
-    await this.payOwed();
+    if (this.core.status !== "open") return;
+    this.core.status = "settled";
+    await this.flushPendingDebits();
     for (const other of this.#others?.values() ?? []) await other.settle();
   }
 
   /** Gives everything back and closes the lease. A second time does nothing. */
   async rollback(): Promise<void> {
-    if (this.core.state !== "open") return;
-    this.core.state = "rolledBack";
+    if (this.core.status !== "open") return;
+    this.core.status = "rolledBack";
     await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
   }
 
@@ -331,15 +350,8 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 }
 
 class OtherResource extends LeaseResource {
-  protected override readonly core: Core;
-
-  constructor(maker: LeaseMaker, demands: readonly Demand[], taken: readonly TakenAnswer[], core: Core) {
-    super(maker, demands, taken);
-    this.core = core;
-  }
-
   settle(): Promise<void> {
-    return this.payOwed();
+    return this.flushPendingDebits();
   }
 
   rollback(): Promise<void> {

@@ -7,19 +7,20 @@ import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { UsageSnapshot, UsageSummary } from "../domain/usage.ts";
-import { Acquirer, type Outcome, type Question } from "./acquirer.ts";
+import { Acquirer, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
+import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type Availability, Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
-import type { CacheStats } from "./levels.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
+import type { Outcome } from "./outcome.ts";
 import { type OperationResult, Policies, type PolicyScope, type ResetRequest, type TopUpRequest } from "./policies.ts";
 import type { AcquireRequest } from "./request.ts";
-import type { Settings, World } from "./settings.ts";
-import { acquireWaiting } from "./wait.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+import { acquireWaiting } from "./waiting.ts";
 
 /** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
 export interface EntityScope {
@@ -28,7 +29,7 @@ export interface EntityScope {
 
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
 export class Limiter {
-  readonly #world: World;
+  readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #acquirer: Acquirer;
   readonly #admin: Administration;
@@ -38,24 +39,24 @@ export class Limiter {
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
 
-  constructor(world: World, settings: Settings, ownsStore: boolean) {
-    this.#world = world;
+  constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
+    this.#deps = deps;
     this.#settings = settings;
     this.#ownsStore = ownsStore;
-    this.#acquirer = new Acquirer(world, settings);
-    this.#admin = new Administration(world, settings, this.#acquirer);
-    this.#namespaces = new Namespaces(world, settings, this.#admin);
-    this.#inspect = new Inspection(world, this.#acquirer);
-    this.#policies = new Policies(world, this.#acquirer, this.#admin);
+    this.#acquirer = new Acquirer(deps, settings);
+    this.#admin = new Administration(deps, settings, this.#acquirer);
+    this.#namespaces = new Namespaces(deps, settings, this.#admin);
+    this.#inspect = new Inspection(deps, this.#acquirer);
+    this.#policies = new Policies(deps, this.#acquirer, this.#admin);
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
   namespace(name: string): this {
     checkNamespace(name);
-    const scope = scopeOfNamed(this.#world.store, name);
+    const scope = scopeOfNamed(this.#deps.store, name);
     const settings = { ...this.#settings, namespace: name, namespaceId: scope.namespaceId };
-    const make = this.constructor as new (world: World, settings: Settings, ownsStore: boolean) => this;
-    return new make({ ...this.#world, scope: scope.scoped }, settings, false);
+    const make = this.constructor as new (deps: EngineDeps, settings: Settings, ownsStore: boolean) => this;
+    return new make({ ...this.#deps, scope: scope.scoped }, settings, false);
   }
 
   // Taking
@@ -93,7 +94,7 @@ export class Limiter {
       await lease.rollback();
       throw error;
     }
-    // The work is done: what could not be stored is told on the `degraded` channel, not thrown at the caller.
+    // The work is done: what could not be stored is published on the `degraded` channel, not thrown at the caller.
     await lease.settle().catch(() => {});
     return value;
   }
@@ -110,7 +111,7 @@ export class Limiter {
 
   /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
   explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
-    return explain(this.#acquirer, this.#world, question);
+    return explain(this.#acquirer, this.#deps, question);
   }
 
   // Policies
@@ -161,7 +162,7 @@ export class Limiter {
   ): Listing<EntityScope & { readonly limits: readonly Limit[] }> {
     checkEntityId(entityId);
     return listing(async (page) => {
-      const { items, cursor } = await this.#world.scope.config.listForEntity(entityId, page);
+      const { items, cursor } = await this.#deps.scope.config.listForEntity(entityId, page);
       const shown = items.map(({ scope, config: { limits } }) =>
         scope.level === "entity" ? { resource: scope.resource, limits } : { limits },
       );
@@ -172,7 +173,7 @@ export class Limiter {
   /** Ids of the entities that have limits of their own on a resource. */
   listEntitiesWithLimits(resource: string, options: ListOptions = {}): Listing<string> {
     checkResource(resource);
-    return listing((page) => this.#world.scope.config.listEntities(resource, page), options);
+    return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
   }
 
   setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {
@@ -189,7 +190,7 @@ export class Limiter {
 
   /** Resources that have defaults. */
   listResources(options: ListOptions = {}): Listing<string> {
-    return listing((page) => this.#world.scope.config.listResources(page), options);
+    return listing((page) => this.#deps.scope.config.listResources(page), options);
   }
 
   /** Limits for everybody on everything else, and what an outage of the store means; absent keeps what is stored. */
@@ -217,7 +218,7 @@ export class Limiter {
   ): Promise<{ readonly limits: readonly Limit[]; readonly source: LimitSource }> {
     checkEntityId(entityId);
     checkResource(resource);
-    const { limits, source } = await this.#world.scope.config.resolve(entityId, resource);
+    const { limits, source } = await this.#deps.scope.config.resolve(entityId, resource);
     return { limits, source };
   }
 
@@ -244,11 +245,11 @@ export class Limiter {
 
   getChildren(id: string, options: ListOptions = {}): Listing<Entity> {
     checkEntityId(id);
-    return listing((page) => this.#world.scope.entities.children(id, page), options);
+    return listing((page) => this.#deps.scope.entities.children(id, page), options);
   }
 
   listEntities(options: ListOptions = {}): Listing<Entity> {
-    return listing((page) => this.#world.scope.entities.list(page), options);
+    return listing((page) => this.#deps.scope.entities.list(page), options);
   }
 
   // Namespaces
@@ -259,7 +260,7 @@ export class Limiter {
   }
 
   listNamespaces(options: ListOptions = {}): Listing<Namespace> {
-    return listing((page) => this.#world.store.namespaces.list(page), options);
+    return listing((page) => this.#deps.store.namespaces.list(page), options);
   }
 
   getNamespace(name: string): Promise<Namespace> {
@@ -277,7 +278,7 @@ export class Limiter {
 
   /** Deleted namespaces whose data is still there. */
   listOrphanNamespaces(options: ListOptions = {}): Listing<Namespace> {
-    return listing((page) => this.#world.store.namespaces.listOrphans(page), options);
+    return listing((page) => this.#deps.store.namespaces.listOrphans(page), options);
   }
 
   /** Removes the data of a deleted namespace for good. May be run again after it was cut off. */
@@ -293,7 +294,7 @@ export class Limiter {
   ): Listing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
     const filter = query.entityId === undefined ? {} : { entityId: query.entityId };
     return new Listing(
-      (page) => this.#world.scope.audit.list(filter, page),
+      (page) => this.#deps.scope.audit.list(filter, page),
       pageRequest(query, 100),
       ({ items, cursor }) => ({ events: items, ...(cursor === undefined ? {} : { cursor }) }),
     );
@@ -316,7 +317,7 @@ export class Limiter {
   /** Whether the store answers. Never throws. */
   async isAvailable(): Promise<boolean> {
     try {
-      await this.#world.store.ping();
+      await this.#deps.store.ping();
       return true;
     } catch {
       return false;
@@ -324,17 +325,17 @@ export class Limiter {
   }
 
   cacheStats(): CacheStats {
-    return this.#acquirer.levels.stats();
+    return this.#acquirer.configCache.stats();
   }
 
   /** Forgets remembered configuration and refusals. */
   invalidateCache(): void {
-    this.#acquirer.levels.clear();
+    this.#acquirer.configCache.clear();
     this.#acquirer.deny.clear();
   }
 
   async close(): Promise<void> {
-    if (this.#ownsStore) await this.#world.store.close();
+    if (this.#ownsStore) await this.#deps.store.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -343,7 +344,7 @@ export class Limiter {
 
   #acquire(request: AcquireRequest): Promise<Outcome> {
     if (request?.wait === undefined) return this.#acquirer.attempt(request);
-    return acquireWaiting(this.#acquirer, this.#world.clock, request);
+    return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
 }
 

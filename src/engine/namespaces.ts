@@ -2,7 +2,7 @@ import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.
 import { checkNamespace } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
 import type { Administration, ChangeOptions } from "./administration.ts";
-import type { Settings, World } from "./settings.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
 
 export interface PurgeOptions extends ChangeOptions {
   /** Told after each step how many records are gone so far. */
@@ -11,12 +11,12 @@ export interface PurgeOptions extends ChangeOptions {
 
 /** Tenants of the store: register, hide, bring back, remove for good. */
 export class Namespaces {
-  readonly #world: World;
+  readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #admin: Administration;
 
-  constructor(world: World, settings: Settings, admin: Administration) {
-    this.#world = world;
+  constructor(deps: EngineDeps, settings: Settings, admin: Administration) {
+    this.#deps = deps;
     this.#settings = settings;
     this.#admin = admin;
   }
@@ -24,13 +24,13 @@ export class Namespaces {
   async register(name: string, options: ChangeOptions): Promise<Namespace> {
     checkNamespace(name);
     const event = this.#admin.event("namespace_registered", idOf(name), options, {});
-    const id = this.#world.random.id();
-    const namespace: Namespace = { id, name, status: "active", createdAtMs: this.#world.clock.now() };
-    return await this.#world.store.namespaces.register(namespace, event, this.#settings.namespaceId);
+    const id = this.#deps.random.id();
+    const namespace: Namespace = { id, name, status: "active", createdAtMs: this.#deps.clock.now() };
+    return await this.#deps.store.namespaces.register(namespace, event, await this.#settings.namespaceId);
   }
 
   async get(name: string): Promise<Namespace> {
-    const namespace = await this.#world.store.namespaces.get(checkNamespace(name));
+    const namespace = await this.#deps.store.namespaces.get(checkNamespace(name));
     if (namespace === undefined) throw namespaceMissing(name);
     return namespace;
   }
@@ -44,8 +44,8 @@ export class Namespaces {
       );
     }
     const event = this.#admin.event("namespace_deleted", idOf(name), options, {});
-    const nowMs = this.#world.clock.now();
-    const deleted = await this.#world.store.namespaces.delete(name, nowMs, event, this.#settings.namespaceId);
+    const nowMs = this.#deps.clock.now();
+    const deleted = await this.#deps.store.namespaces.delete(name, nowMs, event, await this.#settings.namespaceId);
     if (deleted === undefined) throw namespaceMissing(name);
     this.#admin.changed(event);
     return deleted;
@@ -54,7 +54,7 @@ export class Namespaces {
   async recover(id: string, options: ChangeOptions): Promise<Namespace> {
     checkNamespaceId(id);
     const event = this.#admin.event("namespace_recovered", idOf(id), options, {});
-    const reply = await this.#world.store.namespaces.recover(id, event, this.#settings.namespaceId);
+    const reply = await this.#deps.store.namespaces.recover(id, event, await this.#settings.namespaceId);
     switch (reply.kind) {
       case "recovered":
         this.#admin.changed(event);
@@ -78,7 +78,7 @@ export class Namespaces {
     checkNamespaceId(id);
     const event = this.#admin.event("namespace_purged", idOf(id), options, {});
     const onProgress = options.onProgress ?? (() => {});
-    const reply = await this.#world.store.namespaces.purge(id, event, this.#settings.namespaceId, onProgress);
+    const reply = await this.#deps.store.namespaces.purge(id, event, await this.#settings.namespaceId, onProgress);
     switch (reply.kind) {
       case "purged":
         this.#admin.changed(event);

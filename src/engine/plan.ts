@@ -1,16 +1,16 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { ChainLink } from "./config-cache.ts";
 import type { LeasePart } from "./lease.ts";
-import type { Level } from "./levels.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
 
-/** One resource of a request, with the chain of levels it concerns. */
+/** One resource of a request, with the chain that it is taken from. */
 export interface PartChain {
   readonly consume: Tokens;
-  readonly chain: readonly Level[];
+  readonly chain: readonly ChainLink[];
 }
 
 /** A request worked out against its chains; handed to the store as the context of its claims. */
@@ -29,17 +29,17 @@ export interface Plan extends TakeContext {
 /** The reading of the clock that a plan goes by, and how long the store may take for it. */
 export type PlanTime = Pick<TakeContext, "nowMs" | "timeoutMs">;
 
-/** The plan; or the refusal that memory already knows; or that configuration has moved on. */
+/** The plan; or the refusal that the deny memory knows already; or that configuration has changed. */
 export type Planned = Plan | Refusal | "stale";
 
-/** How often a plan is made anew because configuration changed under it, before giving up. */
+/** How many plans are made for one request, each after configuration changed under the last, before giving up. */
 export const PLANS_MAX = 50;
 
 const ONE_PART: readonly number[] = Object.freeze([]);
 
 export function planOf(
   request: AcquireRequest,
-  chain: readonly Level[],
+  chain: readonly ChainLink[],
   others: readonly PartChain[],
   { nowMs, timeoutMs }: PlanTime,
 ): Plan {
@@ -66,28 +66,29 @@ export function planOf(
   };
 }
 
-/** Whether all levels were read from the same configuration. */
-export function isOneReading(chain: readonly Level[], others: readonly PartChain[]): boolean {
+/** Whether all links were read from the same configuration. */
+export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
-  return [chain, ...others.map((other) => other.chain)].flat().every((level) => level.generation === generation);
+  return [chain, ...others.map((other) => other.chain)].flat().every((link) => link.generation === generation);
 }
 
 /** The first level that is switched off; parents count too. */
-export function disabledIn(chain: readonly Level[]): ResourceDisabled | undefined {
+export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | undefined {
   for (let i = 0; i < chain.length; i++) {
-    const level = chain[i] as Level;
-    if (level.access !== "disabled") continue;
-    // A resource that is switched off for everybody has been asked about at the entity itself. Whoever was carved out of
-    // that must not be refused for a parent that was not.
-    if (i > 0 && level.accessSource === "resource") continue;
-    const { entityId, resource } = level.bucket;
-    return new ResourceDisabled({ entityId, resource, level: level.accessSource });
+    const link = chain[i] as ChainLink;
+    if (link.access !== "disabled") continue;
+    // That a resource is off for everybody counts at the entity itself, which may be exempt from it. A parent that is not
+    // exempt must not refuse an entity that is.
+    if (i > 0 && link.accessSource === "resource") continue;
+    const { entityId, resource } = link.bucket;
+    return new ResourceDisabled({ entityId, resource, level: link.accessSource });
   }
   return undefined;
 }
 
 /** What a lease holds on each resource, the first first. */
 export function leaseParts({ request, demands, parts }: Plan, answers: readonly TakenAnswer[]): readonly LeasePart[] {
+  if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers }];
   const bounds = [0, ...parts, demands.length];
   let taken = 0;
   return bounds.slice(0, -1).map((from, i) => {
@@ -107,10 +108,10 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
   return demands;
 }
 
-/** Nobody can be told anything by limits that never stand still. */
-export function restless({ entityId, resource }: AcquireRequest): ConflictError {
+/** The limits changed with every plan, so that none of them could be decided by. */
+export function configChurn({ entityId, resource }: AcquireRequest): ConflictError {
   return new ConflictError(
-    "config_restless",
+    "config_unstable",
     `The limits of ${entityId} on ${resource} changed ${PLANS_MAX} times while they were being applied; try again.`,
   );
 }

@@ -6,9 +6,9 @@ import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Acquirer } from "./acquirer.ts";
 import { type Administration, auditIdOfScope, type ChangeOptions, resourceOf } from "./administration.ts";
-import type { Level } from "./levels.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { noLimits } from "./request.ts";
-import type { World } from "./settings.ts";
+import type { EngineDeps } from "./settings.ts";
 
 /** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
 export interface PolicyScope {
@@ -44,12 +44,12 @@ export interface OperationResult {
 
 /** What an operator decides about entities and resources besides their limits. */
 export class Policies {
-  readonly #world: World;
+  readonly #deps: EngineDeps;
   readonly #acquirer: Acquirer;
   readonly #admin: Administration;
 
-  constructor(world: World, acquirer: Acquirer, admin: Administration) {
-    this.#world = world;
+  constructor(deps: EngineDeps, acquirer: Acquirer, admin: Administration) {
+    this.#deps = deps;
     this.#acquirer = acquirer;
     this.#admin = admin;
   }
@@ -73,11 +73,11 @@ export class Policies {
   }
 
   async topUp(request: TopUpRequest): Promise<OperationResult> {
-    const level = await this.#level(request);
-    const amounts = checkAmounts(request.amounts, "topUp", level.bucket, level.set.limits);
-    const operation = this.#operation("bucket_topped_up", request, level, { amounts: tokensOf(amounts) });
+    const link = await this.#link(request);
+    const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
+    const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     try {
-      return this.#result(request, await this.#world.scope.buckets.topUp(operation, amounts));
+      return resultOf(request, await this.#acquirer.client.topUp(operation, amounts));
     } catch (error) {
       if (error instanceof RangeError) throw new ValidationError("top_up_too_large", error.message, { cause: error });
       throw error;
@@ -85,9 +85,9 @@ export class Policies {
   }
 
   async resetBucket(request: ResetRequest): Promise<OperationResult> {
-    const level = await this.#level(request);
+    const link = await this.#link(request);
     const { limits } = request;
-    const known = level.set.limits.map(({ name }) => name);
+    const known = link.set.limits.map(({ name }) => name);
     const unknown = limits?.find((name) => !known.includes(name));
     if (unknown !== undefined) {
       throw new ValidationError(
@@ -95,8 +95,8 @@ export class Policies {
         `No limit "${unknown}" applies to ${request.entityId} on ${request.resource}; known limits: ${known.join(", ")}.`,
       );
     }
-    const operation = this.#operation("bucket_reset", request, level, { limits: limits ?? known });
-    return this.#result(request, await this.#world.scope.buckets.reset(operation, limits));
+    const operation = this.#operation("bucket_reset", request, link, { limits: limits ?? known });
+    return resultOf(request, await this.#acquirer.client.reset(operation, limits));
   }
 
   async #setPolicy(
@@ -108,23 +108,23 @@ export class Policies {
   ): Promise<void> {
     const scope = scopeOf(where);
     const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceOf(scope));
-    await this.#world.scope.config.setPolicy(scope, change, event);
+    await this.#deps.scope.config.setPolicy(scope, change, event);
     this.#admin.changed(event);
   }
 
-  async #level({ entityId, resource }: { entityId: string; resource: string }): Promise<Level> {
-    const [level] = await this.#acquirer.chain({ entityId, resource }, this.#world.clock.now());
-    if (level === undefined || level.set.limits.length === 0) throw noLimits(entityId, resource);
-    return level;
+  async #link({ entityId, resource }: { entityId: string; resource: string }): Promise<ChainLink> {
+    const [link] = await this.#acquirer.chain({ entityId, resource }, this.#deps.clock.now());
+    if (link === undefined || link.set.limits.length === 0) throw noLimits(entityId, resource);
+    return link;
   }
 
   #operation(
     action: AuditAction,
     request: TopUpRequest | ResetRequest,
-    { bucket, set, origin }: Level,
+    { bucket, set, origin }: ChainLink,
     details: Readonly<Record<string, unknown>>,
   ): Operation {
-    const idempotencyKey = request.idempotencyKey ?? this.#world.random.id();
+    const idempotencyKey = request.idempotencyKey ?? this.#deps.random.id();
     if (typeof idempotencyKey !== "string" || !/^[A-Za-z0-9._:-]{1,64}$/.test(idempotencyKey)) {
       throw new ValidationError(
         "idempotency_key_invalid",
@@ -133,13 +133,6 @@ export class Policies {
     }
     const event = this.#admin.event(action, bucket.entityId, request, { ...details, idempotencyKey }, bucket.resource);
     return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
-  }
-
-  #result({ entityId, resource }: TopUpRequest | ResetRequest, { repeated, amounts }: OperationReply): OperationResult {
-    // What was refused before may fit now.
-    this.#acquirer.deny.clear();
-    this.#acquirer.room.nudge();
-    return { entityId, resource, amounts: tokensOf(amounts), repeated };
   }
 }
 
@@ -154,4 +147,11 @@ function scopeOf(where: PolicyScope): ConfigScope {
 
 function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
   return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
+}
+
+function resultOf(
+  { entityId, resource }: TopUpRequest | ResetRequest,
+  { repeated, amounts }: OperationReply,
+): OperationResult {
+  return { entityId, resource, amounts: tokensOf(amounts), repeated };
 }

@@ -17,7 +17,7 @@ export interface Refusal {
 }
 
 /** One bucket as it stood when it was asked, and what was asked of it. */
-export interface Sight {
+export interface ObservedBucket {
   readonly bucket: BucketKey;
   readonly state: BucketState;
   readonly take: readonly Amount[];
@@ -27,27 +27,35 @@ export interface Sight {
   readonly bypass: boolean;
 }
 
-/** The status of every limit asked for, and when all of them will fit together. */
-export function refusalOf(sights: readonly Sight[], nowMs: number, freshNowMs: number, calendar: Calendar): Refusal {
-  const asked = sights.flatMap((sight) => askedOf(sight));
-  const statuses = asked.map((one) => statusOf(one, nowMs, calendar));
-  const { fitMs, last } = firstFit(asked, nowMs, calendar);
-  const primary = statuses[last] ?? statuses.find((status) => status.exceeded) ?? (statuses[0] as Status);
-  return { ok: false, statuses, primary, retryAfterMs: Math.max(1, fitMs - freshNowMs) };
+/** The times of a refusal: when the buckets were asked, and when the caller hears of it, from where waits count. */
+export interface RefusalTimes {
+  readonly askedMs: number;
+  readonly toldMs: number;
+}
+
+/**
+ * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
+ * has to be waited for, and its wait is that of the whole refusal.
+ */
+export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Refusal {
+  const asked = observed.flatMap((bucket) => askedOf(bucket));
+  const statuses = asked.map((one) => statusOf(one, times, calendar));
+  const { fitMs, last } = firstFit(asked, times.askedMs, calendar);
+  const retryAfterMs = Math.max(1, fitMs - times.toldMs);
+  const exceeded = statuses.findIndex((status) => status.exceeded);
+  const waitedFor = last >= 0 ? last : Math.max(0, exceeded);
+  const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
+  statuses[waitedFor] = primary;
+  return { ok: false, statuses, primary, retryAfterMs };
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */
-export function fitsAtMs(sights: readonly Sight[], nowMs: number, calendar: Calendar): number {
+export function fitsAtMs(observed: readonly ObservedBucket[], nowMs: number, calendar: Calendar): number {
   return firstFit(
-    sights.flatMap((sight) => askedOf(sight)),
+    observed.flatMap((bucket) => askedOf(bucket)),
     nowMs,
     calendar,
   ).fitMs;
-}
-
-/** The status of every limit asked for, in the order asked. */
-export function statusesOf(sights: readonly Sight[], nowMs: number, calendar: Calendar): Status[] {
-  return sights.flatMap((sight) => askedOf(sight)).map((one) => statusOf(one, nowMs, calendar));
 }
 
 interface Asked {
@@ -58,7 +66,7 @@ interface Asked {
   readonly bypass: boolean;
 }
 
-function askedOf({ bucket, state, take, taken, bypass }: Sight): Asked[] {
+function askedOf({ bucket, state, take, taken, bypass }: ObservedBucket): Asked[] {
   return take.flatMap(({ limit: name, milli }) => {
     const before = taken && !bypass ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
@@ -82,10 +90,14 @@ function withMore(state: BucketState, name: string, milli: number): BucketState 
   return { ...state, shards };
 }
 
-function statusOf({ bucket, state, limit, milli, bypass }: Asked, nowMs: number, calendar: Calendar): Status {
-  const levelMilli = availableMilli(state, limit, nowMs);
+function statusOf(
+  { bucket, state, limit, milli, bypass }: Asked,
+  { askedMs, toldMs }: RefusalTimes,
+  calendar: Calendar,
+): Status {
+  const levelMilli = availableMilli(state, limit, askedMs);
   const exceeded = !bypass && !limit.limit.soft && levelMilli < milli;
-  const resetMs = resetsAtMs(limit, Math.max(nowMs, state.epochMs), calendar);
+  const resetMs = resetsAtMs(limit, Math.max(askedMs, state.epochMs), calendar);
   return {
     entityId: bucket.entityId,
     resource: bucket.resource,
@@ -97,18 +109,18 @@ function statusOf({ bucket, state, limit, milli, bypass }: Asked, nowMs: number,
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
     ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
-    retryAfterMs: exceeded ? searchIn({ state, limit, milli }, nowMs, calendar).atMs - nowMs : 0,
+    retryAfterMs: exceeded ? Math.max(1, searchIn({ state, limit, milli }, askedMs, calendar).atMs - toldMs) : 0,
   };
 }
 
-/** A quarter of a million years ahead, where dates end soon: the largest limits take longer to fill, crons know nothing there. */
+/** A quarter of a million years ahead. The largest limits take longer to fill, but dates, and with them crons, end there. */
 const CALENDAR_END_MS = 8_000_000_000_000_000;
 
 /** Limits whose windows never meet would be searched for without end; the answer is then when to ask again. */
 const ROUNDS_MAX = 100;
 
-// Time can take away again what one limit needs while another is waited for, so the search goes round until it stands
-// still; the limit that moved it last is the one to be waited for. It moves at least a millisecond each time.
+// Time can take away again what one limit needs while another is waited for. So the search goes round all limits until none
+// of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond.
 function firstFit(
   asked: readonly Asked[],
   nowMs: number,
@@ -125,8 +137,7 @@ function firstFit(
       fitMs = atMs;
       last = i;
       moved = true;
-      // It never fits, as when a limit was lowered below an amount already planned, or not as far as is looked: nothing is
-      // left to look for.
+      // It never fits, as when a limit was lowered below an amount already planned, or not within the horizon of the search.
       if (!found || atMs > CALENDAR_END_MS) return { fitMs, last };
     }
   }

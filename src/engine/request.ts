@@ -1,10 +1,10 @@
-import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import { type Amount, checkAmounts, checkGrantable, type Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { capacityMaxMilli, kindOf, type Limit } from "../domain/limit.ts";
+import { kindOf, type Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
 import type { Status } from "../domain/status.ts";
 import type { Claim } from "../ports/bucket-store.ts";
-import type { Level } from "./levels.ts";
+import type { ChainLink } from "./config-cache.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Name extends string = string> {
@@ -27,34 +27,34 @@ export interface AcquireRequest<Name extends string = string> {
 
 /** What a request wants of one level: a claim that remembers where it came from. */
 export interface Demand extends Claim {
-  readonly level: Level;
+  readonly link: ChainLink;
 }
 
-export function demandOf(level: Level, take: readonly Amount[], bypass: boolean): Demand {
-  return { level, bucket: level.bucket, set: level.set, origin: level.origin, take, bypass };
+export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boolean): Demand {
+  return { link, bucket: link.bucket, set: link.set, origin: link.origin, take, bypass };
 }
 
 /** Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. */
-export function demandsOf(consume: Tokens, chain: readonly Level[]): Demand[] {
-  const entity = chain[0] as Level;
+export function demandsOf(consume: Tokens, chain: readonly ChainLink[]): Demand[] {
+  const entity = chain[0] as ChainLink;
   const { bucket, set } = entity;
   if (set.limits.length === 0) throw noLimits(bucket.entityId, bucket.resource);
   const bypass = entity.access === "bypass";
   const take = checkAmounts(consume, bypass ? "bypass" : "consume", bucket, set.limits);
   const demands = [demandOf(entity, take, bypass)];
   for (let i = 1; i < chain.length; i++) {
-    const level = chain[i] as Level;
-    if (level.set.limits.length === 0) continue;
-    const shared = sharedWith(level, take);
-    if (level.access !== "bypass") checkParent(level, shared, bucket.entityId);
-    demands.push(demandOf(level, shared, level.access === "bypass"));
+    const link = chain[i] as ChainLink;
+    if (link.set.limits.length === 0) continue;
+    const shared = sharedWith(link, take);
+    if (link.access !== "bypass") checkParent(link, shared, bucket.entityId);
+    demands.push(demandOf(link, shared, link.access === "bypass"));
   }
   return demands;
 }
 
 /** Limits that a parent does not have are not charged there. */
-export function sharedWith(level: Level, amounts: readonly Amount[]): readonly Amount[] {
-  const { limits } = level.set;
+export function sharedWith(link: ChainLink, amounts: readonly Amount[]): readonly Amount[] {
+  const { limits } = link.set;
   return amounts.every((amount) => limits.some(({ name }) => name === amount.limit))
     ? amounts
     : amounts.filter((amount) => limits.some(({ name }) => name === amount.limit));
@@ -111,12 +111,12 @@ export function noLimits(entityId: string, resource: string): ValidationError {
   );
 }
 
-function checkParent(level: Level, amounts: readonly Amount[], entityId: string): void {
+function checkParent({ bucket, set }: ChainLink, amounts: readonly Amount[], askedBy: string): void {
   for (const { limit: name, milli } of amounts) {
-    const limit = level.set.limits.find((one) => one.name === name);
+    const limit = set.limits.find((one) => one.name === name);
     // A quota may have been topped up: only its bucket can tell.
     if (limit === undefined || limit.soft || kindOf(limit) !== "drip" || milli <= limit.capacity * 1000) continue;
-    if (milli > capacityMaxMilli(limit)) throw neverAbove(level, limit, milli, entityId);
+    checkGrantable(limit, milli, bucket, askedBy);
   }
 }
 
@@ -125,11 +125,11 @@ function checkParent(level: Level, amounts: readonly Amount[], entityId: string)
  * room for it.
  */
 export function checkRefusal(demands: readonly Demand[], { statuses }: { readonly statuses: readonly Status[] }): void {
-  for (const { level, take, bucket } of demands) {
+  for (const { link, take, bucket } of demands) {
     for (const { limit: name, milli } of take) {
-      const limit = level.set.limits.find((one) => one.name === name);
-      // A soft one never is the reason: the bucket may go by newer limits that are not.
-      if (limit === undefined || limit.soft || kindOf(limit) === "drip" || milli <= capacityMaxMilli(limit)) continue;
+      const limit = link.set.limits.find((one) => one.name === name);
+      // A soft limit is never the reason: the bucket may go by newer limits that are not soft.
+      if (limit === undefined || limit.soft || kindOf(limit) === "drip") continue;
       const exceeded = statuses.some(
         (status) =>
           status.exceeded &&
@@ -137,17 +137,7 @@ export function checkRefusal(demands: readonly Demand[], { statuses }: { readonl
           status.entityId === bucket.entityId &&
           status.resource === bucket.resource,
       );
-      if (exceeded) throw neverAbove(level, limit, milli, (demands[0] as Demand).bucket.entityId);
+      if (exceeded) checkGrantable(limit, milli, bucket, (demands[0] as Demand).bucket.entityId);
     }
   }
-}
-
-function neverAbove({ bucket }: Level, limit: Limit, milli: number, entityId: string): ValidationError {
-  const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
-  const whose = bucket.entityId === entityId ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
-  return new ValidationError(
-    "amount_above_capacity",
-    `${milli / 1000} of "${limit.name}" for ${entityId} on ${bucket.resource} can never be granted: ${whose} ${capacity}. ` +
-      "Ask for less, or raise the limit.",
-  );
 }

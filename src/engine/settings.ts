@@ -1,4 +1,5 @@
 import type { OnUnavailable } from "../domain/config.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Calendar } from "../ports/calendar.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
@@ -7,7 +8,8 @@ import type { Clock, Random } from "../ports/system.ts";
 /** How a limiter behaves; every value given, defaults belong to the public edge. */
 export interface Settings {
   readonly namespace: string;
-  readonly namespaceId: string;
+  /** A promise until the store has answered which id the name has. */
+  readonly namespaceId: MaybePromise<string>;
   readonly configTtlMs: number;
   readonly denyMemoryMs: number;
   readonly timeoutMs: number;
@@ -15,8 +17,8 @@ export interface Settings {
   readonly onUnavailable: OnUnavailable | undefined;
 }
 
-/** What the engine asks of the world. */
-export interface World {
+/** What the engine asks of the deps. */
+export interface EngineDeps {
   readonly store: Store;
   readonly scope: ScopedStore;
   readonly clock: Clock;

@@ -1,12 +1,53 @@
 import type { Clock } from "../ports/system.ts";
+import { type AcquireRequest, checkWait } from "./request.ts";
+
+type Attempted = { readonly ok: true } | { readonly ok: false; readonly retryAfterMs: number };
+
+/** What waiting needs of an acquirer. */
+interface Attempts<Outcome extends Attempted> {
+  readonly room: WaitingRoom;
+  attempt(request: AcquireRequest): Promise<Outcome>;
+  peek(request: AcquireRequest): Promise<Outcome>;
+}
+
+/** Attempts until the tokens are there or `wait.maxMs` are over, in turn with others of this process on the same bucket. */
+export async function acquireWaiting<Outcome extends Attempted>(
+  acquirer: Attempts<Outcome>,
+  clock: Clock,
+  request: AcquireRequest,
+): Promise<Outcome> {
+  const deadlineMs = clock.now() + checkWait(request.wait);
+  const key = `${request.entityId}\n${request.resource}`;
+  if (!acquirer.room.has(key)) {
+    const outcome = await acquirer.attempt(request);
+    if (outcome.ok) return outcome;
+  }
+  const turn = acquirer.room.enter(key);
+  try {
+    for (;;) {
+      const leftMs = deadlineMs - clock.now();
+      if (!turn.atHead()) {
+        // It was never this request's turn; asking now would jump the queue.
+        if (leftMs <= 0) return await acquirer.peek(request);
+        await turn.pause(leftMs, clock, request.signal);
+        continue;
+      }
+      const outcome = await acquirer.attempt(request);
+      if (outcome.ok || leftMs <= 0) return outcome;
+      await turn.pause(Math.min(outcome.retryAfterMs, leftMs), clock, request.signal);
+    }
+  } finally {
+    turn.leave();
+  }
+}
 
 interface Waiter {
   wake: () => void;
 }
 
 /**
- * Who waits for tokens in this process, first come first served per bucket: only the one at the head asks the store, so
- * a large request is not starved by small ones that come after it.
+ * The requests of this process that wait for tokens, first come first served per bucket: only the head of a queue asks the
+ * store, so a large request is not starved by small ones that come after it.
  */
 export class WaitingRoom {
   readonly #queues = new Map<string, Waiter[]>();
@@ -15,13 +56,13 @@ export class WaitingRoom {
     return this.#queues.has(key);
   }
 
-  /** Something was given back: whoever is at the head looks again. */
-  nudge(): void {
+  /** Something was given back, or limits changed: the head of every queue asks again. */
+  wakeHeads(): void {
     for (const [head] of this.#queues.values()) head?.wake();
   }
 
-  /** Queues up for a bucket. `atHead` tells whether it is this one's turn; leave when done, whatever came of it. */
-  enter(key: string): Place {
+  /** Joins the queue of a bucket. Call `leave` in the end, whatever the outcome. */
+  enter(key: string): QueueTurn {
     const waiter: Waiter = { wake: () => {} };
     const queue = this.#queues.get(key) ?? [];
     if (queue.length === 0) this.#queues.set(key, queue);
@@ -39,9 +80,9 @@ export class WaitingRoom {
   }
 }
 
-export interface Place {
+export interface QueueTurn {
   atHead(): boolean;
-  /** Resolves after `ms`, or when woken: at the head now, or something was given back. */
+  /** Resolves after `ms`, or earlier when this request became the head or `wakeHeads` was called. */
   pause(ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void>;
   leave(): void;
 }

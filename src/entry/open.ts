@@ -9,7 +9,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
-import type { Settings, World } from "../engine/settings.ts";
+import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
@@ -53,7 +53,7 @@ export interface OpenOptions {
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
-export async function prepare(options: OpenOptions): Promise<{ world: World; settings: Settings }> {
+export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
   const { onUnavailable } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
@@ -72,7 +72,7 @@ export async function prepare(options: OpenOptions): Promise<{ world: World; set
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
     return {
-      world: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
+      deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
       settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
     };
   } catch (error) {

@@ -14,7 +14,7 @@ import { type OpenOptions, prepare } from "./open.ts";
 export class RateLimiter extends Limiter {
   /** Opens the store, by default the SQLite file `.zae-limiter/limiter.db`, and a limiter on one of its namespaces. */
   static async open(options: OpenOptions = {}): Promise<RateLimiter> {
-    const { world, settings } = await prepare(options);
-    return new RateLimiter(world, settings, typeof options.store !== "object");
+    const { deps, settings } = await prepare(options);
+    return new RateLimiter(deps, settings, typeof options.store !== "object");
   }
 }

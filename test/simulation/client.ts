@@ -1,6 +1,6 @@
 import type { OnUnavailable } from "../../src/domain/config.ts";
 import { Limiter } from "../../src/engine/limiter.ts";
-import type { World } from "../../src/engine/settings.ts";
+import type { EngineDeps } from "../../src/engine/settings.ts";
 import type { BucketStore, CallContext, Claim, Held, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { Channel, Events } from "../../src/ports/events.ts";
 import type { Store } from "../../src/ports/store.ts";
@@ -71,7 +71,7 @@ export class Client {
     const store = overriding(this.#seen, { scope: (namespaceId) => this.#watched(namespaceId) });
     const scope = store.scope("default");
     this.sync = scope.buckets.takeSync !== undefined;
-    const world: World = {
+    const world: EngineDeps = {
       store,
       scope,
       clock: this.clock,

@@ -31,6 +31,7 @@ import type {
 } from "../../ports/bucket-store.ts";
 import { requireActive } from "./config.ts";
 import { type BucketCell, dataOf, type HourUsage, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
+import { isOwnable, OwnedState } from "./owned-state.ts";
 
 /** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
 const IDLE_MS = HOUR_MS;
@@ -78,6 +79,13 @@ export class MemoryBuckets implements BucketStore {
 
   takeOne(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
+    const found = this.#data.buckets.get(claim.bucket.id);
+    if (found?.state !== undefined && isOwnable(found.state, claim, nowMs)) {
+      const owned = found.owned ?? this.#own(found, found.state);
+      if (!owned.take(claim.take, nowMs)) return undefined;
+      this.#countTake(found, claim, nowMs);
+      return owned;
+    }
     const cell = this.#cell(claim.bucket);
     const after = taking(bucketFor(cell.state, claim, nowMs, this.#calendar), claim, nowMs);
     return after === undefined ? undefined : this.#taken(cell, claim, after, nowMs);
@@ -96,8 +104,8 @@ export class MemoryBuckets implements BucketStore {
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    const cell = this.#data.buckets.get(held.bucket.id);
-    if (cell?.state === undefined) return { kind: "gone" };
+    if (this.#data.buckets.get(held.bucket.id)?.state === undefined) return { kind: "gone" };
+    const cell = this.#cell(held.bucket) as BucketCell & { state: BucketState };
     if (!held.bypass) {
       const mark = (held.ticket ?? PLAIN_MARK) as TakeMark;
       cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, mark, nowMs);
@@ -119,13 +127,14 @@ export class MemoryBuckets implements BucketStore {
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
-    return keys.map(({ id }) => this.#data.buckets.get(id)?.state);
+    return keys.map(({ id }) => seenState(this.#data.buckets.get(id)));
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ key: BucketKey; state: BucketState }> {
-    const cells = [...this.#data.buckets.values()].flatMap(({ key, state }) =>
-      key.resource === resource && state !== undefined ? [{ key, state }] : [],
-    );
+    const cells = [...this.#data.buckets.values()].flatMap((cell) => {
+      const state = cell.key.resource === resource ? seenState(cell) : undefined;
+      return state === undefined ? [] : [{ key: cell.key, state }];
+    });
     return pageByKey(cells, ({ key }) => key.entityId, page);
   }
 
@@ -154,19 +163,37 @@ export class MemoryBuckets implements BucketStore {
     return after === undefined ? refuse(cell, claim, before, nowMs) : this.#taken(cell, claim, after, nowMs);
   }
 
-  #taken(cell: BucketCell, { take, bypass }: Claim, state: BucketState, nowMs: number): TakenAnswer {
+  #taken(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): TakenAnswer {
+    const { take, bypass } = claim;
     cell.state = state;
-    const hour = count(cell, take, 1, bypass, nowMs);
-    hour.requests++;
+    const hour = this.#countTake(cell, claim, nowMs);
     if (!bypass) for (const limit of overdrawnOf(state, take, nowMs)) add(hour, overdraftOf(limit), 1);
-    if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
     return { kind: "taken", state, ticket: bypass ? PLAIN_MARK : markOf(state, take, nowMs, this.#calendar) };
   }
 
+  #countTake(cell: BucketCell, { take, bypass }: Claim, nowMs: number): HourUsage {
+    const hour = count(cell, take, 1, bypass, nowMs);
+    hour.requests++;
+    if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
+    return hour;
+  }
+
+  #own(cell: BucketCell, state: BucketState): OwnedState {
+    const owned = new OwnedState(cell, state);
+    // Looking at its state ends the ownership, so it begins after that.
+    cell.state = owned.state;
+    cell.owned = owned;
+    return owned;
+  }
+
+  /** The cell of a bucket, for a call that may hand its state out. */
   #cell(key: BucketKey): BucketCell {
     const cell = this.#data.buckets.get(key.id);
-    if (cell !== undefined) return cell;
-    const made: BucketCell = { key, state: undefined, hours: new Map(), last: undefined };
+    if (cell !== undefined) {
+      cell.owned = undefined;
+      return cell;
+    }
+    const made: BucketCell = { key, state: undefined, owned: undefined, hours: new Map(), last: undefined };
     this.#data.buckets.set(key.id, made);
     return made;
   }
@@ -180,11 +207,20 @@ export class MemoryBuckets implements BucketStore {
         this.#sweep = undefined;
         return;
       }
-      if (cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) cell.state = undefined;
+      if (cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) {
+        cell.state = undefined;
+        cell.owned = undefined;
+      }
       for (const hourMs of cell.hours.keys()) if (hourMs + USAGE_KEPT_MS < nowMs) cell.hours.delete(hourMs);
       if (cell.state === undefined && cell.hours.size === 0) this.#data.buckets.delete(cell.key.id);
     }
   }
+}
+
+/** The state of a cell, for somebody outside: from now on it stays as it is. */
+function seenState(cell: BucketCell | undefined): BucketState | undefined {
+  if (cell !== undefined) cell.owned = undefined;
+  return cell?.state;
 }
 
 /** Nothing makes no entry in the usage of an hour. */

@@ -6,6 +6,7 @@ import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import type { Entity } from "../../domain/entity.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { OwnedState } from "./owned-state.ts";
 
 /** Net tokens of one bucket in one hour. */
 export interface HourUsage {
@@ -21,6 +22,8 @@ export interface BucketCell {
   readonly key: BucketKey;
   /** Undefined when nobody has taken from it, or not for so long that it is full. */
   state: BucketState | undefined;
+  /** The same state, while nobody outside the cell has seen it. */
+  owned: OwnedState | undefined;
   readonly hours: Map<number, HourUsage>;
   /** The hour last counted: nearly always the one wanted next. */
   last: HourUsage | undefined;

@@ -2,7 +2,7 @@ import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type CronCheck, checkLimits, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
-import type { Level } from "./levels.ts";
+import type { ChainLink } from "./config-cache.ts";
 
 const BUCKETS_REMEMBERED = 10_000;
 
@@ -10,7 +10,7 @@ const BUCKETS_REMEMBERED = 10_000;
  * Limits given in a request stand in for the stored ones. On a bucket that sees both, or different ones from two
  * processes, the newer wins; so it is remembered since when this process goes by which set on which bucket.
  */
-export class GivenLimits {
+export class RequestLimits {
   readonly #since = new BoundedMap<{ readonly set: LimitSet; readonly asOfMs: number }>(BUCKETS_REMEMBERED / 2);
   /** Whether limits were ever given: until then stored ones need no look here. */
   #used = false;
@@ -26,21 +26,21 @@ export class GivenLimits {
   }
 
   /** The level with the limits of this request in place of its own. */
-  standIn(level: Level, limits: readonly Limit[], nowMs: number): Level {
+  override(link: ChainLink, limits: readonly Limit[], nowMs: number): ChainLink {
     this.#used = true;
-    const { set, asOfMs } = this.#sinceWhen(level.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
-    const { reading } = level.origin;
+    const { set, asOfMs } = this.#sinceWhen(link.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
+    const { reading } = link.origin;
     const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading, given: true as const }) };
-    return { ...level, set, origin };
+    return { ...link, set, origin };
   }
 
   /** The level with its stored limits, newer than given ones that this process used before on the bucket. */
-  stored(level: Level, nowMs: number): Level {
-    if (!this.#used) return level;
-    const last = this.#since.get(level.bucket.id);
-    if (last === undefined) return level;
-    const { asOfMs } = this.#sinceWhen(level.bucket, level.set, nowMs);
-    return { ...level, origin: { ...level.origin, asOfMs: Math.max(asOfMs, level.origin.asOfMs) } };
+  stored(link: ChainLink, nowMs: number): ChainLink {
+    if (!this.#used) return link;
+    const last = this.#since.get(link.bucket.id);
+    if (last === undefined) return link;
+    const { asOfMs } = this.#sinceWhen(link.bucket, link.set, nowMs);
+    return { ...link, origin: { ...link.origin, asOfMs: Math.max(asOfMs, link.origin.asOfMs) } };
   }
 
   #sinceWhen(bucket: BucketKey, set: LimitSet, nowMs: number): { readonly set: LimitSet; readonly asOfMs: number } {

@@ -1,6 +1,6 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Refusal } from "./refusal.ts";
-import type { Settings, World } from "./settings.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
 
 interface About {
   readonly entityId: string;
@@ -8,13 +8,13 @@ interface About {
   readonly requestId?: string;
 }
 
-/** Tells whoever listens what became of requests; nobody listening costs one look. */
-export class Teller {
-  readonly #events: World["events"];
-  readonly #acquired: World["events"]["acquired"];
+/** Publishes what became of requests. A channel without subscribers costs one look at `active`. */
+export class EventPublisher {
+  readonly #events: EngineDeps["events"];
+  readonly #acquired: EngineDeps["events"]["acquired"];
   readonly #namespace: string;
 
-  constructor(events: World["events"], settings: Settings) {
+  constructor(events: EngineDeps["events"], settings: Settings) {
     this.#events = events;
     this.#acquired = events.acquired;
     this.#namespace = settings.namespace;

@@ -5,9 +5,10 @@ import { LEVELS_MAX } from "../domain/entity.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
+import { type Mode, type Steps, waitFor } from "./steps.ts";
 
-/** One level of the chain from an entity to its root, as configuration has it. */
-export interface Level {
+/** One entity of the chain from the one that asks to its root, as configuration has it. */
+export interface ChainLink {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly source: LimitSource;
@@ -25,7 +26,7 @@ export interface Level {
   /** How often configuration had been found stale when this was read. */
   readonly expired: number;
   /** The chain of an entity that charges no parent, made once. */
-  readonly alone: readonly Level[];
+  readonly singleChain: readonly ChainLink[];
 }
 
 export interface CacheStats {
@@ -35,18 +36,25 @@ export interface CacheStats {
   readonly ttlMs: number;
 }
 
-const LEVELS_REMEMBERED = 10_000;
+const LINKS_REMEMBERED = 10_000;
+
+/** When configuration was asked for, and what was known of its age then. */
+interface ConfigRead {
+  readonly nowMs: number;
+  readonly generation: number | undefined;
+  readonly expired: number;
+}
 
 /**
- * Remembers resolved configuration: for `ttlMs`, bounded, each level read once however many ask at the same time. Where
- * the store can tell that configuration changed it says so itself (`stale`), and `expire` is called.
+ * Remembers resolved configuration: for `ttlMs`, bounded, each link read once however many ask at the same time. Where
+ * the store can tell that configuration changed it answers `stale`, and `expire` is called.
  */
-export class Levels {
+export class ConfigCache {
   readonly #config: ConfigStore;
   readonly #ttlMs: number;
-  readonly #known = new BoundedPairs<Level>(LEVELS_REMEMBERED / 2);
-  readonly #loading = new Map<string, Promise<Level>>();
-  /** Grows with every `expire`: what was read before, or is being read, may be old. */
+  readonly #known = new BoundedPairs<ChainLink>(LINKS_REMEMBERED / 2);
+  readonly #loading = new Map<string, Promise<ChainLink>>();
+  /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
   #expired = 0;
   #hits = 0;
   #misses = 0;
@@ -56,57 +64,42 @@ export class Levels {
     this.#ttlMs = ttlMs;
   }
 
-  /** The chain if every level of it is remembered. */
-  chainKnown(entityId: string, resource: string, nowMs: number): readonly Level[] | undefined {
+  /** The chain if every link of it is remembered. */
+  chainKnown(entityId: string, resource: string, nowMs: number): readonly ChainLink[] | undefined {
     const entity = this.#fresh(entityId, resource, nowMs);
     if (entity === undefined) return undefined;
     if (entity.next === undefined) {
       this.#hits++;
-      return entity.alone;
+      return entity.singleChain;
     }
     const chain = [entity];
     for (let id: string | undefined = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
-      const level = this.#fresh(id, resource, nowMs);
-      if (level === undefined) return undefined;
-      chain.push(level);
-      id = level.next;
+      const link = this.#fresh(id, resource, nowMs);
+      if (link === undefined) return undefined;
+      chain.push(link);
+      id = link.next;
     }
     this.#hits += chain.length;
     return chain;
   }
 
   /** An entity that is remembered, charges no parent and goes by its limits: what nearly every request is about. */
-  alone(entityId: string, resource: string, nowMs: number): Level | undefined {
-    const level = this.#fresh(entityId, resource, nowMs);
-    if (level === undefined || level.next !== undefined || level.access !== "enforce") return undefined;
+  singleLink(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
+    const link = this.#fresh(entityId, resource, nowMs);
+    if (link === undefined || link.next !== undefined || link.access !== "enforce") return undefined;
     this.#hits++;
-    return level;
+    return link;
   }
 
-  async chain(entityId: string, resource: string, nowMs: number): Promise<Level[]> {
-    const chain: Level[] = [];
+  *chain(entityId: string, resource: string, nowMs: number, mode: Mode): Steps<ChainLink[]> {
+    const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
-      const level: Level = this.#fresh(id, resource, nowMs) ?? (await this.#load(id, resource, nowMs));
-      chain.push(level);
-      id = level.next;
-    }
-    return chain;
-  }
-
-  /** The chain without waiting; only for stores that can resolve so. */
-  chainSync(entityId: string, resource: string, nowMs: number): Level[] {
-    const resolve = this.#config.resolveSync;
-    if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
-    const chain: Level[] = [];
-    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
-      let level = this.#fresh(id, resource, nowMs);
-      if (level === undefined) {
-        const generation = this.#config.generation();
-        const config = resolve.call(this.#config, id, resource);
-        level = this.#remember(id, resource, config, nowMs, generation, this.#expired);
+      let link = this.#fresh(id, resource, nowMs);
+      if (link === undefined) {
+        link = mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs));
       }
-      chain.push(level);
-      id = level.next;
+      chain.push(link);
+      id = link.next;
     }
     return chain;
   }
@@ -118,8 +111,8 @@ export class Levels {
       this.#loading.clear();
       return;
     }
-    for (const { entityId, resource } of buckets) {
-      this.#loading.delete(`${entityId}\n${resource}`);
+    for (const { id, entityId, resource } of buckets) {
+      this.#loading.delete(id);
       const known = this.#known.get(resource, entityId);
       if (known !== undefined) this.#known.set(resource, entityId, { ...known, expired: -1 });
     }
@@ -135,49 +128,50 @@ export class Levels {
     return { hits: this.#hits, misses: this.#misses, size: this.#known.size, ttlMs: this.#ttlMs };
   }
 
-  #fresh(entityId: string, resource: string, nowMs: number): Level | undefined {
+  #fresh(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     if (this.#ttlMs === 0) return undefined;
-    const level = this.#known.get(resource, entityId);
-    if (level === undefined || level.expired !== this.#expired) return undefined;
-    const ageMs = nowMs - level.loadedAtMs;
+    const link = this.#known.get(resource, entityId);
+    if (link === undefined || link.expired !== this.#expired) return undefined;
+    const ageMs = nowMs - link.loadedAtMs;
     // A clock that went back must not keep configuration alive for longer than its time.
-    return ageMs >= 0 && ageMs < this.#ttlMs ? level : undefined;
+    return ageMs >= 0 && ageMs < this.#ttlMs ? link : undefined;
   }
 
-  #load(entityId: string, resource: string, nowMs: number): MaybePromise<Level> {
-    const key = `${entityId}\n${resource}`;
-    const under = this.#loading.get(key);
-    if (under !== undefined) return under;
-    const expired = this.#expired;
-    const generation = this.#config.generation();
+  #loadSync(entityId: string, resource: string, nowMs: number): ChainLink {
+    const resolve = this.#config.resolveSync;
+    if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
+    const read = this.#beginRead(nowMs);
+    return this.#remember(bucketKey(entityId, resource), resolve.call(this.#config, entityId, resource), read);
+  }
+
+  #load(entityId: string, resource: string, nowMs: number): MaybePromise<ChainLink> {
+    const bucket = bucketKey(entityId, resource);
+    const underWay = this.#loading.get(bucket.id);
+    if (underWay !== undefined) return underWay;
+    const read = this.#beginRead(nowMs);
     const resolved = this.#config.resolve(entityId, resource);
-    if (!(resolved instanceof Promise)) {
-      return this.#remember(entityId, resource, resolved, nowMs, generation, expired);
-    }
+    if (!(resolved instanceof Promise)) return this.#remember(bucket, resolved, read);
     const loading = resolved
-      .then((config) => this.#remember(entityId, resource, config, nowMs, generation, expired))
+      .then((config) => this.#remember(bucket, config, read))
       .finally(() => {
-        if (this.#loading.get(key) === loading) this.#loading.delete(key);
+        if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
       });
-    this.#loading.set(key, loading);
+    this.#loading.set(bucket.id, loading);
     return loading;
   }
 
-  #remember(
-    entityId: string,
-    resource: string,
-    config: LevelConfig,
-    nowMs: number,
-    generation: number | undefined,
-    expired: number,
-  ): Level {
+  #beginRead(nowMs: number): ConfigRead {
+    return { nowMs, generation: this.#config.generation(), expired: this.#expired };
+  }
+
+  #remember(bucket: BucketKey, config: LevelConfig, { nowMs, generation, expired }: ConfigRead): ChainLink {
+    const { entityId, resource } = bucket;
     this.#misses++;
-    const bucket = bucketKey(entityId, resource);
     const before = this.#known.get(resource, entityId);
     const read = limitSet(config.limits);
     const same = before?.set.signature === read.signature ? before : undefined;
-    const alone: Level[] = [];
-    const level: Level = {
+    const singleChain: ChainLink[] = [];
+    const link: ChainLink = {
       bucket,
       set: same?.set ?? read,
       source: config.source,
@@ -199,10 +193,10 @@ export class Levels {
       generation,
       loadedAtMs: nowMs,
       expired,
-      alone,
+      singleChain,
     };
-    alone.push(level);
-    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, level);
-    return level;
+    singleChain.push(link);
+    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, link);
+    return link;
   }
 }

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { bucketKey } from "../../domain/bucket-key.ts";
+import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
+import { Limit } from "../../domain/limit.ts";
+import { limitSet } from "../../domain/limit-set.ts";
+import type { BucketStore, Claim } from "../../ports/bucket-store.ts";
+import { createCalendar } from "../system/calendar.ts";
+import { openMemory } from "./store.ts";
+
+const T0 = Date.UTC(2026, 2, 15, 12);
+const calendar = createCalendar();
+const bucket = bucketKey("a", "api");
+const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]);
+const origin = { asOfMs: T0, generation: null };
+
+function newBuckets(): Required<Pick<BucketStore, "takeOne">> & BucketStore {
+  const { buckets } = openMemory(calendar).scope("default");
+  return buckets as Required<Pick<BucketStore, "takeOne">> & BucketStore;
+}
+
+function claimOf(tokens: Record<string, number>): Claim {
+  const take = Object.entries(tokens).map(([limit, count]) => ({ limit, milli: count * 1000 }));
+  return { bucket, set, origin, take, bypass: false };
+}
+
+function levelOf(state: BucketState, name: string, atMs: number): number {
+  return availableMilli(state, findLimit(state, name) as LimitState, atMs);
+}
+
+const context = (nowMs: number) => ({ nowMs, timeoutMs: 1_000, generation: undefined, atomic: false });
+
+test("a state that was handed out stays as it was when later takes write in place", async () => {
+  const buckets = newBuckets();
+  const one = claimOf({ rpm: 1 });
+  for (let i = 0; i < 3; i++) buckets.takeOne(one, T0, undefined);
+  const [read] = await buckets.read([bucket]);
+  buckets.takeOne(one, T0, undefined);
+  const answer = buckets.takeOne(one, T0, undefined);
+  const after = answer?.state as BucketState;
+  buckets.takeOne(one, T0, undefined);
+  const listed = (await buckets.listByResource("api", { limit: 10 })).items[0]?.state as BucketState;
+  buckets.takeOne(one, T0, undefined);
+  const reply = await buckets.take([claimOf({ rpm: 60 })], context(T0));
+  const refused = reply === "stale" ? undefined : reply[0];
+  assert.equal(refused?.kind, "short");
+  buckets.takeOne(claimOf({ rpm: 10, tpm: 500 }), T0, undefined);
+  assert.equal(levelOf(read as BucketState, "rpm", T0), 57_000);
+  assert.equal(levelOf(after, "rpm", T0), 55_000);
+  assert.equal(levelOf(listed, "rpm", T0), 54_000);
+  assert.equal(levelOf(refused.state, "rpm", T0), 53_000);
+  const [now] = await buckets.read([bucket]);
+  assert.equal(levelOf(now as BucketState, "rpm", T0), 43_000);
+  assert.equal(levelOf(now as BucketState, "tpm", T0), 5_500_000);
+});
+
+test("when one of two amounts does not fit, neither is taken", async () => {
+  const buckets = newBuckets();
+  for (let i = 0; i < 3; i++) buckets.takeOne(claimOf({ rpm: 10, tpm: 1_000 }), T0, undefined);
+  assert.equal(buckets.takeOne(claimOf({ rpm: 1, tpm: 3_001 }), T0, undefined), undefined);
+  const [state] = await buckets.read([bucket]);
+  assert.equal(levelOf(state as BucketState, "rpm", T0), 30_000);
+  assert.equal(levelOf(state as BucketState, "tpm", T0), 3_000_000);
+});
+
+test("takes in place leave what the same takes leave otherwise, whoever looks in between", async () => {
+  const step = fc.record({
+    afterMs: fc.integer({ min: 0, max: 20_000 }),
+    rpm: fc.integer({ min: 0, max: 30 }),
+    tpm: fc.option(fc.integer({ min: 0, max: 3_000 }), { nil: undefined }),
+    looks: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+      const [inPlace, plain] = [newBuckets(), newBuckets()];
+      let nowMs = T0;
+      for (const { afterMs, rpm, tpm, looks } of steps) {
+        nowMs += afterMs;
+        const claim = claimOf(tpm === undefined ? { rpm } : { rpm, tpm });
+        const short = inPlace.takeOne(claim, nowMs, undefined);
+        const reply = await plain.take([claim], context(nowMs));
+        assert.equal(short !== undefined, reply !== "stale" && reply[0]?.kind === "taken");
+        if (looks) assert.deepEqual(await inPlace.read([bucket]), await plain.read([bucket]));
+      }
+      assert.deepEqual(await inPlace.read([bucket]), await plain.read([bucket]));
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,77 @@
+import { take } from "../../bucket/take.ts";
+import type { Amount } from "../../domain/amounts.ts";
+import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
+import { PLAIN_MARK } from "../../domain/give-back.ts";
+import type { Claim, TakenAnswer } from "../../ports/bucket-store.ts";
+
+/** What a cell needs so that takes can write its state in place. */
+interface Owner {
+  owned: OwnedState | undefined;
+}
+
+interface OwnedLimit extends Omit<LimitState, "tokensMilli"> {
+  tokensMilli: number;
+}
+
+/** What each amount of a take would leave: nothing is written before all of them fit. */
+const leftMilli: number[] = [];
+
+/**
+ * A state that nobody outside its cell has seen, so that a take can write its tokens in place where it would otherwise make
+ * three objects. It is the answer to such takes as well: whoever looks at the state of the answer ends the ownership, and the
+ * next take goes by a copy.
+ */
+export class OwnedState implements TakenAnswer {
+  readonly kind = "taken";
+  readonly ticket = PLAIN_MARK;
+  readonly #owner: Owner;
+  readonly #state: Omit<BucketState, "limits"> & { readonly limits: readonly OwnedLimit[] };
+
+  constructor(owner: Owner, state: BucketState) {
+    this.#owner = owner;
+    this.#state = { ...state, limits: state.limits.map((limit) => ({ ...limit })) };
+  }
+
+  get state(): BucketState {
+    if (this.#owner.owned === this) this.#owner.owned = undefined;
+    return this.#state;
+  }
+
+  /** Takes every amount, or nothing and answers false. The state must be as `isOwnable` asks. */
+  take(amounts: readonly Amount[], nowMs: number): boolean {
+    const { limits, epochMs } = this.#state;
+    const elapsedMs = nowMs - epochMs;
+    if (amounts.length === 1) return takeOne(limits, amounts[0] as Amount, elapsedMs);
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit: name, milli } = amounts[a] as Amount;
+      const held = limitOf(limits, name);
+      const left = held === undefined ? 0 : take(held, held.terms, elapsedMs, milli);
+      if (left === undefined) return false;
+      leftMilli[a] = left;
+    }
+    for (let a = 0; a < amounts.length; a++) {
+      const held = limitOf(limits, (amounts[a] as Amount).limit);
+      if (held !== undefined) held.tokensMilli = leftMilli[a] as number;
+    }
+    return true;
+  }
+}
+
+/** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
+export function isOwnable(state: BucketState, { set, bypass }: Claim, nowMs: number): boolean {
+  return state.plain && !state.untouched && !bypass && nowMs < state.renewAtMs && state.signature === set.signature;
+}
+
+function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {
+  const held = limitOf(limits, name);
+  if (held === undefined) return true;
+  const left = take(held, held.terms, elapsedMs, milli);
+  if (left === undefined) return false;
+  held.tokensMilli = left;
+  return true;
+}
+
+function limitOf(limits: readonly OwnedLimit[], name: string): OwnedLimit | undefined {
+  for (let i = 0; i < limits.length; i++) if ((limits[i] as OwnedLimit).name === name) return limits[i];
+  return undefined;
+}

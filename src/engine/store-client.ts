@@ -1,0 +1,241 @@
+import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
+import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import type {
+  Answer,
+  CallContext,
+  Claim,
+  Held,
+  MaybePromise,
+  Operation,
+  OperationReply,
+  TakeContext,
+  TakenAnswer,
+  TakeReply,
+  Ticket,
+  WriteReply,
+} from "../ports/bucket-store.ts";
+import type { GaveBackEvent } from "../ports/events.ts";
+import type { CallStart, DenyMemory } from "./deny-memory.ts";
+import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+import type { Mode } from "./steps.ts";
+import type { WaitingRoom } from "./waiting.ts";
+
+/** What the store made of all claims of a request. */
+export type Taken =
+  | { readonly kind: "granted"; readonly answers: readonly TakenAnswer[] }
+  | { readonly kind: "refused"; readonly refusal: Refusal }
+  | { readonly kind: "unavailable"; readonly cause: unknown }
+  /** `buckets`: those whose configuration has to be read again; undefined: all. */
+  | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
+
+/** What became of a debit or credit; `state` is the one after it, where the store reports it. */
+export interface Written {
+  readonly outcome: "applied" | "no" | "unknown";
+  readonly state: BucketState | undefined;
+  /** Of a debit that is given back by itself. */
+  readonly ticket: Ticket | undefined;
+}
+
+const NOTHING_REPORTED = { state: undefined, ticket: undefined };
+
+/** How often a give-back or an adjustment that certainly was not applied is tried. */
+const WRITE_ATTEMPTS_MAX = 3;
+
+/**
+ * Every write to buckets goes through here: the deny memory hears of each one. There is one give-back, for refusals,
+ * rollbacks, releases and negative adjustments.
+ */
+export class StoreClient {
+  readonly #deps: EngineDeps;
+  readonly #settings: Settings;
+  readonly #deny: DenyMemory;
+  readonly #room: WaitingRoom;
+
+  constructor(deps: EngineDeps, settings: Settings, deny: DenyMemory, room: WaitingRoom) {
+    this.#deps = deps;
+    this.#settings = settings;
+    this.#deny = deny;
+    this.#room = room;
+  }
+
+  /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
+  take(claims: readonly Claim[], context: TakeContext, mode: Mode): MaybePromise<Taken> {
+    const { buckets } = this.#deps.scope;
+    try {
+      const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
+      const reply = now ?? buckets.take(claims, context);
+      if (reply instanceof Promise) return this.#answered(claims, reply, context.nowMs);
+      return this.#conclude(claims, reply, context.nowMs, undefined);
+    } catch (error) {
+      return this.#failed(claims, error);
+    }
+  }
+
+  /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
+  takeMore(claims: readonly Claim[]): MaybePromise<Taken> {
+    const context = { ...this.#context(), generation: undefined, atomic: false };
+    return this.take(claims.map(withoutConfigCheck), context, "async");
+  }
+
+  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
+  async giveBack(
+    helds: readonly Held[],
+    amounts: readonly (readonly Amount[])[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
+    // What a refused request gives back it had only just taken. If that woke others, two of them that share a parent would
+    // wake each other without end, refused each time.
+    if (reason !== "refused") this.#room.wakeHeads();
+  }
+
+  /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
+  debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
+    return this.#write(held.bucket, () => this.#deps.scope.buckets.debit(held, amounts, this.#context()));
+  }
+
+  topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
+    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.topUp(operation, amounts));
+  }
+
+  reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
+    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.reset(operation, limits));
+  }
+
+  async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
+    const since = this.#deny.begin();
+    try {
+      return await this.#conclude(claims, await reply, nowMs, since);
+    } catch (error) {
+      return this.#failed(claims, error);
+    } finally {
+      this.#deny.end();
+    }
+  }
+
+  #failed(claims: readonly Claim[], error: unknown): Taken {
+    // They may have been taken.
+    for (const { bucket } of claims) this.#deny.forget(bucket.id);
+    if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
+    throw error;
+  }
+
+  // What was taken of a request that is then refused is given back before the refusal is returned.
+  #conclude(
+    claims: readonly Claim[],
+    reply: TakeReply,
+    nowMs: number,
+    since: CallStart | undefined,
+  ): MaybePromise<Taken> {
+    if (reply === "stale") return { kind: "stale", buckets: undefined };
+    if (allTaken(reply)) {
+      for (let i = 0; i < claims.length; i++) this.#deny.forget((claims[i] as Claim).bucket.id);
+      return { kind: "granted", answers: reply };
+    }
+    const verdict = this.#verdict(claims, reply, nowMs, since);
+    const taken = reply.flatMap((answer, i) =>
+      answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
+    );
+    if (taken.length === 0) return verdict;
+    return this.giveBack(
+      taken,
+      taken.map(({ take }) => take),
+      "refused",
+    ).then(() => verdict);
+  }
+
+  #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number, since: CallStart | undefined): Taken {
+    const suspects = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
+    if (suspects.length > 0) return { kind: "stale", buckets: suspects };
+    const observed: ObservedBucket[] = [];
+    for (const [i, answer] of answers.entries()) {
+      const { bucket, take, bypass } = claims[i] as Claim;
+      if (answer.kind === "unavailable") {
+        // It may have been taken.
+        this.#deny.forget(bucket.id);
+        return { kind: "unavailable", cause: answer.cause };
+      }
+      observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
+    }
+    this.#deny.remember(observed, nowMs, since);
+    const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
+    return { kind: "refused", refusal: refusalOf(observed, times, this.#deps.calendar) };
+  }
+
+  async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
+    const due = amounts.filter(({ milli }) => milli > 0);
+    if (due.length === 0) return;
+    const { outcome } = await this.#write(held.bucket, () =>
+      this.#deps.scope.buckets.credit(held, due, this.#context()),
+    );
+    const { gaveBack } = this.#deps.events;
+    if (!gaveBack.active) return;
+    gaveBack.publish({
+      namespace: this.#settings.namespace,
+      entityId: held.bucket.entityId,
+      resource: held.bucket.resource,
+      amounts: Object.fromEntries(due.map(({ limit, milli }) => [limit, milli / 1000])),
+      reason,
+      confirmed: outcome === "applied",
+    });
+  }
+
+  // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
+  async #write(bucket: BucketKey, send: () => MaybePromise<WriteReply>): Promise<Written> {
+    // Before as well as after: the write may be applied long before its answer arrives.
+    this.#deny.forget(bucket.id);
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const reply = await replyOf(send);
+        if (reply.kind !== "unavailable") {
+          const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_REPORTED;
+          return { outcome: "applied", state, ticket };
+        }
+        if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
+          return { outcome: reply.applied, ...NOTHING_REPORTED };
+        }
+      }
+    } finally {
+      this.#deny.forget(bucket.id);
+    }
+  }
+
+  async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
+    this.#deny.forget(bucket.id);
+    try {
+      return await send();
+    } finally {
+      this.#deny.forget(bucket.id);
+      // What was refused before may fit now.
+      this.#room.wakeHeads();
+    }
+  }
+
+  #context(): CallContext {
+    return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
+  }
+}
+
+async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply> {
+  try {
+    return await send();
+  } catch (error) {
+    if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
+    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    return { kind: "unavailable", applied: "unknown", cause: error };
+  }
+}
+
+function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {
+  for (let i = 0; i < answers.length; i++) if (answers[i]?.kind !== "taken") return false;
+  return true;
+}
+
+/** The claim of a lease: it keeps the limits it was taken under, so the store must not ask for its configuration to be read again. */
+function withoutConfigCheck(claim: Claim): Claim {
+  const { asOfMs, generation, reading } = claim.origin;
+  return reading === undefined ? claim : { ...claim, origin: { asOfMs, generation } };
+}
