@@ -1,6 +1,6 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
-import { clockFrom, systemClock } from "../adapters/system/clock.ts";
+import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
@@ -91,7 +91,8 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await import("../adapters/sqlite/store.ts");
     const { durability = "normal", coalesce = true } = options;
-    return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter, calendar });
+    const file = store.slice("sqlite:".length);
+    return openSqlite({ file, durability, coalesce, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {

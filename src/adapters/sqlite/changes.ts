@@ -1,4 +1,3 @@
-import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEvent } from "../../domain/audit.ts";
 import { NotFoundError } from "../../domain/errors.ts";
@@ -43,11 +42,11 @@ export class Changes {
 
   async #begun<Reply>(transact: () => Reply): Promise<Reply> {
     this.#connection.requireOpen();
-    const untilMs = performance.now() + CHANGE_WAIT_MS;
+    const untilMs = this.#connection.steadyMs() + CHANGE_WAIT_MS;
     for (;;) {
       const begun = this.#connection.begin(NAPS_MAX);
       if (begun.kind === "begun") return transact();
-      if (performance.now() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
+      if (this.#connection.steadyMs() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
       await sleep(pauseMs(this.#connection.random));
       this.#connection.requireOpen();
     }

@@ -1,6 +1,5 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { performance } from "node:perf_hooks";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import { ValidationError } from "../../domain/errors.ts";
 import { faultOf, openingError, thrownFor } from "./faults.ts";
@@ -28,6 +27,8 @@ const BEGUN: Begun = { kind: "begun" };
 export class Connection {
   readonly file: string;
   readonly random: () => number;
+  /** Whole ms since some instant, never going back: all waiting for a lock is bounded by it. */
+  readonly steadyMs: () => number;
   /** Write transactions committed so far. */
   commits = 0;
   readonly #database: DatabaseSync;
@@ -39,9 +40,15 @@ export class Connection {
   #refusing = false;
   #closed = false;
 
-  constructor(options: { readonly file: string; readonly durability: Durability; readonly random: () => number }) {
+  constructor(options: {
+    readonly file: string;
+    readonly durability: Durability;
+    readonly random: () => number;
+    readonly steadyMs: () => number;
+  }) {
     this.file = options.file;
     this.random = options.random;
+    this.steadyMs = options.steadyMs;
     this.#database = openDatabase(options.file);
     try {
       this.#begin = this.prepare("BEGIN IMMEDIATE");
@@ -163,12 +170,12 @@ export class Connection {
   }
 
   #insist<Value>(waitMs: number, work: () => Value): Value {
-    const untilMs = performance.now() + waitMs;
+    const untilMs = this.steadyMs() + waitMs;
     for (;;) {
       try {
         return work();
       } catch (error) {
-        if (faultOf(error) !== "busy" || performance.now() > untilMs) throw error;
+        if (faultOf(error) !== "busy" || this.steadyMs() > untilMs) throw error;
       }
       nap(this.random);
     }

@@ -1,4 +1,3 @@
-import { performance } from "node:perf_hooks";
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection } from "./connection.ts";
@@ -58,7 +57,7 @@ export class GroupCommit {
   submit<Reply>({ context, work, unavailable }: Call<Reply>): Promise<Reply> {
     this.#connection.requireOpen();
     return new Promise<Reply>((resolve, reject) => {
-      const queuedAtMs = performance.now();
+      const queuedAtMs = this.#connection.steadyMs();
       this.#queue.push({ context, work, unavailable, queuedAtMs, resolve: resolve as Job["resolve"], reject });
       if (this.#scheduled) return;
       this.#scheduled = true;
@@ -71,11 +70,11 @@ export class GroupCommit {
   submitSync<Reply>(call: Call<Reply>): Reply {
     this.#connection.requireOpen();
     call.context.signal?.throwIfAborted();
-    const untilMs = performance.now() + call.context.timeoutMs;
+    const untilMs = this.#connection.steadyMs() + call.context.timeoutMs;
     for (;;) {
       const begun = this.#connection.begin(0);
       if (begun.kind === "begun") break;
-      if (performance.now() >= untilMs) return call.unavailable("no", begun.cause);
+      if (this.#connection.steadyMs() > untilMs) return call.unavailable("no", begun.cause);
       nap(this.#connection.random);
     }
     const [outcome] = this.#transact([call]) as [Outcome];
@@ -131,7 +130,7 @@ export class GroupCommit {
   #due(): Job[] {
     const queue = this.#queue;
     this.#queue = [];
-    const nowMs = performance.now();
+    const nowMs = this.#connection.steadyMs();
     return queue.filter((job) => {
       const { signal, timeoutMs } = job.context;
       if (signal?.aborted) job.reject(signal.reason);
@@ -178,7 +177,7 @@ function settle(job: Job, outcome: Outcome): void {
 }
 
 function tooSlow(job: Job, nowMs: number): Error {
-  const waitedMs = Math.round(nowMs - job.queuedAtMs);
+  const waitedMs = nowMs - job.queuedAtMs;
   return new Error(
     `The event loop was blocked for ${waitedMs} ms, longer than the timeout of ${job.context.timeoutMs} ms.`,
   );

@@ -27,6 +27,8 @@ export interface SqliteOptions {
   readonly coalesce: boolean;
   /** A number in [0, 1), for the length of naps. */
   readonly random: () => number;
+  /** Whole ms since some instant, never going back; a clock that is put must not end or prolong anybody's waiting. */
+  readonly steadyMs: () => number;
   readonly calendar: Calendar;
 }
 
