@@ -15,6 +15,13 @@ export interface ScheduleEntry {
   readonly refillPeriodMs?: number;
 }
 
+/** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
+export interface Reset {
+  readonly cron: string;
+  /** An IANA time zone; absent means UTC. */
+  readonly tz?: string;
+}
+
 /** The zone of an entry or reset that names none. */
 export const TZ_DEFAULT = "UTC";
 
