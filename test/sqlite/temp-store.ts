@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { Connection } from "../../src/adapters/sqlite/connection.ts";
+import type { Connection } from "../../src/adapters/sqlite/connection.ts";
+import { openConnection } from "../../src/adapters/sqlite/open-connection.ts";
 import { storeOn } from "../../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { steadyMs } from "../../src/adapters/system/clock.ts";
@@ -41,7 +42,7 @@ export function openOn(
   given: { readonly coalesce?: boolean; readonly steadyMs?: () => number } = {},
 ): Opened {
   const options = { file, durability: "normal", random: Math.random, coalesce: true, steadyMs, ...given } as const;
-  const connection = new Connection(options);
+  const connection = openConnection(options);
   const store = storeOn(connection, { ...options, calendar });
   t.after(() => store.close());
   return { store, connection, ...store.scope("default") };

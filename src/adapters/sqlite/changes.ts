@@ -5,7 +5,7 @@ import type { AuditLog } from "./audit.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import { thrownFor } from "./faults.ts";
-import { CHANGE_WAIT_MS, NAPS_MAX, pauseMs } from "./patience.ts";
+import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, retryDelayMs } from "./lock-backoff.ts";
 import type { Watch } from "./watch.ts";
 
 /** Says that something was changed, and what the audit log of a namespace should say about it. */
@@ -44,10 +44,10 @@ export class Changes {
     this.#connection.requireOpen();
     const untilMs = this.#connection.steadyMs() + CHANGE_WAIT_MS;
     for (;;) {
-      const begun = this.#connection.begin(NAPS_MAX);
+      const begun = this.#connection.begin(BLOCKING_RETRIES_MAX);
       if (begun.kind === "begun") return transact();
       if (this.#connection.steadyMs() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
-      await sleep(pauseMs(this.#connection.random));
+      await sleep(retryDelayMs(this.#connection.random));
       this.#connection.requireOpen();
     }
   }

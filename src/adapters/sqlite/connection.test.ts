@@ -16,8 +16,8 @@ import {
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { steadyMs } from "../system/clock.ts";
-import { Connection } from "./connection.ts";
 import { MIGRATIONS } from "./migrations.ts";
+import { openConnection } from "./open-connection.ts";
 import { openSqlite } from "./store.ts";
 
 const options = {
@@ -117,7 +117,7 @@ test("durability full syncs every commit, normal leaves that to the checkpoint",
     ["normal", 1],
     ["full", 2],
   ] as const) {
-    const connection = new Connection({ file: tempFile(t), durability, random: Math.random, steadyMs });
+    const connection = openConnection({ file: tempFile(t), durability, random: Math.random, steadyMs });
     t.after(() => connection.close());
     assert.deepEqual(connection.prepare("PRAGMA synchronous").get(), [level]);
   }

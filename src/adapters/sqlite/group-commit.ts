@@ -2,7 +2,7 @@ import type { CallContext } from "../../ports/bucket-store.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf, isSqliteError } from "./faults.ts";
-import { NAPS_LATER_MAX, NAPS_MAX, nap, pauseMs } from "./patience.ts";
+import { BLOCKING_RETRIES_LATER_MAX, BLOCKING_RETRIES_MAX, blockBriefly, retryDelayMs } from "./lock-backoff.ts";
 import type { Sweep } from "./sweep.ts";
 import type { Watch } from "./watch.ts";
 
@@ -75,7 +75,7 @@ export class GroupCommit {
       const begun = this.#connection.begin(0);
       if (begun.kind === "begun") break;
       if (this.#connection.steadyMs() > untilMs) return call.unavailable("no", begun.cause);
-      nap(this.#connection.random);
+      blockBriefly(this.#connection.random);
     }
     const [outcome] = this.#transact([call]) as [Outcome];
     if ("error" in outcome) throw outcome.error;
@@ -109,7 +109,8 @@ export class GroupCommit {
   #commit(jobs: readonly Job[]): unknown {
     let outcomes: readonly Outcome[];
     try {
-      const begun = this.#connection.begin(this.#refusal === undefined ? NAPS_MAX : NAPS_LATER_MAX);
+      const retriesMax = this.#refusal === undefined ? BLOCKING_RETRIES_MAX : BLOCKING_RETRIES_LATER_MAX;
+      const begun = this.#connection.begin(retriesMax);
       if (begun.kind === "refused") return begun.cause;
       outcomes = this.#transact(jobs);
     } catch (error) {
@@ -123,7 +124,7 @@ export class GroupCommit {
   #again(jobs: Job[]): void {
     this.#queue = jobs;
     this.#scheduled = true;
-    setTimeout(this.#flush, pauseMs(this.#connection.random));
+    setTimeout(this.#flush, retryDelayMs(this.#connection.random));
   }
 
   // Those that were aborted or have waited too long leave here, and nothing was done for them.
