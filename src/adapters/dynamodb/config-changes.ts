@@ -1,12 +1,14 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { auditIdOf, type ConfigScope, type StoredConfig } from "../../domain/config.ts";
+import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
-import type { ConfigParts } from "./config.ts";
 import { encodeConfig, FLAGS, hasLimits, wordsIn } from "./config-codec.ts";
+import type { RecentChange } from "./config-reader.ts";
 import { countConfigs, isCounted, listResource } from "./config-registry.ts";
-import { DELETING } from "./entities-record.ts";
-import { activeCheck } from "./namespaces-record.ts";
-import { mustEnd } from "./records.ts";
+import { DELETING, isBeingDeleted } from "./entities-record.ts";
+import type { EntityRemoval } from "./entities-removal.ts";
+import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   type Condition,
@@ -19,6 +21,14 @@ import {
 } from "./records-write.ts";
 import { CONFIG_VERSION, configKey, configResource, entityKey, namespaceIdKey } from "./schema.ts";
 
+export interface ChangeParts {
+  readonly records: Records;
+  readonly watch: NamespaceWatch;
+  readonly audit: DynamoAudit;
+  readonly removal: EntityRemoval;
+  readonly recent: RecentChange;
+}
+
 /** What a scope shall say instead; `nothing`: it is as it should be. */
 export type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
@@ -28,9 +38,9 @@ export type ConfigChange = { readonly config: StoredConfig | undefined } | "noth
  */
 export class ConfigChanges {
   readonly #namespaceId: string;
-  readonly #parts: ConfigParts;
+  readonly #parts: ChangeParts;
 
-  constructor(namespaceId: string, parts: ConfigParts) {
+  constructor(namespaceId: string, parts: ChangeParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
   }
@@ -41,13 +51,13 @@ export class ConfigChanges {
     event: AuditEvent,
     change: (before: Attributes | undefined) => ConfigChange,
   ): Promise<boolean> {
-    const { records, audit, reach } = this.#parts;
+    const { records, audit, recent } = this.#parts;
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
       const before = await this.#readToChange(scope);
       const changed = change(before);
       if (changed === "nothing") return false;
-      reach().expire();
+      recent.note();
       const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope });
       const reply = await records.transact([
         ...this.#replaced(scope, before, after),
@@ -56,7 +66,7 @@ export class ConfigChanges {
         activeCheck(this.#namespaceId),
         await audit.entry(event),
       ]);
-      reach().expire();
+      recent.note();
       if (reply.kind === "applied") return true;
     }
   }
@@ -66,11 +76,11 @@ export class ConfigChanges {
     const { records, watch, removal } = this.#parts;
     const keys = [configKey(this.#namespaceId, scope), namespaceIdKey(this.#namespaceId)];
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
       const owner = "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
       const [item, namespace, meta] = await records.getAll([...keys, ...owner], { consistent: true });
       watch.requireActive(this.#namespaceId, namespace);
-      if (!("entityId" in scope) || meta?.[DELETING] === undefined) return item;
+      if (!("entityId" in scope) || !isBeingDeleted(meta)) return item;
       await removal.finish(scope.entityId);
     }
   }

@@ -52,7 +52,7 @@ export function changeable({ name, parentId, cascade, metadata, version, updated
 
 /** The entity that an item tells of; undefined where there is none, or none any more. */
 export function entityOf(item: Attributes | undefined): Entity | undefined {
-  if (item === undefined || item[DELETING] !== undefined) return undefined;
+  if (item === undefined || isBeingDeleted(item)) return undefined;
   const id = item[ENTITY_ID]?.S ?? "";
   const parentId = parentIn(item);
   const createdAtMs = instantOf(item[CREATED_AT]?.S);
@@ -72,6 +72,11 @@ export function entityOf(item: Attributes | undefined): Entity | undefined {
     createdAtMs,
     updatedAtMs: updatedAt === undefined ? createdAtMs : instantOf(updatedAt),
   };
+}
+
+/** It is gone for every caller, but not everything of it is removed yet. */
+export function isBeingDeleted(item: Attributes | undefined): boolean {
+  return item?.[DELETING] !== undefined;
 }
 
 export function parentIn(item: Attributes): string | undefined {

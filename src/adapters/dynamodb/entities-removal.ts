@@ -3,7 +3,7 @@ import type { AttributeValue } from "./codec.ts";
 import { countConfigs, isCounted } from "./config-registry.ts";
 import { DELETING } from "./entities-record.ts";
 import { collected } from "./paging.ts";
-import { chunksOf, mustEnd, placeOf, type Records } from "./records.ts";
+import { chunksOf, failAfterMaxConflicts, placeOf, type Records } from "./records.ts";
 import { checkRecord, deleteRecord, exists, isStill, type RecordWrite } from "./records-write.ts";
 import {
   entityKey,
@@ -61,7 +61,7 @@ export class EntityRemoval {
   // With the number of configurations that the registry counts.
   async #configs(entityId: string, marked: RecordWrite): Promise<boolean> {
     for (let attempt = 0, isLeft = true; isLeft; attempt++) {
-      mustEnd(attempt, `The configuration of ${entityId}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${entityId}`);
       isLeft = false;
       const items = await collected(
         this.#records.query({

@@ -6,7 +6,8 @@ import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../p
 import type { Random } from "../../ports/system.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
-import type { ConfigReach } from "./config-reach.ts";
+import type { ConfigPropagation } from "./config-propagation.ts";
+import type { RecentChange } from "./config-reader.ts";
 import { DynamoKin } from "./entities-kin.ts";
 import {
   CHILD_KEYS,
@@ -23,7 +24,7 @@ import {
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
-import { mustEnd, placeOf, type Records } from "./records.ts";
+import { failAfterMaxConflicts, placeOf, type Records } from "./records.ts";
 import {
   all,
   deleteRecord,
@@ -55,7 +56,8 @@ export interface EntityParts {
   readonly watch: NamespaceWatch;
   readonly audit: DynamoAudit;
   readonly removal: EntityRemoval;
-  readonly reach: ConfigReach;
+  readonly recent: RecentChange;
+  readonly propagation: ConfigPropagation;
   readonly gate: VersionGate;
   readonly ids: Random;
 }
@@ -77,7 +79,7 @@ export class DynamoEntities implements EntityStore {
   async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
     const { id, parentId } = entity;
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
       const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, true);
       if (place.kind === "refused") return place.problem;
@@ -93,7 +95,7 @@ export class DynamoEntities implements EntityStore {
         await this.#parts.audit.entry(event),
       ]);
       if (reply.kind === "failed") continue;
-      this.#parts.reach.expire();
+      this.#parts.recent.note();
       return { kind: "created" };
     }
   }
@@ -110,7 +112,7 @@ export class DynamoEntities implements EntityStore {
     const { patch, version, nowMs } = change;
     if (patch.parentId !== undefined) await this.#parts.gate.demand("parentMove");
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const item = await this.#readToChange(id);
       const entity = entityOf(item);
       if (item === undefined || entity === undefined) return { kind: "missing" };
@@ -127,7 +129,7 @@ export class DynamoEntities implements EntityStore {
         await this.#parts.audit.entry(event),
       ]);
       if (reply.kind === "failed") continue;
-      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.reach.ownerChanged(id);
+      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.propagation.ownerChanged(id);
       return { kind: "updated", entity: updated };
     }
   }
@@ -136,7 +138,7 @@ export class DynamoEntities implements EntityStore {
     const { removal, audit } = this.#parts;
     const key = entityKey(this.#namespaceId, id);
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const [item, namespace] = await this.#records.getAll([key, namespaceIdKey(this.#namespaceId)], CONSISTENT);
       this.#parts.watch.requireActive(this.#namespaceId, namespace);
       if (item === undefined) return { kind: "missing" };
@@ -155,7 +157,7 @@ export class DynamoEntities implements EntityStore {
           await audit.entry(event),
         ]);
         if (reply.kind === "failed") continue;
-        this.#parts.reach.expire();
+        this.#parts.recent.note();
       }
       await removal.finish(id);
       return { kind: "deleted" };
@@ -206,7 +208,7 @@ export class DynamoEntities implements EntityStore {
   /** The entity as it stands, in a namespace that is active, and nothing of a deleted one of that id. */
   async #readToChange(id: string): Promise<Attributes | undefined> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const keys = [entityKey(this.#namespaceId, id), namespaceIdKey(this.#namespaceId)];
       const [item, namespace] = await this.#records.getAll(keys, CONSISTENT);
       this.#parts.watch.requireActive(this.#namespaceId, namespace);

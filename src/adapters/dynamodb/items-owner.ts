@@ -1,6 +1,6 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { LevelConfig } from "../../domain/config.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
+import type { ConfigReader } from "./config-reader.ts";
 import { isUnchanged } from "./entities-record.ts";
 import type { Records } from "./records.ts";
 import { checkRecord, missing, type RecordWrite } from "./records-write.ts";
@@ -20,15 +20,12 @@ export interface Stamped {
 export class OwnerStamps {
   readonly #namespaceId: string;
   readonly #records: Records;
-  readonly #resolve: (bucket: BucketKey) => Promise<LevelConfig>;
+  readonly #reader: ConfigReader;
 
-  constructor(
-    namespaceId: string,
-    parts: { readonly records: Records; resolve(bucket: BucketKey): Promise<LevelConfig> },
-  ) {
+  constructor(namespaceId: string, parts: { readonly records: Records; readonly reader: ConfigReader }) {
     this.#namespaceId = namespaceId;
     this.#records = parts.records;
-    this.#resolve = parts.resolve;
+    this.#reader = parts.reader;
   }
 
   /** The writes, with stamps on the items that are made; the very same where none is. */
@@ -52,7 +49,7 @@ export class OwnerStamps {
     const key = entityKey(this.#namespaceId, bucket.entityId);
     const meta = await this.#records.get(key);
     // Later than what it is pinned to: what changed in between fails the check.
-    const { cascade, parentId } = await this.#resolve(bucket);
+    const { cascade, parentId } = await this.#reader.resolveNow(bucket);
     const generation = meta?.[PARENT_GENERATION]?.N;
     const incarnation = meta?.[INCARNATION]?.S;
     const stamp: Item = {

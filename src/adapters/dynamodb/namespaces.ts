@@ -8,7 +8,7 @@ import type { Attributes } from "./codec.ts";
 import { type NamespaceWatch, namespaceItem, namespaceOf } from "./namespaces-record.ts";
 import { removeNamespace } from "./namespaces-removal.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
-import { mustEnd, type Records } from "./records.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   any,
@@ -71,7 +71,7 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${name}`);
+      failAfterMaxConflicts(attempt, `Namespace ${name}`);
       const namespace = await this.get(name);
       if (namespace === undefined) return undefined;
       const { id } = namespace;
@@ -89,7 +89,7 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async recover(id: string, event: AuditEvent, auditIn: string): Promise<RecoverReply> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${id}`);
+      failAfterMaxConflicts(attempt, `Namespace ${id}`);
       const namespace = await this.#byId(id);
       if (namespace === undefined) return { kind: "missing" };
       if (namespace.status !== "deleted") return { kind: "notDeleted", status: namespace.status };
@@ -128,7 +128,7 @@ export class DynamoNamespaces implements NamespaceStore {
     onProgress: (recordsDeleted: number) => void,
   ): Promise<PurgeReply> {
     for (let attempt = 0, isMarked = false; !isMarked; attempt++) {
-      mustEnd(attempt, `Namespace ${id}`);
+      failAfterMaxConflicts(attempt, `Namespace ${id}`);
       const namespace = await this.#byId(id);
       if (namespace === undefined) return { kind: "missing" };
       if (namespace.status === "active") return { kind: "active", name: namespace.name };
@@ -149,7 +149,7 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async #register(namespace: Namespace, entries: () => Promise<readonly RecordWrite[]>): Promise<Namespace> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${namespace.name}`);
+      failAfterMaxConflicts(attempt, `Namespace ${namespace.name}`);
       const known = await this.get(namespace.name);
       if (known !== undefined) return known;
       const item = namespaceItem(namespace);

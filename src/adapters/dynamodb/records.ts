@@ -173,7 +173,7 @@ const ATTEMPT_MAX_MS = 3_000;
 const CHANGES_MAX = 50;
 
 /** Ends what is tried again because somebody was faster: so often nobody is, or a condition is wrong. */
-export function mustEnd(attempt: number, what: string): void {
+export function failAfterMaxConflicts(attempt: number, what: string): void {
   if (attempt < CHANGES_MAX) return;
   throw new ConflictError(
     "contended",

@@ -10,7 +10,8 @@ import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
 import { DynamoConfig } from "./config.ts";
-import { ConfigReach } from "./config-reach.ts";
+import { ConfigPropagation } from "./config-propagation.ts";
+import { ConfigReader, RecentChange } from "./config-reader.ts";
 import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
@@ -113,24 +114,24 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
   // Of this namespace alone: in another the same names are other buckets.
   const readings = new ConfigReadings();
-  const owners = new OwnerStamps(namespaceId, { records: urgent, resolve: (bucket) => config.resolveNow(bucket) });
+  const recent = new RecentChange(clock);
+  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, readings, recent, clock });
+  const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
   const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
-  const config: DynamoConfig = new DynamoConfig(namespaceId, {
-    ...{ records, urgent, watch, audit, removal, readings, gate, clock },
+  const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
+  const config = new DynamoConfig(namespaceId, {
+    ...{ records, watch, audit, removal, recent, reader, gate, propagation },
     // Beside the original, configuration counts only where it was read after the bucket.
-    stranger: (bucket) => (shared ? undefined : buckets.stranger(bucket)),
-    reach: () => reach,
+    onFirstRead: (bucket) => (shared ? undefined : buckets.stranger(bucket)),
   });
-  const resolve = config.resolveNow.bind(config);
-  const reach = new ConfigReach(namespaceId, { records, live, buckets, clock, shared, resolve });
   return {
     buckets: activeOnly(buckets, async () => {
       watch.requireActive(namespaceId, await records.get(namespaceIdKey(namespaceId)));
     }),
     config,
-    entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, reach, gate, ids }),
+    entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     usage: new DynamoUsage(records, namespaceId),
     audit,
     settled: () => buckets.settled(),

@@ -1,6 +1,6 @@
 import { NotFoundError, VersionError } from "../../domain/errors.ts";
 import type { Attributes } from "./codec.ts";
-import { mustEnd, type Records } from "./records.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import { instantText } from "./records-instants.ts";
 import { any, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
 import {
@@ -52,7 +52,7 @@ export async function writeVersion(
 /** Raises what the table demands of the original's clients to `least`, never lowers it. */
 export async function raiseClientMin(records: Records, least: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
-    mustEnd(attempt, "The version record");
+    failAfterMaxConflicts(attempt, "The version record");
     const item = await records.get(versionKey());
     const stored = item?.[CLIENT_MIN_VERSION];
     if (stored?.S !== undefined && compareVersions(stored.S, least) >= 0) return;

@@ -1,50 +1,39 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope, LevelConfig } from "../../domain/config.ts";
+import type { ConfigScope } from "../../domain/config.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
+import type { ConfigReader, RecentChange } from "./config-reader.ts";
 import { stampOwner } from "./entities-owner.ts";
 import { chunksOf, type Records } from "./records.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
-export interface ReachParts {
+export interface PropagationParts {
   readonly records: Records;
   readonly live: LiveBuckets;
   readonly buckets: ProtocolBuckets;
   readonly clock: Clock;
   /** The original writes the same buckets: nobody may be relied on to hear of a change. */
   readonly shared: boolean;
-  /** What counts on a bucket now, read with all that was answered before. */
-  resolve(bucket: BucketKey): Promise<LevelConfig>;
+  readonly reader: ConfigReader;
+  readonly recent: RecentChange;
 }
 
 /** Carries a change of configuration, once it is stored, to the live buckets that it concerns. */
-export class ConfigReach {
+export class ConfigPropagation {
   readonly #namespaceId: string;
-  readonly #parts: ReachParts;
-  #changedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #parts: PropagationParts;
 
-  constructor(namespaceId: string, parts: ReachParts) {
+  constructor(namespaceId: string, parts: PropagationParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
-  }
-
-  /** Configuration changes here and now: what is read next must not be older. */
-  expire(): void {
-    this.#changedAtMs = this.#parts.clock.now();
-  }
-
-  /** Whether a reading that begins now might otherwise miss a change of this very process. */
-  get isFresh(): boolean {
-    const ageMs = this.#parts.clock.now() - this.#changedAtMs;
-    return ageMs >= 0 && ageMs < FRESH_MS;
   }
 
   /** Who is let through is stamped on every bucket, so that it counts from the next request on. */
   async accessChanged(scope: ConfigScope): Promise<void> {
     await this.#tell(scope, async (bucket, readingMs) => {
-      const { access } = await this.#parts.resolve(bucket);
+      const { access } = await this.#parts.reader.resolveNow(bucket);
       await this.#parts.buckets.stampAccess(bucket, access, readingMs);
     });
   }
@@ -57,14 +46,10 @@ export class ConfigReach {
 
   /** Parent or cascading of an entity changed. */
   async ownerChanged(entityId: string): Promise<void> {
-    const { shared, buckets, records, live } = this.#parts;
+    const { shared, buckets, records, live, reader, recent } = this.#parts;
     if (shared) {
-      this.expire();
-      await stampOwner(this.#namespaceId, entityId, {
-        records,
-        live,
-        resolve: (bucket) => this.#parts.resolve(bucket),
-      });
+      recent.note();
+      await stampOwner(this.#namespaceId, entityId, { records, live, reader });
       return;
     }
     await this.#tell({ level: "entityDefault", entityId }, async (bucket, readingMs) => {
@@ -86,7 +71,7 @@ export class ConfigReach {
     // What the original changes in between is not undone: configuration is read again, after what the bucket says now.
     for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
       const asOfMs = clock.now();
-      const { limits, reading } = await this.#parts.resolve(bucket);
+      const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
       if (limits.length === 0) return;
       const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
       if (await buckets.bringTo(bucket, { set: limitSet(limits), origin }, clock.now())) return;
@@ -99,7 +84,7 @@ export class ConfigReach {
   // The second time finds what the index did not know yet.
   async #tell(scope: ConfigScope, tell: (bucket: BucketKey, readingMs: number) => Promise<void>): Promise<void> {
     const { live, clock } = this.#parts;
-    this.expire();
+    this.#parts.recent.note();
     const told = new Set<string>();
     try {
       for (let pass = 0; pass < PASSES; pass++) {
@@ -123,5 +108,3 @@ export class ConfigReach {
 const PASSES = 2;
 const BRINGS_MAX = 10;
 const AT_ONCE = 8;
-/** Longer than a copy of the table lags behind. */
-const FRESH_MS = 5_000;
