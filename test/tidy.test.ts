@@ -3,15 +3,41 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { circles } from "./tidy/circles.ts";
 import { violations } from "./tidy/rules.ts";
 import { scan } from "./tidy/scan.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+const sources = globSync("src/**/*.ts", { cwd: root })
+  .sort()
+  .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
+
 test("every file of src keeps to its row of the folder table", () => {
-  const paths = globSync("src/**/*.ts", { cwd: root }).sort();
-  assert.ok(paths.length > 30, "the files of src were not found");
-  assert.deepEqual(violations(paths.map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))), []);
+  assert.ok(sources.length > 30, "the files of src were not found");
+  assert.deepEqual(violations(sources), []);
+});
+
+test("no files of src import each other in a circle", () => {
+  assert.deepEqual(circles(sources), []);
+});
+
+test("a circle is found however long it is, also where only types are imported", () => {
+  const file = (name: string, ...imports: string[]) => ({ path: `src/domain/${name}.ts`, text: imports.join("\n") });
+  const files = [
+    file("a", 'import { x } from "./b.ts";'),
+    file("b", 'import type { X } from "./c.ts";', 'import { y } from "./end.ts";'),
+    file("c", 'export * from "./a.ts";'),
+    file("above", 'import { x } from "./a.ts";', 'import { y } from "./end.ts";'),
+    file("end"),
+    file("one", 'import { x } from "./other.ts";'),
+    file("other", 'const { x } = await import("./one.ts");'),
+  ];
+  assert.deepEqual(
+    circles(files).map((sentence) => sentence.split(" import")[0]),
+    ["src/domain/a.ts, src/domain/b.ts, src/domain/c.ts", "src/domain/one.ts, src/domain/other.ts"],
+  );
+  assert.deepEqual(circles(files.slice(3, 5)), []);
 });
 
 const breaches = (path: string, ...lines: string[]): string[] => violations([{ path, text: lines.join("\n") }]);
