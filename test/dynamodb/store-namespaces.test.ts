@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readProvisioner, writeProvisioner } from "../../src/adapters/dynamodb/provisioner.ts";
 import {
   configKey,
   namespaceIdKey,
@@ -135,23 +134,6 @@ await describeDynamo("namespaces in the table", (engine) => {
     assert.equal((await purge(place, tenant.namespaceId)).kind, "purged");
     const left = records.query({ index: "GSI4", partition: ["GSI4PK", tenant.namespaceId] });
     for await (const item of left) assert.fail(item.PK?.S);
-  });
-
-  test("what a manifest has set comes back as it was written, whoever wrote it", async (t) => {
-    const { records, namespaceId, put } = await newGround(engine, t);
-    const nothing = await readProvisioner(records, namespaceId);
-    assert.deepEqual([nothing.managedSystem, nothing.appliedAtMs], [false, undefined]);
-    const state = {
-      managedSystem: true,
-      managedResources: ["api"],
-      managedEntities: { a: ["_default_", "api"] },
-      appliedAtMs: T0,
-      appliedHash: "abc",
-    };
-    await writeProvisioner(records, namespaceId, state);
-    assert.deepEqual(await readProvisioner(records, namespaceId), state);
-    await put(provisionerKey(namespaceId), { managed_system: { BOOL: true }, applied_hash: S("x"), GSI4PK: S("y") });
-    assert.equal((await readProvisioner(records, namespaceId)).appliedHash, "x");
   });
 });
 

@@ -1,6 +1,5 @@
 import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
-import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
-import { instantOf } from "./records-instants.ts";
+import { type Attributes, decodeJson, encodeJson, instantOf } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
   ACTION,

@@ -1,6 +1,5 @@
 import type { Entity } from "../../domain/entity.ts";
-import { type Attributes, decodeJson } from "./codec.ts";
-import { instantOf, instantText } from "./records-instants.ts";
+import { type Attributes, decodeJson, instantOf, instantText } from "./codec.ts";
 import { all, type Condition, isStill, texts } from "./records-write.ts";
 import {
   CASCADE,

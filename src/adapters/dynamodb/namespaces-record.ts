@@ -1,8 +1,6 @@
-import { NotFoundError } from "../../domain/errors.ts";
-import type { Namespace, NamespaceStatus } from "../../domain/namespace.ts";
+import { type Namespace, type NamespaceStatus, namespaceNotActive } from "../../domain/namespace.ts";
 import type { Clock } from "../../ports/system.ts";
-import type { Attributes } from "./codec.ts";
-import { instantOf, instantText } from "./records-instants.ts";
+import { type Attributes, instantOf, instantText } from "./codec.ts";
 import { checkRecord, isStill, type RecordWrite, texts } from "./records-write.ts";
 import {
   CREATED_AT,
@@ -63,10 +61,7 @@ export class NamespaceWatch {
       return;
     }
     this.forget(namespaceId);
-    throw new NotFoundError(
-      "namespace_not_found",
-      `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-    );
+    throw namespaceNotActive(namespaceId);
   }
 }
 

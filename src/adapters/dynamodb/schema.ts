@@ -250,12 +250,6 @@ export function parseResourceBucketSk(sk: string): { readonly entityId: string; 
   return match === null ? undefined : { entityId: match[1] as string, shard: Number(match[2]) };
 }
 
-/** Which of an entity's buckets a sort key of the entity index is of. */
-export function parseEntityBucketSk(sk: string): { readonly resource: string; readonly shard: number } | undefined {
-  const match = /^BUCKET#(.+)#(\d+)$/.exec(sk);
-  return match === null ? undefined : { resource: match[1] as string, shard: Number(match[2]) };
-}
-
 /** Which child a sort key of the children index is of. */
 export function parseChildSk(sk: string): string | undefined {
   return sk.startsWith("CHILD#") ? sk.slice("CHILD#".length) : undefined;

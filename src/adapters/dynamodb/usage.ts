@@ -1,10 +1,9 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { countersOf, type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
-import type { Attributes } from "./codec.ts";
+import { type Attributes, instantOf } from "./codec.ts";
 import { collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";
 import { chunksOf, placeOf, type RecordQuery, type Records } from "./records.ts";
-import { instantOf } from "./records-instants.ts";
 import {
   ENTITY_ID,
   entityPk,

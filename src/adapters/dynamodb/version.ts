@@ -1,7 +1,6 @@
 import { NotFoundError, VersionError } from "../../domain/errors.ts";
-import type { Attributes } from "./codec.ts";
+import { type Attributes, instantText } from "./codec.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
-import { instantText } from "./records-instants.ts";
 import { any, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
 import {
   CLIENT_MIN_VERSION,

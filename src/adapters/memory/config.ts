@@ -10,7 +10,8 @@ import {
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
-import { NotFoundError, ValidationError } from "../../domain/errors.ts";
+import { ValidationError } from "../../domain/errors.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
@@ -102,10 +103,7 @@ export function requireOpen({ closed }: MemoryData): void {
 export function requireActive(all: MemoryData, namespaceId: string): void {
   requireOpen(all);
   if (all.namespaces.get(namespaceId)?.status === "active") return;
-  throw new NotFoundError(
-    "namespace_not_found",
-    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-  );
+  throw namespaceNotActive(namespaceId);
 }
 
 function keyOf(scope: ConfigScope): string {

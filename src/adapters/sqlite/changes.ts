@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEvent } from "../../domain/audit.ts";
-import { NotFoundError } from "../../domain/errors.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { AuditLog } from "./audit.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
@@ -55,7 +55,7 @@ export class Changes {
   /** Like `make`, in a namespace that must be active: nobody may go on writing into a deleted one. */
   makeIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
     return this.make((record) => {
-      if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+      if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
       return work((event) => record(event, namespaceId));
     });
   }
@@ -65,7 +65,7 @@ export class Changes {
     return this.#begun(() => {
       try {
         this.#watch.refresh();
-        if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+        if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
         const reply = work((event) => this.#audit.append(event, namespaceId));
         this.#rows.write();
         this.#connection.commit();
@@ -95,11 +95,4 @@ export class Changes {
       throw thrownFor(error, this.#connection.file);
     }
   }
-}
-
-export function notActive(namespaceId: string): NotFoundError {
-  return new NotFoundError(
-    "namespace_not_found",
-    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-  );
 }

@@ -13,9 +13,10 @@ import {
   withPolicy,
 } from "../../domain/config.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
-import { type Changes, notActive } from "./changes.ts";
+import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Watch } from "./watch.ts";
@@ -92,7 +93,7 @@ export class SqliteConfig implements ConfigStore {
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
     const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e));
-    if (rows[0]?.[0] !== -1) throw notActive(this.#namespaceId);
+    if (rows[0]?.[0] !== -1) throw namespaceNotActive(this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
     let entity: Kin | undefined;
