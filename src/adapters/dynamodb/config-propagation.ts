@@ -6,7 +6,8 @@ import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
 import type { ConfigReader, RecentChange } from "./config-reader.ts";
 import { stampOwner } from "./entities-owner.ts";
-import { chunksOf, type Records } from "./records.ts";
+import { chunksOf } from "./paging.ts";
+import type { Records } from "./records.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
 export interface PropagationParts {

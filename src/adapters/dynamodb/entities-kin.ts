@@ -1,9 +1,9 @@
 import { type Kin, LEVELS_MAX, type ParentProblem, parentProblem } from "../../domain/entity.ts";
 import type { Attributes } from "./codec.ts";
 import { CHILD_LINK, entityOf, KIN, parentIn, standsBelow } from "./entities-record.ts";
-import { collected } from "./paging.ts";
-import { chunksOf, placeOf, type Records } from "./records.ts";
-import { checkRecord, type RecordWrite, updateRecord } from "./records-write.ts";
+import { chunksOf, collected } from "./paging.ts";
+import type { Records } from "./records.ts";
+import { checkRecord, keyIn, type RecordWrite, updateRecord } from "./records-write.ts";
 import { CHILDREN_INDEX, childKeys, entityKey, entityPk, GSI1PK, GSI1SK, PK, parseChildSk, SK } from "./schema.ts";
 
 /** A place below a parent: the writes that make sure of it in the transaction, or why it cannot be. */
@@ -92,7 +92,7 @@ export class DynamoKin {
       index: CHILDREN_INDEX,
       partition: [GSI1PK, childKeys(this.#namespaceId, id, "")[GSI1PK] ?? ""],
     });
-    const ids = new Set((await collected(linked)).map((item) => placeOf(item).sk.slice(CHILD_LINK.length)));
+    const ids = new Set((await collected(linked)).map((item) => keyIn(item).sk.slice(CHILD_LINK.length)));
     for (const item of await collected(indexed)) {
       const childId = parseChildSk(item[GSI1SK]?.S ?? "");
       if (childId !== undefined) ids.add(childId);

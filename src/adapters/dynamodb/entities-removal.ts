@@ -2,9 +2,9 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { AttributeValue } from "./codec.ts";
 import { countConfigs, isCounted } from "./config-registry.ts";
 import { DELETING } from "./entities-record.ts";
-import { collected } from "./paging.ts";
-import { chunksOf, failAfterMaxConflicts, placeOf, type Records } from "./records.ts";
-import { checkRecord, deleteRecord, exists, isStill, type RecordWrite } from "./records-write.ts";
+import { chunksOf, collected } from "./paging.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
+import { checkRecord, deleteRecord, exists, isStill, keyIn, type RecordWrite } from "./records-write.ts";
 import {
   entityKey,
   entityPk,
@@ -77,7 +77,7 @@ export class EntityRemoval {
         });
         const reply = await this.#records.transact([
           marked,
-          ...chunk.map((item) => deleteRecord(placeOf(item), exists)),
+          ...chunk.map((item) => deleteRecord(keyIn(item), exists)),
           ...countConfigs(this.#namespaceId, Object.fromEntries(counts)),
         ]);
         if (reply.kind === "applied") continue;
@@ -106,7 +106,7 @@ export class EntityRemoval {
       range: { name: GSI4SK, prefix: `OP#${entityId}#` },
       keysOnly: true,
     });
-    return this.#remove((await collected(found)).map(placeOf), marked);
+    return this.#remove((await collected(found)).map(keyIn), marked);
   }
 
   /** Usage, and whatever else is there. */
@@ -116,7 +116,7 @@ export class EntityRemoval {
       keysOnly: true,
       consistent: true,
     });
-    const keys = (await collected(found)).map(placeOf);
+    const keys = (await collected(found)).map(keyIn);
     return this.#remove(
       keys.filter(({ sk }) => sk !== META_SK),
       marked,

@@ -24,11 +24,12 @@ import {
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
-import { failAfterMaxConflicts, placeOf, type Records } from "./records.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   deleteRecord,
   isStill,
+  keyIn,
   missing,
   putRecord,
   type RecordWrite,
@@ -195,9 +196,9 @@ export class DynamoEntities implements EntityStore {
       keysOnly: true,
     });
     // Configuration and usage of an entity stand under the same key.
-    const metas = where(items, (item) => placeOf(item).sk === META_SK);
+    const metas = where(items, (item) => keyIn(item).sk === META_SK);
     for await (const chunk of inChunks(metas, count)) {
-      const found = await this.#records.getAll(chunk.map(placeOf), CONSISTENT);
+      const found = await this.#records.getAll(chunk.map(keyIn), CONSISTENT);
       for (const item of found) {
         const entity = entityOf(item);
         if (entity !== undefined) yield entity;

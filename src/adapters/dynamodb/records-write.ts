@@ -100,6 +100,11 @@ export function keyOf({ pk, sk }: TableKey): Attributes {
   return { [PK]: { S: pk }, [SK]: { S: sk } };
 }
 
+/** The key of an item that was read. */
+export function keyIn(item: Attributes): TableKey {
+  return { pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" };
+}
+
 export function texts(values: Readonly<Record<string, string>>): Attributes {
   return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
 }

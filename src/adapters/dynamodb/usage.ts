@@ -2,8 +2,9 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { countersOf, type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { type Attributes, instantOf } from "./codec.ts";
-import { collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";
-import { chunksOf, placeOf, type RecordQuery, type Records } from "./records.ts";
+import { chunksOf, collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";
+import type { RecordQuery, Records } from "./records.ts";
+import { keyIn } from "./records-write.ts";
 import {
   ENTITY_ID,
   entityPk,
@@ -53,10 +54,10 @@ export class DynamoUsage implements UsageStore {
     const fromText = isoSeconds(clamped(query.fromMs));
     const toText = isoSeconds(clamped(query.toMs));
     const items = where(this.#records.query(this.#queryFor(query, fromText, toText)), (item) =>
-      placeOf(item).sk.startsWith(usagePrefix(undefined)),
+      keyIn(item).sk.startsWith(usagePrefix(undefined)),
     );
     return (await collected(items)).flatMap((item): readonly Place[] => {
-      const key = placeOf(item);
+      const key = keyIn(item);
       const usage = parseUsageSk(key.sk);
       if (usage === undefined) return [];
       const entityId = key.pk.slice(entityPk(this.#namespaceId, "").length);
