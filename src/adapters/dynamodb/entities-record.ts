@@ -20,8 +20,8 @@ import {
 
 /** Ours: grows by 1 with every change. */
 export const VERSION = "version";
-/** Ours: how often a child was attached; whoever must know that there are none goes by it. */
-export const KIN = "kin";
+/** Ours: how often a child was attached. Deleting an entity goes by it, so that no child comes in between. */
+export const CHILD_SEQ = "kin";
 /** Ours: it was deleted, and what belongs to it is being removed. To everybody it is gone. */
 export const DELETING = "deleting";
 

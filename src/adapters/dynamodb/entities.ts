@@ -8,9 +8,10 @@ import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
 import type { ConfigPropagation } from "./config-propagation.ts";
 import type { RecentChange } from "./config-reader.ts";
-import { DynamoKin } from "./entities-kin.ts";
+import { DynamoHierarchy } from "./entities-hierarchy.ts";
 import {
   CHILD_KEYS,
+  CHILD_SEQ,
   changeable,
   childLinkItem,
   childLinkKey,
@@ -18,7 +19,6 @@ import {
   entityItem,
   entityOf,
   isUnchanged,
-  KIN,
   parentIn,
 } from "./entities-record.ts";
 import type { EntityRemoval } from "./entities-removal.ts";
@@ -68,13 +68,13 @@ export class DynamoEntities implements EntityStore {
   readonly #namespaceId: string;
   readonly #parts: EntityParts;
   readonly #records: Records;
-  readonly #kin: DynamoKin;
+  readonly #hierarchy: DynamoHierarchy;
 
   constructor(namespaceId: string, parts: EntityParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
     this.#records = parts.records;
-    this.#kin = new DynamoKin(parts.records, namespaceId);
+    this.#hierarchy = new DynamoHierarchy(parts.records, namespaceId);
   }
 
   async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
@@ -82,15 +82,15 @@ export class DynamoEntities implements EntityStore {
     for (let attempt = 0; ; attempt++) {
       failAfterMaxConflicts(attempt, `Entity ${id}`);
       if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
-      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, true);
-      if (place.kind === "refused") return place.problem;
+      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, true);
+      if (placement.kind === "refused") return placement.problem;
       const reply = await this.#records.transact([
         putRecord(
           entityKey(this.#namespaceId, id),
           entityItem(this.#namespaceId, entity, this.#incarnation()),
           missing,
         ),
-        ...place.writes,
+        ...placement.writes,
         ...this.#linked(id, parentId),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
@@ -121,11 +121,13 @@ export class DynamoEntities implements EntityStore {
       const updated = patched(entity, patch, nowMs);
       const isMoved = updated.parentId !== entity.parentId;
       const parentId = typeof patch.parentId === "string" ? patch.parentId : undefined;
-      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, false);
-      if (place.kind === "refused") return place.problem;
+      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, false);
+      if (placement.kind === "refused") return placement.problem;
       const reply = await this.#records.transact([
         this.#changed(item, updated, isMoved),
-        ...(isMoved ? [...place.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)] : []),
+        ...(isMoved
+          ? [...placement.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)]
+          : []),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
       ]);
@@ -144,14 +146,14 @@ export class DynamoEntities implements EntityStore {
       this.#parts.watch.requireActive(this.#namespaceId, namespace);
       if (item === undefined) return { kind: "missing" };
       if (item[DELETING] === undefined) {
-        const childId = await this.#kin.firstChild(id);
+        const childId = await this.#hierarchy.firstChild(id);
         if (childId !== undefined) return { kind: "children", childId };
         // This is when it is deleted, for everybody. The rest is clearing up, and whoever meets the mark can do it.
         const reply = await this.#records.transact([
           updateRecord(
             key,
             { set: { [DELETING]: { S: event.eventId } }, remove: CHILD_KEYS },
-            all(isUnchanged(item), isStill(KIN, item[KIN])),
+            all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ])),
           ),
           ...this.#unlinked(id, parentIn(item)),
           activeCheck(this.#namespaceId),
@@ -246,7 +248,7 @@ export class DynamoEntities implements EntityStore {
 }
 
 const CONSISTENT = { consistent: true } as const;
-const ROOT = { kind: "free", writes: [] } as const;
+const ROOT = { kind: "allowed", writes: [] } as const;
 
 async function* entitiesIn(items: AsyncIterable<Attributes>): AsyncGenerator<Entity> {
   for await (const item of items) {

@@ -56,20 +56,23 @@ interface Listening {
 async function clientOf(options: ConnectOptions, { stamp, onDate, now }: Listening): Promise<DynamoClient> {
   const { client, credentials } = options;
   if (client !== undefined) return openSdkClient(client, { stamp, onDate });
-  const { region, endpoint } = await placeOf(options);
+  const { region, endpoint } = await locate(options);
   return openTransport({ region, endpoint, credentials, now, stamp, onDate });
 }
 
-export interface Place {
+export interface ServiceLocation {
   readonly region: string;
   readonly endpoint: string | undefined;
 }
 
 /** What is not given is where the AWS SDK finds it: in the environment, or in the shared configuration. */
-export async function placeOf({ region, endpoint }: Pick<ConnectOptions, "region" | "endpoint">): Promise<Place> {
+export async function locate({
+  region,
+  endpoint,
+}: Pick<ConnectOptions, "region" | "endpoint">): Promise<ServiceLocation> {
   if (region !== undefined && endpoint !== undefined) return { region, endpoint };
   try {
-    return await foundPlace({ region, endpoint });
+    return await locatedBySdk({ region, endpoint });
   } catch (error) {
     // Where the SDK is not installed nobody can have told it anything else than where the region is.
     if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
@@ -79,7 +82,7 @@ export async function placeOf({ region, endpoint }: Pick<ConnectOptions, "region
   }
 }
 
-async function foundPlace(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
+async function locatedBySdk(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
   const { DynamoDBClient, ListTablesCommand } = await peer(
     "@aws-sdk/client-dynamodb",
     () => import("@aws-sdk/client-dynamodb"),

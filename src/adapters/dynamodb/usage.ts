@@ -40,7 +40,7 @@ export class DynamoUsage implements UsageStore {
 
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
     const after = placeAfter(cursor, 3);
-    const found = await this.#places(query);
+    const found = await this.#keys(query);
     const wanted = found
       .filter(({ order }) => after === undefined || compared(order, after) > 0)
       .sort((a, b) => compared(a.order, b.order));
@@ -50,13 +50,13 @@ export class DynamoUsage implements UsageStore {
   }
 
   // By key first: what is in no key (which window it is, of what the original wrote) is told by the items of the page alone.
-  async #places(query: UsageQuery): Promise<readonly Place[]> {
+  async #keys(query: UsageQuery): Promise<readonly UsageKey[]> {
     const fromText = isoSeconds(clamped(query.fromMs));
     const toText = isoSeconds(clamped(query.toMs));
     const items = where(this.#records.query(this.#queryFor(query, fromText, toText)), (item) =>
       keyIn(item).sk.startsWith(usagePrefix(undefined)),
     );
-    return (await collected(items)).flatMap((item): readonly Place[] => {
+    return (await collected(items)).flatMap((item): readonly UsageKey[] => {
       const key = keyIn(item);
       const usage = parseUsageSk(key.sk);
       if (usage === undefined) return [];
@@ -88,8 +88,8 @@ export class DynamoUsage implements UsageStore {
     return { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range, keysOnly: true };
   }
 
-  async *#snapshots(places: readonly Place[], window: UsageWindow, count: number): AsyncGenerator<UsageSnapshot> {
-    for (const chunk of chunksOf(places, count)) {
+  async *#snapshots(keys: readonly UsageKey[], window: UsageWindow, count: number): AsyncGenerator<UsageSnapshot> {
+    for (const chunk of chunksOf(keys, count)) {
       const items = await this.#records.getAll(
         chunk.map(({ key }) => key),
         { consistent: false },
@@ -99,7 +99,7 @@ export class DynamoUsage implements UsageStore {
   }
 }
 
-interface Place {
+interface UsageKey {
   readonly key: TableKey;
   readonly order: readonly string[];
 }

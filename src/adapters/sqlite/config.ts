@@ -96,9 +96,9 @@ export class SqliteConfig implements ConfigStore {
     if (rows[0]?.[0] !== -1) throw namespaceNotActive(this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
-    let entity: Kin | undefined;
+    let entity: EntityRow | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
-      if (place === ENTITY_PLACE) entity = kinOf(columns);
+      if (place === ENTITY_PLACE) entity = entityRowOf(columns);
       else found[place as number] = configOf(columns);
     }
     return resolveConfig(found, scopes, entity);
@@ -211,11 +211,11 @@ function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
   };
 }
 
-interface Kin {
+interface EntityRow {
   readonly parentId?: string;
   readonly cascade: boolean;
 }
 
-function kinOf([parentId, cascade]: Row): Kin {
+function entityRowOf([parentId, cascade]: Row): EntityRow {
   return { ...(parentId === null ? {} : { parentId: parentId as string }), cascade: cascade === 1 };
 }
