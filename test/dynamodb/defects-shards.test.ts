@@ -227,7 +227,7 @@ async function held(limiter: RateLimiter, entityId: string): Promise<number> {
 /** Has a bucket throttled once, so that it doubles to so many shards; `by` whom it is asked. */
 async function grow(
   scene: Scene,
-  { limiter, wire }: Process,
+  { limiter, wire, store }: Process,
   entityId: string,
   count: number,
   by = entityId,
@@ -242,9 +242,8 @@ async function grow(
     return PK?.S.startsWith(partition) && left-- > 0 ? THROTTLED : send();
   };
   await take(limiter, by, 1);
-  for (let looks = 0; (await scene.number(entityId, SHARD_COUNT)) !== count; looks++) {
-    assert.ok(looks < 500, `it has not doubled to ${count} shards`);
-  }
+  await store.scope(scene.namespaceId).settled();
+  assert.equal(await scene.number(entityId, SHARD_COUNT), count, "shards");
 }
 
 async function tokens(scene: Scene, entityId: string, shards: number): Promise<readonly number[]> {

@@ -3,7 +3,7 @@ import { setTimeout as inRealTime } from "node:timers/promises";
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import type { Records } from "../../src/adapters/dynamodb/records.ts";
 import { bucketPk, STATE_SK, type TableKey } from "../../src/adapters/dynamodb/schema.ts";
-import { type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
+import { type DynamoStore, type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { type DynamoTable, openDynamo, prepareTable } from "../../src/entry/dynamodb.ts";
 import { type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
@@ -73,7 +73,7 @@ export class OneTable {
 export interface Process {
   readonly limiter: RateLimiter;
   readonly wire: Wire;
-  readonly store: Store;
+  readonly store: DynamoStore;
 }
 
 /** A namespace, its clock, and what its items say. */

@@ -55,6 +55,10 @@ export interface DynamoStoreOptions {
   readonly rules?: Rules;
 }
 
+export interface DynamoStore extends Store {
+  scope(namespaceId: string): DynamoScope;
+}
+
 /** A store on a table that is there: makes nothing, and says which call to make where something is missing. */
 export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   const { table: name, shared } = options;
@@ -65,7 +69,7 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
 }
 
 /** The same on a table that is known to be as it should. */
-export function dynamoOver(options: DynamoStoreOptions): Store {
+export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   const { client, table, clock, ids } = options;
   const records = recordsOf(options, options.adminTimeoutMs);
   const urgent = recordsOf(options, options.timeoutMs);
@@ -104,7 +108,7 @@ interface SharedParts {
 
 interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
-  /** Resolves when nothing goes on any more that nobody waits for. */
+  /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
 
