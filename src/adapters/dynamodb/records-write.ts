@@ -1,4 +1,5 @@
 import type { Attributes, AttributeValue } from "./codec.ts";
+import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
 /** One item of a transaction, but for the name of the table. */
@@ -18,22 +19,10 @@ export interface RecordChange {
   readonly without?: Attributes;
 }
 
-/** Names and values of one write: placeholders by number, for names may have dots and dashes, or be key words. */
-export class Expression {
-  readonly names: Record<string, string> = {};
+/** Names and values of one write. */
+export class Expression extends NamePlaceholders {
   readonly values: Record<string, AttributeValue> = {};
   #valueCount = 0;
-  readonly #known = new Map<string, string>();
-
-  name(name: string): string {
-    let placeholder = this.#known.get(name);
-    if (placeholder === undefined) {
-      placeholder = `#${this.#known.size}`;
-      this.#known.set(name, placeholder);
-      this.names[placeholder] = name;
-    }
-    return placeholder;
-  }
 
   value(value: AttributeValue): string {
     const placeholder = `:${this.#valueCount++}`;
@@ -116,11 +105,10 @@ function conditionOf(when: Condition | undefined, expression: Expression): Recor
 function effectsOf({ set, add, remove, without }: RecordChange, e: Expression): string {
   const pairs = (attributes: Attributes | undefined, between: string) =>
     Object.entries(attributes ?? {}).map(([name, value]) => `${e.name(name)}${between}${e.value(value)}`);
-  const clauses = [
-    ["SET", pairs(set, " = ")],
-    ["ADD", pairs(add, " ")],
-    ["DELETE", pairs(without, " ")],
-    ["REMOVE", (remove ?? []).map((name) => e.name(name))],
-  ] as const;
-  return clauses.flatMap(([word, parts]) => (parts.length === 0 ? [] : [`${word} ${parts.join(", ")}`])).join(" ");
+  return updateExpression({
+    SET: pairs(set, " = "),
+    ADD: pairs(add, " "),
+    DELETE: pairs(without, " "),
+    REMOVE: (remove ?? []).map((name) => e.name(name)),
+  });
 }
