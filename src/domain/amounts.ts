@@ -74,7 +74,7 @@ function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: r
 }
 
 /** Throws when the amount is above every capacity the limit ever has. */
-export function checkGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): void {
+function checkGrantable(limit: Limit, tokens: number, { entityId, resource }: BucketKey): void {
   const capacity = Math.floor(capacityMaxMilli(limit) / 1000);
   if (tokens <= capacity) return;
   throw new ValidationError(

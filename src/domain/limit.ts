@@ -10,7 +10,7 @@ import { checkReset, checkSchedule } from "./schedule-check.ts";
 export { PERIOD_MAX_MS, TOKENS_MAX };
 
 /** At most this many limits on one bucket: a composite item of them stays a single write. */
-export const LIMITS_MAX = 16;
+const LIMITS_MAX = 16;
 
 /**
  * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to `capacity`)
@@ -110,7 +110,7 @@ export const Limit: LimitMakers = limitMakers({
 });
 
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
-export function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
+function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
   if (typeof limit !== "object" || limit === null) {
     throw new ValidationError(
       "limit_invalid",

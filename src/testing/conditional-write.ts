@@ -3,7 +3,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { Clause, Comparison, Item, ItemKey, ItemValue, ItemWrite, Presence } from "../ports/item-store.ts";
 
 /** What a write comes to on the item as it stands. `after` undefined: there is no item then. */
-export type WriteOutcome =
+type WriteOutcome =
   | { readonly kind: "applied"; readonly after: Item | undefined }
   | { readonly kind: "failed"; readonly after?: never };
 

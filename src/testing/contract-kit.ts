@@ -66,13 +66,13 @@ export const DAY_MS = 86_400_000;
 /** Makers of limits with crons that nobody checks: the store under test has a calendar of its own, which must know them. */
 export const Kinds = limitMakers({ problemOf: () => undefined });
 
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly resource?: string;
   readonly origin?: SetOrigin;
   readonly bypass?: boolean;
 }
 
-export interface TakeOptions {
+interface TakeOptions {
   readonly generation?: number;
   readonly atomic?: boolean;
 }

@@ -30,7 +30,7 @@ export interface ChangeParts {
 }
 
 /** What a scope shall say instead; `nothing`: it is as it should be. */
-export type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
+type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
 /**
  * Changes of configuration: the item, both registries and the audit event in one transaction, that goes by the item as it was

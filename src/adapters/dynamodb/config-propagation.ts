@@ -10,7 +10,7 @@ import { chunksOf } from "./paging.ts";
 import type { Records } from "./records.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
-export interface PropagationParts {
+interface PropagationParts {
   readonly records: Records;
   readonly live: LiveBuckets;
   readonly buckets: ProtocolBuckets;

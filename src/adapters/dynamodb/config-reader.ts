@@ -11,7 +11,7 @@ import type { NamespaceWatch } from "./namespaces-record.ts";
 import type { Records } from "./records.ts";
 import { configKey, entityKey, itemTableKey, namespaceIdKey } from "./schema.ts";
 
-export interface ReaderParts {
+interface ReaderParts {
   readonly records: Records;
   /** Bounded by the time of a request, for the reads that a request waits for. */
   readonly urgent: Records;

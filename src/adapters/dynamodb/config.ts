@@ -34,7 +34,7 @@ import {
 } from "./schema.ts";
 import type { VersionGate } from "./version-gate.ts";
 
-export interface ConfigParts extends ChangeParts {
+interface ConfigParts extends ChangeParts {
   readonly reader: ConfigReader;
   readonly gate: VersionGate;
   readonly propagation: ConfigPropagation;

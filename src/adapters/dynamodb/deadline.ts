@@ -2,7 +2,7 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer } from "./client.ts";
 import { unavailable } from "./errors.ts";
 
-export interface DeadlineOptions {
+interface DeadlineOptions {
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;

@@ -7,7 +7,7 @@ import { checkRecord, keyIn, type RecordWrite, updateRecord } from "./records-wr
 import { CHILDREN_INDEX, childKeys, entityKey, entityPk, GSI1PK, GSI1SK, PK, parseChildSk, SK } from "./schema.ts";
 
 /** Whether an entity may be placed below a parent: the writes that keep it true in the transaction, or why it may not. */
-export type Placement =
+type Placement =
   | { readonly kind: "allowed"; readonly writes: readonly RecordWrite[] }
   | { readonly kind: "refused"; readonly problem: ParentProblem };
 

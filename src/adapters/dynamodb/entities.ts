@@ -52,7 +52,7 @@ import {
 } from "./schema.ts";
 import type { VersionGate } from "./version-gate.ts";
 
-export interface EntityParts {
+interface EntityParts {
   readonly records: Records;
   readonly watch: NamespaceWatch;
   readonly audit: DynamoAudit;

@@ -22,7 +22,7 @@ import { type DynamoRequest, ItemRequests } from "./requests.ts";
 import { RetriedCalls } from "./retried-calls.ts";
 import { GSI2SK, parseResourceBucketSk } from "./schema.ts";
 
-export interface DynamoItemsOptions {
+interface DynamoItemsOptions {
   readonly client: DynamoClient;
   readonly tableName: string;
   readonly namespaceId: string;

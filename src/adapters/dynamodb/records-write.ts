@@ -11,7 +11,7 @@ export interface RecordWrite {
 /** What must hold of the item as it stands. Names and values are given by number, whatever they are called. */
 export type Condition = (expression: Expression) => string;
 
-export interface RecordChange {
+interface RecordChange {
   readonly set?: Attributes;
   readonly add?: Attributes;
   readonly remove?: readonly string[];

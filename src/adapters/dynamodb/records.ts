@@ -9,7 +9,7 @@ import { Expression, keyOf, type RecordWrite } from "./records-write.ts";
 import { RetriedCalls } from "./retried-calls.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
-export interface RecordsOptions {
+interface RecordsOptions {
   readonly client: DynamoClient;
   readonly tableName: string;
   readonly clock: Clock;
@@ -41,9 +41,7 @@ export interface RecordQuery {
 }
 
 /** Which conditions did not hold, by the index of the write. */
-export type TransactReply =
-  | { readonly kind: "applied" }
-  | { readonly kind: "failed"; readonly failed: ReadonlySet<number> };
+type TransactReply = { readonly kind: "applied" } | { readonly kind: "failed"; readonly failed: ReadonlySet<number> };
 
 /**
  * Whatever of the table is not a bucket: read and written whole, every page, every item that was left over asked for again.

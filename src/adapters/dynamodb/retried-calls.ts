@@ -7,7 +7,7 @@ import { chunksOf } from "./paging.ts";
 import { keyIn, keyOf } from "./records-write.ts";
 import type { TableKey } from "./schema.ts";
 
-export interface RetriedCallsOptions {
+interface RetriedCallsOptions {
   readonly client: DynamoClient;
   readonly tableName: string;
   readonly clock: Clock;

@@ -32,7 +32,7 @@ export interface TableKey {
 }
 
 /** The keys of an item in the indexes it is in. */
-export type IndexKeys = Readonly<Record<string, string>>;
+type IndexKeys = Readonly<Record<string, string>>;
 
 export const STATE_SK = "#STATE";
 export const META_SK = "#META";

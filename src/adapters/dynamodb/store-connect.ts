@@ -7,7 +7,7 @@ import { openSdkClient, type SdkClient } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";
 import { peer } from "./transport-peer.ts";
 
-export interface ConnectOptions {
+interface ConnectOptions {
   /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
@@ -60,7 +60,7 @@ async function clientOf(options: ConnectOptions, { stamp, onDate, now }: Listeni
   return openTransport({ region, endpoint, credentials, now, stamp, onDate });
 }
 
-export interface ServiceLocation {
+interface ServiceLocation {
   readonly region: string;
   readonly endpoint: string | undefined;
 }

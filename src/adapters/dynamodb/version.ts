@@ -15,7 +15,7 @@ import {
 } from "./schema.ts";
 
 /** The release of the original whose items we read and write. A table that demands more is not for us. */
-export const FEATURE_LEVEL = "0.17.0";
+const FEATURE_LEVEL = "0.17.0";
 
 /** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
 const OURS = "zae-limiter-ts:";

@@ -26,7 +26,7 @@ export interface BucketCell {
   last: HourUsage | undefined;
 }
 
-export interface DoneOperation {
+interface DoneOperation {
   readonly entityId: string;
   readonly atMs: number;
   readonly amounts: readonly Amount[];

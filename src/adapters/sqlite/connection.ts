@@ -13,7 +13,7 @@ export interface Statement {
 }
 
 /** The write lock was taken, or it could not be had just now. */
-export type Begun = { readonly kind: "begun" } | { readonly kind: "refused"; readonly cause: unknown };
+type Begun = { readonly kind: "begun" } | { readonly kind: "refused"; readonly cause: unknown };
 
 const BEGUN: Begun = { kind: "begun" };
 

@@ -2,7 +2,7 @@
  * How to wait for a write lock that another process holds. SQLite's own busy handler sleeps longer with every try, so a
  * process that keeps writing starves the other for seconds; a short random sleep meets the gaps between its transactions.
  */
-export const BLOCK_MAX_MS = 0.1;
+const BLOCK_MAX_MS = 0.1;
 
 /** How often a call tries again while blocking its event loop, before it waits on a timer: a few milliseconds at most. */
 export const BLOCKING_RETRIES_MAX = 40;

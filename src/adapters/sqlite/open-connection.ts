@@ -10,7 +10,7 @@ import { ensureDefault } from "./namespaces.ts";
 
 export type Durability = "normal" | "full";
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly file: string;
   readonly durability: Durability;
   readonly random: () => number;

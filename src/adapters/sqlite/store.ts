@@ -16,7 +16,7 @@ import { SqliteUsage } from "./usage.ts";
 import { UsageHours } from "./usage-hours.ts";
 import { Watch } from "./watch.ts";
 
-export interface SqliteOptions {
+interface SqliteOptions {
   /** Made if missing, with its folder. Two more files stand beside it while it is open: `-wal` and `-shm`. */
   readonly file: string;
   /**
