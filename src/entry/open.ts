@@ -38,15 +38,15 @@ export interface OpenOptions {
   readonly durability?: "normal" | "full";
   /** DynamoDB: default as the AWS SDK finds it. */
   readonly region?: string;
-  /** DynamoDB: an address of one's own, such as `http://localhost:8000` for DynamoDB Local. */
+  /** DynamoDB: an address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
   readonly endpoint?: string;
   /** DynamoDB: default the AWS SDK's chain. */
   readonly credentials?: Credentials | CredentialsProvider;
-  /** DynamoDB: a `DynamoDBClient` of one's own, at several times the CPU. It stays the caller's. */
+  /** DynamoDB: a `DynamoDBClient` to use instead of our transport, at several times the CPU. The caller closes it. */
   readonly client?: SdkClient;
   /** DynamoDB: the original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
-  /** DynamoDB: no tolerance at the brim: more writes, not a millitoken held back. Default false. */
+  /** DynamoDB: no tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
   readonly exact?: boolean;
 }
 
@@ -113,7 +113,7 @@ function stackOf(store: unknown): string | undefined {
   return store.slice("dynamodb:".length) || undefined;
 }
 
-/** A store that keeps the time itself must be asked by the same clock that its buckets go by. */
+/** A limiter must use the clock of its store, where the store has one. */
 function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenOptions): Clock {
   if (given !== undefined && store.clock !== undefined && typeof asked === "object") {
     throw new ValidationError(

@@ -44,7 +44,7 @@ export class DynamoAudit implements AuditStore {
     return this.#keptS ?? RETENTION_DAYS * DAY_S;
   }
 
-  /** To be told of the configuration of the system whenever it is read: it says how long events are kept. */
+  /** Takes the system's configuration whenever it is read: it says how long events are kept. */
   learn(system: Attributes | undefined): void {
     const days = Number(system?.[AUDIT_RETENTION_DAYS]?.N ?? RETENTION_DAYS);
     this.#keptS = Math.ceil((Number.isFinite(days) && days > 0 ? days : RETENTION_DAYS) * DAY_S);

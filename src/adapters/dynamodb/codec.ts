@@ -106,7 +106,7 @@ export function decodeJson({ N, S, BOOL, M, L, SS }: AttributeValue): unknown {
 const TRUE = '{"BOOL":true}';
 const FALSE = '{"BOOL":false}';
 
-/** A whole number, exactly. Nobody goes by a counter of what was ever taken: it may outgrow what is exact here. */
+/** A whole number, exactly; but the counter of all that was ever taken, by which nothing is decided, may be inexact. */
 export function decodeNumber(text: string, name: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) || (name.endsWith("_tc") && Number.isInteger(value))) return value;
@@ -123,7 +123,7 @@ function amountsIn(text: ItemValue): readonly Amount[] {
   throw new TypeError(`The amounts of an operation are ${shown(text)}; give a JSON list of limits and millitokens.`);
 }
 
-/** Amounts as the map tells them: whole tokens, by the name of the limit. */
+/** Amounts from a map of whole tokens by limit name. */
 function textOf(map: Attributes): string {
   const amounts = Object.keys(map)
     .sort()

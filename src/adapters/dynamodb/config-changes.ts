@@ -33,8 +33,9 @@ export interface ChangeParts {
 type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
 /**
- * Changes of configuration: the item, both registries and the audit event in one transaction, that goes by the item as it was
- * read. By what it says, not by a number of ours: the original replaces the whole item, and so would a number start anew.
+ * Changes of configuration: the item, both registries and the audit event in one transaction. Its condition is that every
+ * configured attribute is still as it was read. A version number of ours would not do: the original replaces the whole item,
+ * and the number would start again.
  */
 export class ConfigChanges {
   readonly #namespaceId: string;
@@ -71,7 +72,7 @@ export class ConfigChanges {
     }
   }
 
-  /** The item as it stands, in a namespace that is active, and nothing of a deleted entity. */
+  /** The item as it is now. Throws when the namespace is not active; first removes what a deleted entity has left over. */
   async #readToChange(scope: ConfigScope): Promise<Attributes | undefined> {
     const { records, watch, removal } = this.#parts;
     const keys = [configKey(this.#namespaceId, scope), namespaceIdKey(this.#namespaceId)];
@@ -109,7 +110,7 @@ export class ConfigChanges {
     return isListed === wasListed ? [] : [listResource(this.#namespaceId, resource, isListed)];
   }
 
-  // An entity that is deleted meanwhile takes its configuration with it.
+  // Were the entity deleted meanwhile, its removal might already have passed this item.
   #ownerChecked(scope: ConfigScope): readonly RecordWrite[] {
     if (!("entityId" in scope)) return [];
     return [checkRecord(entityKey(this.#namespaceId, scope.entityId), isStill(DELETING, undefined))];

@@ -15,7 +15,7 @@ interface PropagationParts {
   readonly live: LiveBuckets;
   readonly buckets: ProtocolBuckets;
   readonly clock: Clock;
-  /** The original writes the same buckets: nobody may be relied on to hear of a change. */
+  /** The original writes the same buckets and does not read announcements, so changes are written to the buckets at once. */
   readonly shared: boolean;
   readonly reader: ConfigReader;
   readonly recent: RecentChange;
@@ -31,7 +31,7 @@ export class ConfigPropagation {
     this.#parts = parts;
   }
 
-  /** Who is let through is stamped on every bucket, so that it counts from the next request on. */
+  /** Access (allowed, bypassed, disabled) is written to every bucket, so that it counts from the next request on. */
   async accessChanged(scope: ConfigScope): Promise<void> {
     await this.#tell(scope, async (bucket, readingMs) => {
       const { access } = await this.#parts.reader.resolveNow(bucket);
@@ -39,13 +39,13 @@ export class ConfigPropagation {
     });
   }
 
-  /** Limits of an entity are brought to its buckets, or announced there. Those of many are noticed when they are read. */
+  /** An entity's limits are written to its buckets, or announced there. Defaults of many are noticed when they are read. */
   async limitsChanged(scope: ConfigScope): Promise<void> {
     if (scope.level === "resource" || scope.level === "system") return;
     await this.#tell(scope, (bucket, readingMs) => this.#renew(bucket, readingMs));
   }
 
-  /** Parent or cascading of an entity changed. */
+  /** An entity's parent changed, or whether the parent is charged too. */
   async ownerChanged(entityId: string): Promise<void> {
     const { shared, buckets, records, live, reader, recent } = this.#parts;
     if (shared) {
@@ -58,7 +58,7 @@ export class ConfigPropagation {
     });
   }
 
-  /** Whether parents are charged changed, by configuration. */
+  /** Configuration changed whether parents are charged. */
   async cascadeChanged(scope: ConfigScope): Promise<void> {
     if ("entityId" in scope) await this.ownerChanged(scope.entityId);
   }
@@ -69,7 +69,7 @@ export class ConfigPropagation {
       await buckets.announce(bucket, readingMs);
       return;
     }
-    // What the original changes in between is not undone: configuration is read again, after what the bucket says now.
+    // Configuration is read again before each try, so that a change which the original makes in between is not undone.
     for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
       const asOfMs = clock.now();
       const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
@@ -82,7 +82,7 @@ export class ConfigPropagation {
     );
   }
 
-  // The second time finds what the index did not know yet.
+  // Twice: the second pass finds buckets that the index did not have yet at the first.
   async #tell(scope: ConfigScope, tell: (bucket: BucketKey, readingMs: number) => Promise<void>): Promise<void> {
     const { live, clock } = this.#parts;
     this.#parts.recent.note();

@@ -42,7 +42,7 @@ interface ConfigParts extends ChangeParts {
   onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
 
-/** Stored limits of one namespace, in the words of the original. */
+/** Stored limits of one namespace, in the format of the original. */
 export class DynamoConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #parts: ConfigParts;
@@ -56,7 +56,7 @@ export class DynamoConfig implements ConfigStore {
     this.#changes = new ConfigChanges(namespaceId, parts);
   }
 
-  /** The table does not tell of changes: buckets do. */
+  /** A table has no counter of changes; a change is announced on the buckets instead. */
   generation(): undefined {
     return undefined;
   }
@@ -138,14 +138,14 @@ export class DynamoConfig implements ConfigStore {
     }
     const items = this.#records.query({
       partition: [PK, entityPk(this.#namespaceId, entityId)],
-      // `!` stands before all that resources are made of, `$` after the `#` before them.
+      // `!` sorts before every character of a resource, `$` right after the `#` before it.
       range: { name: SK, from: after ? `#CONFIG#${after}!` : "#CONFIG#", to: "#CONFIG$" },
       consistent: true,
     });
     for await (const item of items) {
       const scope = parseConfigKey({ pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" });
       const config = decodeConfig(item);
-      // Its default came first, wherever it stands.
+      // The entity's default was yielded first, wherever it sorts.
       if (scope?.level === "entity" && config !== undefined && config.limits.length > 0) yield { scope, config };
     }
   }

@@ -6,8 +6,8 @@ import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID, parseIte
 import type { LiveBuckets } from "./store-buckets.ts";
 
 /**
- * Tells the buckets of an entity who its parent is. Only the original goes by that, and only by the newest: all four
- * attributes together, never over those of a later change.
+ * Writes to the buckets of an entity who its parent is. Only the original reads that. The four attributes are written together,
+ * and never over those of a later change.
  */
 export async function stampOwner(
   namespaceId: string,

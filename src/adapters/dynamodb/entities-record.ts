@@ -22,7 +22,7 @@ import {
 export const VERSION = "version";
 /** Ours: how often a child was attached. Deleting an entity goes by it, so that no child comes in between. */
 export const CHILD_SEQ = "kin";
-/** Ours: it was deleted, and what belongs to it is being removed. To everybody it is gone. */
+/** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
 export const DELETING = "deleting";
 
 /** An entity that is made now. `incarnation`: 16 hex digits, never twice. */
@@ -49,7 +49,7 @@ export function changeable({ name, parentId, cascade, metadata, version, updated
   };
 }
 
-/** The entity that an item tells of; undefined where there is none, or none any more. */
+/** The entity of an item; undefined where there is no item, or the entity was deleted. */
 export function entityOf(item: Attributes | undefined): Entity | undefined {
   if (item === undefined || isBeingDeleted(item)) return undefined;
   const id = item[ENTITY_ID]?.S ?? "";

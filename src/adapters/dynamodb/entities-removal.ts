@@ -20,8 +20,9 @@ import {
 import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
 
 /**
- * Removes what belongs to an entity that is marked as deleted, in steps. Every step goes by the mark, so that one who comes late
- * does not remove what a new entity of that id has. The mark goes last: whoever finds it goes on where another was cut off.
+ * Removes what belongs to an entity that is marked as deleted, in steps. Every step is conditional on the mark, so that a
+ * process that is late does not remove what a new entity of the same id has. The mark is removed last: the next process that
+ * finds it goes on where another was cut off.
  */
 export class EntityRemoval {
   readonly #records: Records;
@@ -34,7 +35,7 @@ export class EntityRemoval {
     parts: {
       readonly records: Records;
       readonly live: LiveBuckets;
-      /** Told of buckets that are gone. */
+      /** Called for each bucket that was removed. */
       readonly forget: (bucket: BucketKey) => void;
     },
   ) {
@@ -82,7 +83,7 @@ export class EntityRemoval {
         ]);
         if (reply.kind === "applied") continue;
         if (reply.failed.has(0)) return false;
-        // Somebody else removes them, too.
+        // Another process removes them too.
         isLeft = true;
       }
     }

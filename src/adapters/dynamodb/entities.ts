@@ -63,7 +63,7 @@ interface EntityParts {
   readonly ids: Random;
 }
 
-/** Entities of one namespace. Each change goes by what it read, and is tried again when somebody was faster. */
+/** Entities of one namespace. A change is conditional on what it read, and tried again when another change came first. */
 export class DynamoEntities implements EntityStore {
   readonly #namespaceId: string;
   readonly #parts: EntityParts;
@@ -148,7 +148,7 @@ export class DynamoEntities implements EntityStore {
       if (item[DELETING] === undefined) {
         const childId = await this.#hierarchy.firstChild(id);
         if (childId !== undefined) return { kind: "children", childId };
-        // This is when it is deleted, for everybody. The rest is clearing up, and whoever meets the mark can do it.
+        // From here on it is deleted for every process. The rest is clearing up; any process that finds the mark can finish it.
         const reply = await this.#records.transact([
           updateRecord(
             key,
@@ -189,7 +189,7 @@ export class DynamoEntities implements EntityStore {
     const items = this.#records.query({
       index: NAMESPACE_INDEX,
       partition: [GSI4PK, this.#namespaceId],
-      // `!` stands before all that ids are made of, `$` after the `#` before them.
+      // `!` sorts before every character of an id, `$` right after the `#` before it.
       range: {
         name: GSI4SK,
         from: after === undefined ? first : `${entityPk(this.#namespaceId, after)}!`,
@@ -208,7 +208,7 @@ export class DynamoEntities implements EntityStore {
     }
   }
 
-  /** The entity as it stands, in a namespace that is active, and nothing of a deleted one of that id. */
+  /** The entity as it is now. Throws when the namespace is not active; first removes what a deleted entity of that id left. */
   async #readToChange(id: string): Promise<Attributes | undefined> {
     for (let attempt = 0; ; attempt++) {
       failAfterMaxConflicts(attempt, `Entity ${id}`);

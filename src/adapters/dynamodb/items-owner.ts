@@ -48,7 +48,7 @@ export class OwnerStamps {
   async #of(bucket: BucketKey): Promise<{ readonly stamp: Item; readonly check: RecordWrite }> {
     const key = entityKey(this.#namespaceId, bucket.entityId);
     const meta = await this.#records.get(key);
-    // Later than what it is pinned to: what changed in between fails the check.
+    // Read after the entity, which the transaction checks: a change between the two reads fails the check.
     const { cascade, parentId } = await this.#reader.resolveNow(bucket);
     const generation = meta?.[PARENT_GENERATION]?.N;
     const incarnation = meta?.[INCARNATION]?.S;

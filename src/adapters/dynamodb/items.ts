@@ -30,9 +30,9 @@ interface DynamoItemsOptions {
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
-  /** How long a list of buckets may take, in ms: nobody waits for a grant there. */
+  /** How long listing buckets may take, in ms. No acquire waits for it. */
   readonly listTimeoutMs: number;
-  /** Where an event stands among the others: sorts by time, and is the same for the same event. */
+  /** The id under which an event is stored: it sorts by time, and is the same for the same event. */
   readonly auditIdOf: (event: AuditEvent) => string;
   /** How long events are kept, in seconds. */
   readonly auditKeptS: number;

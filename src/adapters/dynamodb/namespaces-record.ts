@@ -54,7 +54,7 @@ export class NamespaceWatch {
     this.#seenAtMs.delete(namespaceId);
   }
 
-  /** Throws when the namespace was deleted: nobody may go on writing into it. */
+  /** Throws when the namespace was deleted: nothing may be written into it any more. */
   requireActive(namespaceId: string, item: Attributes | undefined): void {
     if (item !== undefined && namespaceOf(item).status === "active") {
       this.#seenAtMs.set(namespaceId, this.#clock.now());

@@ -54,7 +54,7 @@ export class DynamoNamespaces implements NamespaceStore {
     return this.#register(namespace, async () => [await this.#auditOf(auditIn).entry(event)]);
   }
 
-  /** The one that comes with the table: nobody's change, so no event. */
+  /** The namespace that comes with the table. No caller asked for it, so there is no audit event. */
   registerFirst(namespace: Namespace): Promise<Namespace> {
     return this.#register(namespace, async () => []);
   }
@@ -78,7 +78,7 @@ export class DynamoNamespaces implements NamespaceStore {
       const deleted: Namespace = { ...namespace, status: "deleted", deletedAtMs: nowMs };
       const reply = await this.#records.transact([
         deleteRecord(namespaceNameKey(name), isStill(NAMESPACE_ID, { S: id })),
-        // Whole, whatever it said: where it was lost, the data would be found by nobody.
+        // The whole record, also where it is there: without it the data of the namespace could not be found.
         putRecord(namespaceIdKey(id), namespaceItem(deleted), any(missing, notPurging)),
         await this.#auditOf(auditIn).entry(event),
       ]);
@@ -95,7 +95,7 @@ export class DynamoNamespaces implements NamespaceStore {
       if (namespace.status !== "deleted") return { kind: "notDeleted", status: namespace.status };
       const { name } = namespace;
       const named = await this.get(name);
-      // Its own: somebody was cut off while he recovered it.
+      // The name is registered for this very id: an earlier recovery was cut off half-way.
       if (named !== undefined && named.id !== id) return { kind: "nameTaken", name };
       const { deletedAtMs: _, ...rest } = namespace;
       const recovered: Namespace = { ...rest, status: "active" };
@@ -141,7 +141,7 @@ export class DynamoNamespaces implements NamespaceStore {
     }
     this.#watch.forget(id);
     const records = await removeNamespace(this.#records, id, onProgress);
-    // Of a namespace that purges itself the log goes with it: an event would be left where nobody finds it.
+    // A namespace that purges itself loses its audit log too, so an event there would be lost.
     const entries = auditIn === id ? [] : [await this.#auditOf(auditIn).entry(event)];
     await this.#records.transact([deleteRecord(namespaceIdKey(id), undefined), ...entries]);
     return { kind: "purged", records };
@@ -198,7 +198,7 @@ export class DynamoNamespaces implements NamespaceStore {
   }
 
   #registry(kind: string, after: string | undefined): AsyncGenerator<Attributes> {
-    // `!` stands before all that names and ids are made of, `$` after the `#` between.
+    // `!` sorts before every character of names and ids, `$` right after the `#` between them.
     const from = after === undefined ? `${kind}#` : `${kind}#${after}!`;
     return this.#records.query({
       partition: [PK, systemPk(REGISTRY)],

@@ -8,7 +8,7 @@ export interface RecordWrite {
   readonly input: Readonly<Record<string, unknown>>;
 }
 
-/** What must hold of the item as it stands. Names and values are given by number, whatever they are called. */
+/** A condition on the item before the write, as the text of an expression. */
 export type Condition = (expression: Expression) => string;
 
 interface RecordChange {

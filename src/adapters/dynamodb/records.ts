@@ -16,7 +16,7 @@ interface RecordsOptions {
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
   readonly ids: Random;
-  /** Bound on one call with all its attempts, in ms: nobody waits for a grant here. */
+  /** Bound on one call with all its attempts, in ms. */
   readonly timeoutMs: number;
 }
 
@@ -34,7 +34,7 @@ export interface RecordQuery {
   readonly keysOnly?: true;
   /** Last first. */
   readonly backwards?: true;
-  /** Nothing older than what was answered before; never of an index. */
+  /** Strongly consistent; not possible on an index. */
   readonly consistent?: true;
   /** How many are read at once; a hint. */
   readonly pageSize?: number;
@@ -44,8 +44,8 @@ export interface RecordQuery {
 type TransactReply = { readonly kind: "applied" } | { readonly kind: "failed"; readonly failed: ReadonlySet<number> };
 
 /**
- * Whatever of the table is not a bucket: read and written whole, every page, every item that was left over asked for again.
- * What passes is tried again until the time is up, then it is a `RateLimiterUnavailable`.
+ * All items of the table that are not buckets. Reads go through all pages and ask again for items that were left over.
+ * Transient faults are retried until the time is up, then thrown as `RateLimiterUnavailable`.
  */
 export class Records {
   readonly tableName: string;
@@ -58,7 +58,7 @@ export class Records {
     this.#calls = new RetriedCalls(options);
   }
 
-  /** As it stands now, with all that was answered before. */
+  /** Strongly consistent: every write that was answered before is in it. */
   async get(key: TableKey): Promise<Attributes | undefined> {
     const input = { TableName: this.tableName, Key: keyOf(key), ConsistentRead: true };
     const { Item } = await this.#call("GetItem", input, this.#deadline(), "read");
@@ -85,7 +85,7 @@ export class Records {
     } while (from !== undefined);
   }
 
-  /** All or none. Asked again with the same token when nobody knows whether it was done: it is not done twice. */
+  /** All or none. When an answer is lost it is sent again with the same token, so that it is not done twice. */
   async transact(writes: readonly RecordWrite[]): Promise<TransactReply> {
     const TransactItems = writes.map(({ kind, input }) => ({ [kind]: { TableName: this.tableName, ...input } }));
     const body = JSON.stringify({ ClientRequestToken: this.#options.ids.id(), TransactItems });
@@ -99,7 +99,7 @@ export class Records {
     }
   }
 
-  /** Deletes what is there of these; no matter in which order, and some may stay when it is cut off. */
+  /** Deletes those that are there, in no particular order; when it fails, some may be left. */
   async deleteAll(keys: readonly TableKey[]): Promise<void> {
     for (const chunk of chunksOf(keys, WRITES_MAX)) await this.#deleteChunk(chunk);
   }
@@ -128,7 +128,7 @@ export class Records {
 const WRITES_MAX = 25;
 const CHANGES_MAX = 50;
 
-/** Ends what is tried again because somebody was faster: so often nobody is, or a condition is wrong. */
+/** Ends a change that lost to others time and again: so many conflicts in a row mean that its condition is wrong. */
 export function failAfterMaxConflicts(attempt: number, what: string): void {
   if (attempt < CHANGES_MAX) return;
   throw new ConflictError(

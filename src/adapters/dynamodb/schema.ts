@@ -25,7 +25,7 @@ import {
 // Keys, attribute names and units of the table shared with the original: the only place that knows them.
 export * from "./schema-names.ts";
 
-/** Where an item stands in the table. */
+/** The primary key of an item. */
 export interface TableKey {
   readonly pk: string;
   readonly sk: string;
@@ -255,7 +255,7 @@ export function parseChildSk(sk: string): string | undefined {
   return sk.startsWith("CHILD#") ? sk.slice("CHILD#".length) : undefined;
 }
 
-/** What a sort key of usage says; the window is told by the item's attributes. */
+/** What a sort key of usage says. Which window it is stands in the item's attributes. */
 export function parseUsageSk(sk: string): { readonly resource: string; readonly windowStart: string } | undefined {
   const match = /^#USAGE#([^#]+)#([^#]+)(?:#[a-z]+)?$/.exec(sk);
   return match === null ? undefined : { resource: match[1] as string, windowStart: match[2] as string };

@@ -12,17 +12,17 @@ interface ConnectOptions {
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
   readonly credentials: Credentials | CredentialsProvider | undefined;
-  /** Somebody's own client, instead of a way of ours. */
+  /** A client that the caller has made, instead of our own transport. */
   readonly client: SdkClient | undefined;
   /** The machine's clock, which is kept to the server's time. */
   readonly local: Clock;
   /** Whole ms since some instant, going on evenly when the machine's clock is put. */
   readonly steadyMs: () => number;
-  /** A clock to go by as it is, instead. */
+  /** A clock that the caller has given: used as it is, never corrected. */
   readonly given: Clock | undefined;
 }
 
-/** A way to DynamoDB, and the time as it is there. */
+/** A client of DynamoDB, and a clock kept to the server's. */
 export interface Connection {
   readonly client: DynamoClient;
   readonly clock: Clock;
@@ -65,7 +65,7 @@ interface ServiceLocation {
   readonly endpoint: string | undefined;
 }
 
-/** What is not given is where the AWS SDK finds it: in the environment, or in the shared configuration. */
+/** Region and endpoint, looked up as the AWS SDK does where not given: in the environment or the shared configuration. */
 export async function locate({
   region,
   endpoint,
@@ -74,7 +74,7 @@ export async function locate({
   try {
     return await locatedBySdk({ region, endpoint });
   } catch (error) {
-    // Where the SDK is not installed nobody can have told it anything else than where the region is.
+    // Without the SDK there is no shared configuration to read an endpoint from; the region suffices.
     if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
       return { region, endpoint };
     }

@@ -49,7 +49,7 @@ export class DynamoUsage implements UsageStore {
     );
   }
 
-  // By key first: what is in no key (which window it is, of what the original wrote) is told by the items of the page alone.
+  // Keys first, items only of the page: of the original's records only the item says which window it is of.
   async #keys(query: UsageQuery): Promise<readonly UsageKey[]> {
     const fromText = isoSeconds(clamped(query.fromMs));
     const toText = isoSeconds(clamped(query.toMs));

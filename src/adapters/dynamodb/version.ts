@@ -23,7 +23,7 @@ const OURS = "zae-limiter-ts:";
 export interface VersionRecord {
   readonly schemaVersion: string;
   readonly clientMinVersion: string;
-  /** Of the original's Lambda functions; undefined where nobody vouches for them. */
+  /** Of the original's Lambda functions; undefined where the record names none. */
   readonly lambdaVersion: string | undefined;
   readonly updatedBy: string | undefined;
 }

@@ -99,7 +99,7 @@ export function requireOpen({ closed }: MemoryData): void {
   if (closed) throw new ValidationError("closed", "The memory store is closed; open a new limiter.");
 }
 
-/** Throws when the namespace was deleted: nobody may go on writing into it. */
+/** Throws when the namespace was deleted: nothing may be written into it any more. */
 export function requireActive(all: MemoryData, namespaceId: string): void {
   requireOpen(all);
   if (all.namespaces.get(namespaceId)?.status === "active") return;

@@ -19,7 +19,7 @@ export interface HourUsage {
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell {
   readonly key: BucketKey;
-  /** Undefined when nobody has taken from it, or not for so long that it is full. */
+  /** Undefined when nothing was taken from it, or so long ago that it is full. */
   state: BucketState | undefined;
   readonly hours: Map<number, HourUsage>;
   /** The hour last counted: nearly always the one wanted next. */

@@ -8,7 +8,7 @@ import { thrownFor } from "./faults.ts";
 import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, retryDelayMs } from "./lock-backoff.ts";
 import type { Watch } from "./watch.ts";
 
-/** Says that something was changed, and what the audit log of a namespace should say about it. */
+/** Called by work that changed something, with the event for the audit log of a namespace. */
 export type Record = (event: AuditEvent, auditIn: string) => void;
 
 /**
@@ -52,7 +52,7 @@ export class Changes {
     }
   }
 
-  /** Like `make`, in a namespace that must be active: nobody may go on writing into a deleted one. */
+  /** Like `make`, in a namespace that must be active: nothing may be written into a deleted one. */
   makeIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
     return this.make((record) => {
       if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);

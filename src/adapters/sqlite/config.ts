@@ -167,7 +167,7 @@ export class SqliteConfig implements ConfigStore {
     this.#put.run(...key, JSON.stringify(limits), onUnavailable ?? null, access ?? null, flag);
   }
 
-  // What a scope says besides is read and kept in the same transaction: nobody's change is lost under another's.
+  // The rest of the scope is read and written in the same transaction, so that no other change is lost.
   #change(
     scope: ConfigScope,
     event: AuditEvent,

@@ -127,7 +127,7 @@ export class GroupCommit {
     setTimeout(this.#flush, retryDelayMs(this.#connection.random));
   }
 
-  // Those that were aborted or have waited too long leave here, and nothing was done for them.
+  // Calls that were aborted or have waited too long are answered here; nothing was done for them.
   #due(): Job[] {
     const queue = this.#queue;
     this.#queue = [];
@@ -162,7 +162,7 @@ export class GroupCommit {
   }
 }
 
-// A call that is wrong fails alone; a fault of the file fails the transaction, and with it everybody.
+// A call that is wrong fails alone; a fault of the file fails the transaction and all its calls.
 function attempt(call: Call<unknown>): Outcome {
   try {
     return { reply: call.work() };
