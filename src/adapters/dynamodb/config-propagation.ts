@@ -31,7 +31,7 @@ export class ConfigPropagation {
     this.#parts = parts;
   }
 
-  /** Access (allowed, bypassed, disabled) is written to every bucket, so that it counts from the next request on. */
+  /** Access (`enforce`, `bypass`, `disabled`) is written to every bucket, so that it counts from the next request on. */
   async accessChanged(scope: ConfigScope): Promise<void> {
     await this.#tell(scope, async (bucket, readingMs) => {
       const { access } = await this.#parts.reader.resolveNow(bucket);
