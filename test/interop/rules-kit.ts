@@ -20,17 +20,17 @@ export async function played<Outcome>(
 /** A process of ours that keeps only some of the rules, or does not know that the table is shared. */
 export function ourWith(shared: Shared, options: Partial<DynamoStoreOptions>): Promise<RateLimiter> {
   const clock = clockFrom({ now: () => shared.now() });
-  const store = dynamoOver(optionsFor(shared.engine.client, shared.table, { shared: true, clock, ...options }));
+  const store = dynamoOver(optionsFor(shared.dynamodb.client, shared.table, { shared: true, clock, ...options }));
   return shared.our({ store: Object.assign(store, { clock }), clock: undefined as never });
 }
 
 /** The buckets of a process of ours, for what no limiter does of its own accord. */
 export async function bucketsWith(shared: Shared, rules: Rules): Promise<ProtocolBuckets> {
   const clock = clockFrom({ now: () => shared.now() });
-  const { table: tableName, engine } = shared;
+  const { table: tableName, dynamodb } = shared;
   const common = { clock, random: Math.random };
   const items = new DynamoItems({
-    ...{ ...common, client: engine.client, tableName, namespaceId: await shared.namespaceId() },
+    ...{ ...common, client: dynamodb.client, tableName, namespaceId: await shared.namespaceId() },
     ...{ listTimeoutMs: 10_000, auditKeptS: 60, auditIdOf: ({ eventId }) => eventId },
   });
   return new ProtocolBuckets({
