@@ -2,8 +2,8 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { DynamoDB } from "@aws-sdk/client-dynamodb";
 import { createTable, deleteTable } from "../src/entry/dynamodb.ts";
-import { fetchedEngine } from "../test/dynamodb/engine-download.ts";
-import { startEngine } from "../test/dynamodb/engine-process.ts";
+import { fetchedDynamodbLocal } from "../test/dynamodb/dynamodb-local-download.ts";
+import { startDynamodbLocal } from "../test/dynamodb/dynamodb-local-process.ts";
 import { type Client, clientFor, originalFor } from "./dynamodb-clients.ts";
 import { CREDENTIALS, configure, flexibleTable, REGION, type Scene, type Told } from "./dynamodb-ways.ts";
 import { median } from "./measure.ts";
@@ -52,7 +52,7 @@ export async function benchDynamodb(): Promise<Rows[]> {
 export async function benchDynamodbLocal(): Promise<Rows[]> {
   let endpoint: string;
   try {
-    endpoint = process.env.ZAEL_TEST_ENDPOINT || (await startEngine(await fetchedEngine()));
+    endpoint = process.env.ZAEL_TEST_ENDPOINT || (await startDynamodbLocal(await fetchedDynamodbLocal()));
   } catch (error) {
     process.stderr.write(`SKIPPED. No DynamoDB Local: ${error instanceof Error ? error.message : error}\n`);
     return [];

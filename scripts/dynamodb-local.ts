@@ -1,5 +1,5 @@
-import { fetchedEngine } from "../test/dynamodb/engine-download.ts";
-import { startEngine } from "../test/dynamodb/engine-process.ts";
+import { fetchedDynamodbLocal } from "../test/dynamodb/dynamodb-local-download.ts";
+import { startDynamodbLocal } from "../test/dynamodb/dynamodb-local-process.ts";
 
 // `npm run dynamodb-local -- 8000`: the DynamoDB that the tests run on, to try things out. All in memory, until it is ended.
 
@@ -10,7 +10,9 @@ if (!Number.isInteger(port) || port < 1 || port > 65_535) {
   process.exit(1);
 }
 try {
-  console.log(`DynamoDB Local answers at ${await startEngine(await fetchedEngine(), port)}; Ctrl+C ends it.`);
+  console.log(
+    `DynamoDB Local answers at ${await startDynamodbLocal(await fetchedDynamodbLocal(), port)}; Ctrl+C ends it.`,
+  );
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { fetchedEngine } from "../test/dynamodb/engine-download.ts";
-import { startEngine } from "../test/dynamodb/engine-process.ts";
+import { fetchedDynamodbLocal } from "../test/dynamodb/dynamodb-local-download.ts";
+import { startDynamodbLocal } from "../test/dynamodb/dynamodb-local-process.ts";
 import { fetchedOriginal } from "../test/interop/environment.ts";
 
 // `npm run test:interop`: both on one table, this package and the Python original, which is fetched the first time. A part of
@@ -27,7 +27,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const ZAEL_INTEROP_PYTHON = process.env.ZAEL_INTEROP_PYTHON || (await fetchedOriginal());
   // One for all files; each test has a table of its own.
-  const ZAEL_TEST_ENDPOINT = process.env.ZAEL_TEST_ENDPOINT || (await startEngine(await fetchedEngine()));
+  const ZAEL_TEST_ENDPOINT = process.env.ZAEL_TEST_ENDPOINT || (await startDynamodbLocal(await fetchedDynamodbLocal()));
   const runner = ["--test", "--test-reporter=spec", `--test-timeout=${TEST_TIMEOUT_MS}`, "--test-concurrency=2"];
   const child = spawn(process.execPath, [...runner, ...options, ...files], {
     cwd: root,

@@ -5,9 +5,9 @@ import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
+import type { Calendar } from "../src/domain/calendar.ts";
 import { Limiter } from "../src/engine/limiter.ts";
 import { Limit } from "../src/entry/index.ts";
-import type { Calendar } from "../src/ports/calendar.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 import { at, MINUTE_MS, SECOND_MS } from "./kinds-kit.ts";
 

@@ -4,7 +4,7 @@ import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemClock } from "../src/adapters/system/clock.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import { describeStore } from "../src/testing/contract.ts";
-import { describeDynamo } from "./dynamodb/engine.ts";
+import { describeDynamo } from "./dynamodb/dynamodb-local.ts";
 
 const calendar = createCalendar();
 
@@ -17,7 +17,7 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
     const store = dynamoOver({
       ...base,
       ...{ calendar, coalesce: true, exact: false, shared: false, denyMemoryMs: 0 },
-      // The engine shares its machine with everything else that is tested.
+      // DynamoDB Local shares its machine with everything else that is tested.
       ...{ timeoutMs: 10_000, adminTimeoutMs: 30_000 },
       latestServerMs: () => Number.POSITIVE_INFINITY,
       isTimeKnown: () => true,

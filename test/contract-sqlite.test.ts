@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openSqlite } from "../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
+import { steadyMs } from "../src/adapters/system/clock.ts";
 import { describeStore } from "../src/testing/contract.ts";
 
 const calendar = createCalendar();
@@ -15,6 +16,7 @@ for (const coalesce of [true, false]) {
       durability: "normal",
       coalesce,
       random: () => 0.5,
+      steadyMs,
       calendar,
     });
     return {

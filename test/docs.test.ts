@@ -4,7 +4,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
@@ -15,46 +15,45 @@ import { plainEnvironment } from "./readme.ts";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const run = promisify(execFile);
 
-interface Runnable extends Example {
-  /** The file of its own folder in which it runs. */
-  readonly file: string;
-}
-
 let folder: string;
-let examples: readonly Runnable[];
+const examples: readonly Example[] = allExamples();
+
+/** The file in which an example runs, in a folder of its own. */
+function fileOf(example: Example): string {
+  return join(folder, `example-${examples.indexOf(example)}`, "example.mts");
+}
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "docs-"));
-  examples = allExamples().map((example, i) => ({ ...example, file: join(folder, `example-${i}`, "example.mts") }));
-  for (const { file, text } of examples) {
-    await mkdir(dirname(file));
-    await writeFile(file, text);
+  for (const example of examples) {
+    await mkdir(dirname(fileOf(example)));
+    await writeFile(fileOf(example), example.text);
   }
 });
 
 after(() => rm(folder, { recursive: true }));
 
-test("every example that begins with an import of the package runs as it stands, and ends by itself", async () => {
+// A few at a time: each is a process of its own. None has a time limit but the test runner's: a busy machine is no fault.
+describe("every example that begins with an import of the package runs as it stands, and ends by itself", {
+  concurrency: 3,
+}, () => {
   const local = examples.filter(({ isOnDynamo }) => !isOnDynamo);
   assert.ok(local.length > 10, `only ${local.length} examples were found`);
-  const faults = await Promise.all(
-    local.map(async ({ place, file }) => {
-      try {
-        await run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment(), timeout: 30_000 });
-        return [];
-      } catch (error) {
-        return [`${place}: ${(error as { stderr: string }).stderr || error}`];
-      }
-    }),
-  );
-  assert.deepEqual(faults.flat(), []);
+  for (const example of local) {
+    test(example.place, async () => {
+      const file = fileOf(example);
+      await run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment() }).catch((error) => {
+        assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`);
+      });
+    });
+  }
 });
 
 test("the README's example prints what the README says, but for the milliseconds that pass", async () => {
   const readme = read("README.md");
-  const example = examples.find(({ place }) => place.startsWith("README.md")) as Runnable;
+  const example = examples.find(({ place }) => place.startsWith("README.md")) as Example;
   const there = await mkdtemp(join(folder, "printed-"));
-  const { stdout } = await run(process.execPath, [example.file], { cwd: there, env: plainEnvironment() });
+  const { stdout } = await run(process.execPath, [fileOf(example)], { cwd: there, env: plainEnvironment() });
   const [, promised = ""] = /^It prints [^\n]*\n\n((?: {4}[^\n]*\n)+)/m.exec(readme) ?? [];
   const shape = (text: string) =>
     text
@@ -73,7 +72,7 @@ test("every example compiles as strictly as the package itself", async () => {
       typeRoots: [join(root, "node_modules/@types")],
     },
     include: [],
-    files: examples.map(({ file }) => file),
+    files: examples.map(fileOf),
   };
   await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
   try {

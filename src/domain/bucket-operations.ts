@@ -2,7 +2,7 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { TOKENS_MAX } from "./limit-numbers.ts";
+import { MILLI_MAX, TOKENS_MAX } from "./limit-numbers.ts";
 import { boundaryAfter, type LimitState, rememberedUntilMs, renewed } from "./limit-state.ts";
 
 /**
@@ -69,7 +69,7 @@ function extended(held: LimitState, milli: number, atMs: number): LimitState {
   const { limit, terms, quota } = held;
   if (quota === undefined) return held;
   const capacityMilli = terms.capacityMilli + milli;
-  if (capacityMilli > TOKENS_MAX * 1000) {
+  if (capacityMilli > MILLI_MAX) {
     throw new RangeError(
       `Limit "${held.name}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
     );

@@ -22,3 +22,6 @@ export interface Calendar {
   /** The last reset at or before `atMs`; `-Infinity` when there is none. */
   previousReset(cron: string, tz: string, atMs: number): number;
 }
+
+/** What checking a limit needs of a calendar. */
+export type CronCheck = Pick<Calendar, "problemOf">;

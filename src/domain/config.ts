@@ -15,7 +15,7 @@ export type LimitSource = ConfigScope["level"] | "none";
 export type Access = "disabled" | "bypass" | "enforce";
 
 /** What a scope says besides limits; what it does not say is asked one scope further out. */
-export interface ScopePolicy {
+interface ScopePolicy {
   readonly access?: Access;
   /** Whether parents are charged, in place of the entity's own flag. */
   readonly cascade?: boolean;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { checkPatch, type EntityPatch, type Kin, newEntity, parentProblem, patched } from "./entity.ts";
+import { checkPatch, type EntityPatch, type Hierarchy, newEntity, parentProblem, patched } from "./entity.ts";
 import { ValidationError } from "./errors.ts";
 
 function refused(make: () => unknown, code: string, why: RegExp): void {
@@ -14,7 +14,7 @@ function refused(make: () => unknown, code: string, why: RegExp): void {
 }
 
 /** A hierarchy as a store would show it: who hangs below whom. */
-function kin(parents: Readonly<Record<string, string | undefined>>): Kin {
+function hierarchy(parents: Readonly<Record<string, string | undefined>>): Hierarchy {
   return {
     parentOf: (id) => {
       if (!Object.hasOwn(parents, id)) return undefined;
@@ -98,27 +98,30 @@ test("a change of something that cannot be changed is refused, not ignored", () 
 });
 
 test("nobody is their own parent", () => {
-  assert.deepEqual(parentProblem("a", "a", kin({ a: undefined })), { kind: "cycle", path: ["a", "a"] });
-  assert.deepEqual(parentProblem("new", "new", kin({})), { kind: "cycle", path: ["new", "new"] });
+  assert.deepEqual(parentProblem("a", "a", hierarchy({ a: undefined })), { kind: "cycle", path: ["a", "a"] });
+  assert.deepEqual(parentProblem("new", "new", hierarchy({})), { kind: "cycle", path: ["new", "new"] });
 });
 
 test("a grandchild cannot become the parent of its grandparent", () => {
-  const family = kin({ a: undefined, b: "a", c: "b" });
+  const family = hierarchy({ a: undefined, b: "a", c: "b" });
   assert.deepEqual(parentProblem("a", "c", family), { kind: "cycle", path: ["a", "c", "b", "a"] });
   assert.equal(parentProblem("c", "a", family), undefined);
 });
 
 test("a parent must exist", () => {
-  assert.deepEqual(parentProblem("a", "nobody", kin({ a: undefined })), { kind: "parentMissing", parentId: "nobody" });
+  assert.deepEqual(parentProblem("a", "nobody", hierarchy({ a: undefined })), {
+    kind: "parentMissing",
+    parentId: "nobody",
+  });
 });
 
 test("eight levels fit, the ninth does not", () => {
-  assert.equal(parentProblem("new", "a7", kin(chain("a", 7))), undefined);
-  assert.deepEqual(parentProblem("new", "a8", kin(chain("a", 8))), { kind: "tooDeep", levels: 9 });
+  assert.equal(parentProblem("new", "a7", hierarchy(chain("a", 7))), undefined);
+  assert.deepEqual(parentProblem("new", "a8", hierarchy(chain("a", 8))), { kind: "tooDeep", levels: 9 });
 });
 
 test("a subtree that is moved brings its depth along", () => {
-  const two = kin({ ...chain("a", 4), ...chain("b", 5), b5x: "b4", b2x: "b1" });
+  const two = hierarchy({ ...chain("a", 4), ...chain("b", 5), b5x: "b4", b2x: "b1" });
   // b1 has four levels below it; four above it make 9.
   assert.deepEqual(parentProblem("b1", "a4", two), { kind: "tooDeep", levels: 9 });
   assert.equal(parentProblem("b1", "a3", two), undefined);
@@ -126,7 +129,7 @@ test("a subtree that is moved brings its depth along", () => {
 });
 
 test("a cycle that somebody else left in the store ends the search instead of hanging it", () => {
-  const broken = kin({ a: undefined, x: "y", y: "x" });
+  const broken = hierarchy({ a: undefined, x: "y", y: "x" });
   assert.equal(parentProblem("a", "x", broken)?.kind, "tooDeep");
   assert.equal(parentProblem("x", "a", broken)?.kind, "tooDeep");
 });
@@ -141,7 +144,7 @@ test("whatever is let through leaves a forest of at most eight levels", () => {
       for (const [child, parent] of pairs) {
         const [id, parentId] = [`e${child}`, `e${parent}`];
         const forest = { ...parents, [id]: parentId };
-        const problem = parentProblem(id, parentId, kin(parents));
+        const problem = parentProblem(id, parentId, hierarchy(parents));
         assert.equal(
           problem === undefined,
           deepest(forest) <= 8,

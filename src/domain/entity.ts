@@ -90,30 +90,30 @@ export type ParentProblem =
   | { readonly kind: "tooDeep"; readonly levels: number };
 
 /** What the check needs of a store, inside the transaction that will write the entity. */
-export interface Kin {
+export interface Hierarchy {
   parentOf(id: string): { readonly parentId?: string } | undefined;
   childrenOf(id: string): readonly string[];
 }
 
 /** Looks up to the root and down to the leaves; undefined when `id` may hang below `parentId`. */
-export function parentProblem(id: string, parentId: string, kin: Kin): ParentProblem | undefined {
+export function parentProblem(id: string, parentId: string, hierarchy: Hierarchy): ParentProblem | undefined {
   const path = [id];
   for (let above: string | undefined = parentId; above !== undefined; ) {
     path.push(above);
     if (above === id) return { kind: "cycle", path };
-    const entity = kin.parentOf(above);
+    const entity = hierarchy.parentOf(above);
     if (entity === undefined) return { kind: "parentMissing", parentId: above };
     if (path.length > LEVELS_MAX) return { kind: "tooDeep", levels: path.length };
     above = entity.parentId;
   }
-  const levels = path.length + heightBelow(id, kin, LEVELS_MAX);
+  const levels = path.length + heightBelow(id, hierarchy, LEVELS_MAX);
   return levels > LEVELS_MAX ? { kind: "tooDeep", levels } : undefined;
 }
 
-function heightBelow(id: string, kin: Kin, levelsMax: number): number {
+function heightBelow(id: string, hierarchy: Hierarchy, levelsMax: number): number {
   let height = 0;
-  for (let row = kin.childrenOf(id); row.length > 0 && height < levelsMax; height++) {
-    row = row.flatMap((child) => kin.childrenOf(child));
+  for (let row = hierarchy.childrenOf(id); row.length > 0 && height < levelsMax; height++) {
+    row = row.flatMap((child) => hierarchy.childrenOf(child));
   }
   return height;
 }

@@ -1,6 +1,6 @@
 import type { Status } from "./status.ts";
 
-export interface ErrorOptions {
+interface ErrorOptions {
   readonly cause?: unknown;
 }
 

@@ -3,8 +3,8 @@ import type { Amount } from "./amounts.ts";
 import type { BucketState, LimitState } from "./bucket-state.ts";
 import { findLimit } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import type { Reset } from "./limit.ts";
 import { periodEndMs, sameReset } from "./limit-state.ts";
+import type { Reset } from "./schedule.ts";
 
 /** In which period of a quota something was taken: it is given back into that one, never into the next. */
 export interface PeriodPin {

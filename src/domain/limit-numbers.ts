@@ -4,6 +4,9 @@ import { shown } from "./names.ts";
 /** The most tokens a capacity or an amount may have: a thousand times that is still an exact integer. */
 export const TOKENS_MAX = 9_000_000_000_000;
 
+/** The same in millitokens. A debt may be as deep: `DEBT_MAX_MILLI` of bucket/. */
+export const MILLI_MAX = TOKENS_MAX * 1000;
+
 /** The longest refill period: 10^9 seconds, as in the table shared with the original. */
 export const PERIOD_MAX_MS = 1_000_000_000_000;
 

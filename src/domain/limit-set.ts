@@ -26,8 +26,6 @@ export function limitSet(limits: readonly Limit[]): LimitSet {
   return { limits, signature: limits.map(signatureOf).join(";") };
 }
 
-export const NO_LIMITS: LimitSet = limitSet([]);
-
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */
 export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
   // Two readings of stored configuration are ordered by what was read, not by clocks that may disagree.

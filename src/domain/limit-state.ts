@@ -4,8 +4,8 @@ import { rebase } from "../bucket/level.ts";
 import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
-import { capacityMaxMilli, kindOf, type Limit, type Reset, TOKENS_MAX, termsOf } from "./limit.ts";
-import { effectiveTerms, TZ_DEFAULT } from "./schedule.ts";
+import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
+import { effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
 import { canonicalFields } from "./schedule-grammar.ts";
 
 /** What a quota remembers besides its balance. */

@@ -1,22 +1,16 @@
 import type { Terms } from "../bucket/balance.ts";
-import type { Calendar } from "./calendar.ts";
+import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, shown } from "./names.ts";
-import { effectiveTerms, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkReset, checkSchedule } from "./schedule-check.ts";
 
 export { PERIOD_MAX_MS, TOKENS_MAX };
 
 /** At most this many limits on one bucket: a composite item of them stays a single write. */
-export const LIMITS_MAX = 16;
-
-/** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
-export interface Reset {
-  readonly cron: string;
-  /** An IANA time zone; absent means UTC. */
-  readonly tz?: string;
-}
+const LIMITS_MAX = 16;
 
 /**
  * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to `capacity`)
@@ -37,9 +31,6 @@ export interface Limit<Name extends string = string> {
   /** Session quota: full again so long after the first use. */
   readonly resetAfterMs?: number;
 }
-
-/** How time acts on a limit's balance. */
-export type LimitKind = "drip" | "calendar" | "session";
 
 export interface KindOptions {
   /** Measured, never a reason to refuse. */
@@ -64,9 +55,6 @@ export type QuotaOptions = KindOptions &
     | { readonly reset: Reset; readonly resetAfterMs?: undefined }
     | { readonly resetAfterMs: number; readonly reset?: undefined }
   );
-
-/** What checking a limit needs of a calendar. */
-export type CronCheck = Pick<Calendar, "problemOf">;
 
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
@@ -122,7 +110,7 @@ export const Limit: LimitMakers = limitMakers({
 });
 
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
-export function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
+function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
   if (typeof limit !== "object" || limit === null) {
     throw new ValidationError(
       "limit_invalid",

@@ -1,7 +1,10 @@
 import { ValidationError } from "./errors.ts";
 
-/** Attribute names of a usage record: a limit or resource of that name could not be told from them. */
-export const RESERVED_NAMES: ReadonlySet<string> = new Set([
+/**
+ * Words of the DynamoDB table: a usage record has an attribute named for each limit beside these, so that a limit of such a
+ * name could not be told from them. They are refused on every store, so that limits can move from one store to another.
+ */
+const RESERVED_NAMES: ReadonlySet<string> = new Set([
   "wcu",
   "PK",
   "SK",

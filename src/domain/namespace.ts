@@ -1,3 +1,5 @@
+import { NotFoundError } from "./errors.ts";
+
 export const DEFAULT_NAMESPACE = "default";
 
 export type NamespaceStatus = "active" | "deleted" | "purging";
@@ -9,4 +11,12 @@ export interface Namespace {
   readonly status: NamespaceStatus;
   readonly createdAtMs: number;
   readonly deletedAtMs?: number;
+}
+
+/** For calls in a namespace that was deleted, or never was. */
+export function namespaceNotActive(namespaceId: string): NotFoundError {
+  return new NotFoundError(
+    "namespace_not_found",
+    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
+  );
 }

@@ -1,12 +1,19 @@
+import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
-import type { CronCheck, Limit, Reset } from "./limit.ts";
 import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { shown } from "./names.ts";
-import { perMilleOf, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { perMilleOf, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 /** More windows than this on one limit are surely a mistake, and would not fit the stored item. */
 const ENTRIES_MAX = 16;
 const SCALE_MAX = 1_000_000;
+
+/** What of a limit stands whatever the window. */
+interface Base {
+  readonly name: string;
+  readonly capacity: number;
+  readonly refillAmount: number;
+}
 
 export function checkReset(name: string, given: Reset, calendar: CronCheck): Reset {
   if (typeof given !== "object" || given === null) {
@@ -18,7 +25,7 @@ export function checkReset(name: string, given: Reset, calendar: CronCheck): Res
 
 /** The windows of a limit, each checked against its base. `resets`: it is a quota, which no window can make drip. */
 export function checkSchedule(
-  base: Pick<Limit, "name" | "capacity" | "refillAmount">,
+  base: Base,
   given: readonly ScheduleEntry[],
   resets: boolean,
   calendar: CronCheck,
@@ -37,7 +44,7 @@ export function checkSchedule(
 }
 
 function checkEntry(
-  { name, capacity, refillAmount }: Pick<Limit, "name" | "capacity" | "refillAmount">,
+  { name, capacity, refillAmount }: Base,
   entry: ScheduleEntry,
   resets: boolean,
   calendar: CronCheck,

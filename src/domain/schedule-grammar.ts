@@ -63,7 +63,7 @@ export function decodeReset(text: string): Decoded<string> {
     : { kind: "decoded", value: cron };
 }
 
-export type CronFields = readonly [minute: string, hour: string, dayOfMonth: string, month: string, dayOfWeek: string];
+type CronFields = readonly [minute: string, hour: string, dayOfMonth: string, month: string, dayOfWeek: string];
 
 /**
  * The five fields, names turned to numbers: a Sunday by itself is 7, at the start of a range or with a step 0. Order,

@@ -1,4 +1,5 @@
 import type { Terms } from "../bucket/balance.ts";
+import { MILLI_MAX } from "./limit-numbers.ts";
 
 /** One window of a schedule: while `cron` matches in `tz`, the terms are scaled, or replaced where a value is given. */
 export interface ScheduleEntry {
@@ -13,6 +14,13 @@ export interface ScheduleEntry {
   readonly refillAmount?: number;
   /** Whole seconds, in milliseconds. */
   readonly refillPeriodMs?: number;
+}
+
+/** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
+export interface Reset {
+  readonly cron: string;
+  /** An IANA time zone; absent means UTC. */
+  readonly tz?: string;
 }
 
 /** The zone of an entry or reset that names none. */
@@ -49,14 +57,11 @@ export function perMilleOf(scale: number): number {
   return Math.round(scale * 1000);
 }
 
-// Millitokens of the largest capacity a limit may have. Validation refuses scales that pass it; should one get here, less
-// is granted rather than an inexact number.
-const MILLI_MAX = 9_000_000_000_000_000;
-
 function scaled(milli: number, perMille: number): number {
   if (milli === 0) return 0;
   // In two parts, so that no product that is still below MILLI_MAX leaves the exact integers on the way.
   const whole = Math.floor(milli / 1000);
   const product = whole * perMille + Math.floor(((milli - whole * 1000) * perMille) / 1000);
+  // Validation refuses scales that pass the largest capacity; should one get here, less is granted, never an inexact number.
   return Math.min(MILLI_MAX, Math.max(1, product));
 }

@@ -1,4 +1,4 @@
-import type { LimitKind } from "./limit.ts";
+import type { LimitKind } from "./limit-kind.ts";
 
 /** How one limit of one entity stood when it was asked for. Whole tokens; `available` is negative in debt. */
 export interface Status {

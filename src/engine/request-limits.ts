@@ -1,6 +1,7 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type CronCheck, checkLimits, type Limit } from "../domain/limit.ts";
+import type { CronCheck } from "../domain/calendar.ts";
+import { checkLimits, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import type { ChainLink } from "./config-cache.ts";
 

@@ -1,6 +1,6 @@
+import type { Calendar } from "../domain/calendar.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import type { Calendar } from "../ports/calendar.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import type { Clock, Random } from "../ports/system.ts";

@@ -23,31 +23,31 @@ export interface DynamoTable {
   readonly stack: string;
   /** Default: as the AWS SDK finds it. */
   readonly region?: string;
-  /** An address of one's own, such as `http://localhost:8000` for DynamoDB Local. */
+  /** An address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
   readonly endpoint?: string;
   /** Default: the AWS SDK's chain. */
   readonly credentials?: Credentials | CredentialsProvider;
-  /** A `DynamoDBClient` of one's own, at several times the CPU. Its retries are passed by. */
+  /** A `DynamoDBClient` to use instead of our transport, at several times the CPU. Its retries are not used. */
   readonly client?: SdkClient;
 }
 
 export interface DynamoStoreOptions extends DynamoTable {
   /** The original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
-  /** No tolerance at the brim: more writes, not a millitoken held back. Default false. */
+  /** No tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
   readonly exact?: boolean;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** How long a bucket seen to have too little is believed, in ms; 0 = never. Default 1,000. */
   readonly denyMemoryMs?: number;
-  /** Bound on a reading of configuration, in ms. Default 1,000. */
+  /** Bound on reading configuration, in ms. Default 1,000. */
   readonly timeoutMs?: number;
   /** For tests and simulations; used as it is. Default: the system's, kept to the server's time. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
 export interface DynamoStore extends Store {
-  /** The time that its buckets go by; a limiter on this store must go by it, too. */
+  /** The clock of its buckets; a limiter on this store must use it too. */
   readonly clock: Clock;
 }
 

@@ -15,9 +15,10 @@ export {
   ValidationError,
   VersionError,
 } from "../domain/errors.ts";
-export type { CustomTerms, KindOptions, LimitKind, QuotaOptions, RateOptions, Reset } from "../domain/limit.ts";
+export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
+export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
-export type { ScheduleEntry } from "../domain/schedule.ts";
+export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 export type { Question } from "../engine/acquirer.ts";

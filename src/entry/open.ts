@@ -1,6 +1,6 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
-import { clockFrom, systemClock } from "../adapters/system/clock.ts";
+import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
@@ -38,15 +38,15 @@ export interface OpenOptions {
   readonly durability?: "normal" | "full";
   /** DynamoDB: default as the AWS SDK finds it. */
   readonly region?: string;
-  /** DynamoDB: an address of one's own, such as `http://localhost:8000` for DynamoDB Local. */
+  /** DynamoDB: an address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
   readonly endpoint?: string;
   /** DynamoDB: default the AWS SDK's chain. */
   readonly credentials?: Credentials | CredentialsProvider;
-  /** DynamoDB: a `DynamoDBClient` of one's own, at several times the CPU. It stays the caller's. */
+  /** DynamoDB: a `DynamoDBClient` to use instead of our transport, at several times the CPU. The caller closes it. */
   readonly client?: SdkClient;
   /** DynamoDB: the original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
-  /** DynamoDB: no tolerance at the brim: more writes, not a millitoken held back. Default false. */
+  /** DynamoDB: no tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
   readonly exact?: boolean;
 }
 
@@ -91,7 +91,8 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await import("../adapters/sqlite/store.ts");
     const { durability = "normal", coalesce = true } = options;
-    return openSqlite({ file: store.slice("sqlite:".length), durability, coalesce, random: jitter, calendar });
+    const file = store.slice("sqlite:".length);
+    return openSqlite({ file, durability, coalesce, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {
@@ -112,7 +113,7 @@ function stackOf(store: unknown): string | undefined {
   return store.slice("dynamodb:".length) || undefined;
 }
 
-/** A store that keeps the time itself must be asked by the same clock that its buckets go by. */
+/** A limiter must use the clock of its store, where the store has one. */
 function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenOptions): Clock {
   if (given !== undefined && store.clock !== undefined && typeof asked === "object") {
     throw new ValidationError(

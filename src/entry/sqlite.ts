@@ -1,4 +1,5 @@
 import { openSqlite as openWith } from "../adapters/sqlite/store.ts";
+import { steadyMs } from "../adapters/system/clock.ts";
 import { jitter } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
@@ -14,5 +15,5 @@ export interface SqliteStoreOptions {
 
 /** A store in one file, for `RateLimiter.open({ store })`: several limiters of one process can share it. */
 export function openSqlite({ file, durability = "normal", coalesce = true }: SqliteStoreOptions): Store {
-  return openWith({ file, durability, coalesce, random: jitter, calendar });
+  return openWith({ file, durability, coalesce, random: jitter, steadyMs, calendar });
 }

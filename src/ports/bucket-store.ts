@@ -108,8 +108,8 @@ export interface BucketStore {
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
   /**
    * The shortest way, for a store in this process's memory: one claim, and an answer if it was taken. Undefined when it was
-   * not, for whatever reason; nothing has changed then, and `take` tells. The `state` of the answer may be shared with later
-   * takes until it is first looked at.
+   * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be shared with
+   * later takes until it is first looked at.
    */
   takeOne?(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined;
   /** Takes without a lower bound. */

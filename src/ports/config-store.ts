@@ -6,8 +6,8 @@ import type { MaybePromise } from "./bucket-store.ts";
 /** Stored limits of one namespace. Every change is written together with its audit event. */
 export interface ConfigStore {
   /**
-   * A number that grows with every change of configuration, entities or namespaces, whoever makes it; undefined where the
-   * store cannot tell, and remembered configuration lives by its time alone.
+   * A number that grows with every change of configuration, entities or namespaces by any process. Undefined where the store
+   * has none: remembered configuration is then used until it is `configTtlMs` old.
    */
   generation(): number | undefined;
   /** Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone. */

@@ -45,7 +45,7 @@ export interface LimitsChangedEvent {
   readonly resource?: string;
 }
 
-/** Where the engine tells what happened. A channel nobody listens to costs one look at `active`. */
+/** Where the engine publishes what happened. A channel without listeners costs one look at `active`. */
 export interface Channel<Event> {
   readonly active: boolean;
   publish(event: Event): void;

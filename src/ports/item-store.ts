@@ -7,7 +7,7 @@ import type { MaybePromise } from "./bucket-store.ts";
 /** What an attribute holds. Numbers are exact integers. */
 export type ItemValue = number | string | boolean;
 
-/** An item as it is stored, without its key. A value: whoever changes an item makes a new one. */
+/** An item as it is stored, without its key. A value: a change makes a new one. */
 export type Item = Readonly<Record<string, ItemValue>>;
 
 /** One shard of a bucket; or, with an `operation`, the record of a purchase or reset that is kept beside shard 0. */
@@ -37,7 +37,7 @@ export type Clause = readonly (Comparison | Presence)[];
 export type Existence = "exists" | "missing" | "either";
 
 /**
- * One conditional write of one item: data, not code, so that a store far away can be told of it. `update` changes an item
+ * One conditional write of one item: data, not code, so that it can be sent to a store. `update` changes an item
  * (`item: "either"` makes it when it is not there), `put` replaces it whole, `delete` removes it, `check` only looks.
  */
 export interface ItemWrite {
@@ -50,19 +50,19 @@ export interface ItemWrite {
   /** Added to what is there; nothing there counts as 0. Never an attribute of `set` or `remove`. */
   readonly add: Readonly<Record<string, number>>;
   readonly remove: readonly string[];
-  /** For whoever watches the writes. Not part of the write. */
+  /** For tests that watch the writes. Not part of the write. */
   readonly trace: WriteTrace | undefined;
 }
 
-/** What a write is about: whom it serves, and with which reading of the clock. */
+/** What a write is for: the claims it serves, and the reading of the clock they go by. */
 export interface WriteTrace {
   readonly form: "take" | "rebase" | "create" | "credit" | "share" | "operation";
   readonly readingMs: number;
-  /** Told anew: since when changed limits count. Absent: since the reading. */
+  /** Of a rebase: since when changed limits count. Absent: since the reading. */
   readonly changedMs?: number;
   /** Claims, and what a lease holds: the very objects that the store was handed. */
   readonly parts: readonly TracePart[];
-  /** How much below the brim it may have cut, per limit; see the tolerance at the brim. */
+  /** How many millitokens a full bucket may have lost by the write, per limit; see the tolerance in docs/protocol.md. */
   readonly spare: readonly Amount[];
 }
 
@@ -87,7 +87,7 @@ export type Undecided =
   | {
       readonly kind: "unknown";
       readonly cause: unknown;
-      /** The answer after all, should it come when nobody waits for it any more. Never rejects. */
+      /** The answer, should it come after the time was up. Never rejects. */
       readonly later?: Promise<ItemAnswer>;
     };
 

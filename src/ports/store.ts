@@ -15,11 +15,11 @@ export interface ScopedStore {
   readonly audit: AuditStore;
 }
 
-/** A place that keeps limits and buckets. What `RateLimiter.open({ store })` takes besides a name. */
+/** Keeps limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */
 export interface Store {
   /** For messages: "memory", "sqlite:FILE", "dynamodb:STACK". */
   readonly name: string;
-  /** The time that its buckets go by, where it keeps one: a limiter on it must go by it, too. */
+  /** The clock of its buckets, where it has one: a limiter on this store must use it too. */
   readonly clock?: Clock;
   readonly namespaces: NamespaceStore;
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */

@@ -22,10 +22,10 @@ export type LineCall = "write" | "transact" | "read";
 
 /**
  * What goes wrong with a call.
- * - `refused`: nothing was written, and the caller is told so.
+ * - `refused`: nothing was written, and the answer says so.
  * - `lostBefore`: nothing was written, but the caller cannot know.
  * - `lostAfter`: it reached the table, and the answer was lost.
- * - `late`: the caller is told at once that nobody knows, and then it reaches the table.
+ * - `late`: the answer is `unknown` at once, and then the write reaches the table.
  *
  * A read has no answer for any of them: it throws.
  */
@@ -43,11 +43,11 @@ export interface LineOptions {
    * its item waits to be applied.
    */
   readonly conflicts?: number;
-  /** Told of every fault. */
+  /** Called with every fault. */
   readonly onFault?: (call: LineCall, fault: LineFault) => void;
   /** The client's own clocks, read before a call is sent. Absent: the table's. */
   readonly stamp?: () => Stamp;
-  /** Told the store's time by every call that it answered, before whoever called. */
+  /** Called with the store's time for every call that it answered, before the caller has the answer. */
   readonly onDate?: (seen: DateSeen) => void;
 }
 
@@ -75,7 +75,7 @@ export interface LineEnd {
 
 /**
  * One client's line to a `ConditionalTable`. By seed, or when told with `failNext`, calls fail on their way there or back;
- * `crash` stops the client between two calls. Bounding the time is left to whoever calls: `timeoutMs` is not looked at.
+ * `crash` stops the client between two calls. Bounding the time is left to the caller: `timeoutMs` is ignored.
  */
 export class ConditionalLine implements ItemStore {
   readonly #end: LineEnd;
@@ -189,7 +189,7 @@ export class ConditionalLine implements ItemStore {
     if (this.#crashed) return never();
     const fault = this.#drawn(sent.call);
     if (fault === "late") {
-      // Nobody waits for it, so an error of ours in it ends the process: that is loud enough.
+      // Nothing awaits it, so an error of ours in it ends the process: that is loud enough.
       void pause(sent.call, "landing late").then(() => sent.apply());
       return sent.fail(unknown(sent.call, fault));
     }
@@ -278,7 +278,7 @@ interface Sent<Reply> {
   fail(undecided: Undecided): Reply;
 }
 
-/** What came of a call, to be told later. */
+/** The outcome of a call, kept until its answer is due. */
 interface Outcome<Reply> {
   /** The date of the store's answer; undefined where none came. */
   readonly dateMs: number | undefined;

@@ -27,7 +27,7 @@ export interface TableOptions {
   readonly writesPerSecond: number;
   /** How old an inconsistent read may be, in ms. */
   readonly staleMs: number;
-  /** Told of the event of every transaction that was applied, once. */
+  /** Called once with the event of every transaction that was applied. */
   onEvent?(namespaceId: string, event: AuditEvent): void;
 }
 
@@ -108,12 +108,12 @@ export class ConditionalTable {
     return new ConditionalLine(end, options, options.random ?? this.#options.random.fork());
   }
 
-  /** The store's time as the `Date` of its answers tells it: in whole seconds, rounded down. */
+  /** The store's time as the `Date` header of its answers has it: whole seconds, rounded down. */
   dateMs(): number {
     return divFloor(this.#options.now(), 1000) * 1000;
   }
 
-  /** Told of every change at once, in the order in which they were made; a transaction's when all of it was. */
+  /** Called with every change at once, in order; with those of a transaction when all of it is applied. */
   watch(listener: (change: AppliedChange) => void): void {
     this.watchTogether((changes) => changes.forEach(listener));
   }
@@ -246,7 +246,7 @@ export class ConditionalTable {
     return removed;
   }
 
-  /** Makes changes that belong together, and tells of them when all are made. */
+  /** Makes changes that belong together, and calls the listeners when all are made. */
   #apply(made: readonly Change[], by: AppliedChange["by"], transaction: number | undefined): void {
     const atMs = this.#options.now();
     const told = made.map(({ cell, after, trace }): AppliedChange => {

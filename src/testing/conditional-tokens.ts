@@ -36,7 +36,7 @@ export class ConditionalTokens {
 
 const TOKENS_KEPT_MS = 10 * 60_000;
 
-/** All of a transaction that a store is told: a trace is not. */
+/** All of a transaction that a store is sent; traces are not. */
 function shown({ namespaceId, writes, event }: TokenUse): string {
   return JSON.stringify([namespaceId, writes.map((write) => ({ ...write, trace: undefined })), event]);
 }

@@ -2,8 +2,8 @@ import { Buffer } from "node:buffer";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { Clause, Comparison, Item, ItemKey, ItemValue, ItemWrite, Presence } from "../ports/item-store.ts";
 
-/** What a write comes to on the item as it stands. `after` undefined: there is no item then. */
-export type WriteOutcome =
+/** The effect of a write on the item as it is. `after` undefined: there is no item then. */
+type WriteOutcome =
   | { readonly kind: "applied"; readonly after: Item | undefined }
   | { readonly kind: "failed"; readonly after?: never };
 
@@ -22,7 +22,7 @@ export function outcomeOf(write: ItemWrite, before: Item | undefined): WriteOutc
   }
 }
 
-/** Throws where a write is none that a store could be told of: that is a mistake of ours, whatever the state of the item. */
+/** Throws where no store could carry out the write: a mistake of ours, whatever the state of the item. */
 export function checkWrite(write: ItemWrite): void {
   const { kind, key, set, add, remove, when } = write;
   if (!Number.isSafeInteger(key.shard) || key.shard < 0) {
@@ -47,7 +47,7 @@ export function checkWrite(write: ItemWrite): void {
   for (const clause of when) checkClause(clause, key);
 }
 
-/** Throws where a transaction is none that a store could be told of. */
+/** Throws where no store could carry out the transaction. */
 export function checkTransaction(
   writes: readonly ItemWrite[],
   { token, event }: { readonly token: string; readonly event: AuditEvent | undefined },
@@ -77,7 +77,7 @@ export function itemId({ bucket, shard, operation }: ItemKey): string {
   return operation === undefined ? `${bucket.id}\n${shard}` : `${bucket.id}\n${shard}\n${operation}`;
 }
 
-/** The item as a store keeps it: a copy that nobody can change. */
+/** The item as a store keeps it: a frozen copy. */
 export function frozenItem(item: Item): Item {
   const copy: Record<string, ItemValue> = {};
   for (const name in item) copy[name] = stored(item[name] as ItemValue);
@@ -137,7 +137,7 @@ function updated({ key, set, add, remove }: ItemWrite, before: Item | undefined)
       throw new Error(`"${name}" of ${shownKey(key)} is ${JSON.stringify(found)}; only to a number can be added.`);
     }
     const sum = found + (add[name] as number);
-    // Nobody goes by a counter of what was ever taken: it may outgrow what is exact here.
+    // The counter of all that was ever taken may outgrow exact integers: nothing is decided by it.
     if (!name.endsWith("_tc")) checkValue(sum, name, key);
     after[name] = stored(sum);
   }

@@ -11,7 +11,7 @@ const five = [Limit.perMinute("rpm", 5)];
 const older: SetOrigin = { asOfMs: T0, generation: 1 };
 const newer: SetOrigin = { asOfMs: T0 + 1, generation: 2 };
 
-/** How limits that changed reach a bucket that lives. */
+/** How changed limits reach a bucket that exists. */
 export function changedLimitsContract(suite: Suite): void {
   suite.test("a raised limit keeps what was used: it fills at the new rate, not at once", async (place) => {
     await place.take([claim("a", ten, { rpm: 10 }, { origin: older })], T0);

@@ -29,7 +29,7 @@ export type OpenStore = () => MaybePromise<{ readonly store: Store; close(): May
 /**
  * What a store need not have.
  * - `generation`: it cannot tell that configuration changed.
- * - `usage`: it leaves the counting of usage to somebody else.
+ * - `usage`: something else counts usage, not the store.
  */
 export type Gap = "generation" | "usage";
 
@@ -63,16 +63,16 @@ export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
-/** Makers of limits with crons that nobody checks: the store under test has a calendar of its own, which must know them. */
+/** Makers of limits whose crons are not checked here: the calendar of the store under test must know them. */
 export const Kinds = limitMakers({ problemOf: () => undefined });
 
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly resource?: string;
   readonly origin?: SetOrigin;
   readonly bypass?: boolean;
 }
 
-export interface TakeOptions {
+interface TakeOptions {
   readonly generation?: number;
   readonly atomic?: boolean;
 }

@@ -19,7 +19,7 @@ export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "ch
 
 /**
  * What goes wrong with a call.
- * - `refused`: nothing was applied, and the caller is told so.
+ * - `refused`: nothing was applied, and the answer says so.
  * - `lostBefore`: nothing was applied, but the caller cannot know.
  * - `lostAfter`: it was applied, and the answer was lost.
  */
@@ -36,7 +36,7 @@ export interface FaultOptions {
   readonly generationHidden?: boolean;
   /** Waited for before a call reaches the store and again before its answer comes back: others may act meanwhile. */
   readonly pause?: (call: FaultedCall, before: "applying" | "answering") => Promise<void>;
-  /** Told of every fault. */
+  /** Called with every fault. */
   readonly onFault?: (call: FaultedCall, fault: Fault) => void;
 }
 
@@ -258,7 +258,7 @@ function notWritten(applied: "no" | "unknown", cause: unknown): WriteReply {
   return { kind: "unavailable", applied, cause };
 }
 
-/** What a call came to, to be told later. */
+/** The outcome of a call, kept until its answer is due. */
 async function settled<Reply>(work: () => MaybePromise<Reply>): Promise<() => Reply> {
   try {
     const reply = await work();

@@ -6,7 +6,7 @@ interface Sleeper {
 }
 
 /**
- * A clock that stands still until it is told to move. Whoever sleeps on it wakes when it gets there, earliest first.
+ * A clock that stands still until `advance` is called. Sleepers wake when it reaches their instant, earliest first.
  *
  * ```ts
  * const clock = new SimulatedClock(Date.UTC(2026, 0, 1));
@@ -28,7 +28,7 @@ export class SimulatedClock implements Clock {
     return this.#nowMs;
   }
 
-  /** The instant at which the next sleeper wakes; undefined when nobody sleeps. */
+  /** The instant at which the next sleeper wakes; undefined when there is none. */
   get nextWakeMs(): number | undefined {
     return this.#sleepers[0]?.wakeAtMs;
   }
@@ -69,7 +69,7 @@ export class SimulatedClock implements Clock {
     this.#nowMs = untilMs;
   }
 
-  /** Puts the clock, forwards or backwards, as an operator would: at once, and nobody wakes before time passes again. */
+  /** Sets the clock, forwards or backwards, as an operator would: at once, and no sleeper wakes before `advance`. */
   set(nowMs: number): void {
     this.#nowMs = nowMs;
   }

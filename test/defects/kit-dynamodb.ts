@@ -1,11 +1,11 @@
 import type { Clock } from "../../src/ports/system.ts";
-import type { Engine } from "../dynamodb/engine.ts";
+import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
 import { OneTable, TIMEOUT_MS } from "../dynamodb/one-table.ts";
 import { Kit } from "./kit.ts";
 
 /** Each test in a namespace of its own, every process with a connection of its own. */
-export function dynamoKit(engine: Engine): Kit {
-  const table = new OneTable(engine);
+export function dynamoKit(dynamodb: DynamodbLocal): Kit {
+  const table = new OneTable(dynamodb);
   const newGround = async () => {
     const { name, way } = await table.newNamespace();
     return {

@@ -9,7 +9,7 @@ import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import { claim } from "../../src/testing/contract-kit.ts";
-import { describeDynamo, type Engine } from "./engine.ts";
+import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { optionsFor, Wire } from "./store-kit.ts";
 
 const HOUR_MS = 3_600_000;
@@ -34,14 +34,14 @@ interface Machine {
   readonly isTimeKnown: () => boolean;
 }
 
-async function newMachine(t: TestContext, engine: Engine, table: string, offsetMs: number): Promise<Machine> {
+async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string, offsetMs: number): Promise<Machine> {
   const off = { offsetMs };
   const local: Clock = {
     now: () => systemClock.now() + off.offsetMs,
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
   };
   const credentials = { accessKeyId: "test", secretAccessKey: "test" };
-  const way = { endpoint: engine.endpoint, region: "eu-west-1", credentials, client: undefined };
+  const way = { endpoint: dynamodb.endpoint, region: "eu-west-1", credentials, client: undefined };
   const connection = await connect({ ...way, local, steadyMs, given: undefined });
   t.after(() => connection.client.close());
   const wire = new Wire(connection.client);
@@ -50,15 +50,15 @@ async function newMachine(t: TestContext, engine: Engine, table: string, offsetM
   return Object.assign(off, { wire, clock, store, isTimeKnown });
 }
 
-await describeDynamo("clients whose clocks are wrong", (engine) => {
+await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
   let table = "";
   let entities = 0;
   before(async () => {
-    table = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
-    const base = { client: engine.client, clock: systemClock, random: Math.random, ids: systemRandom };
+    table = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    const base = { client: dynamodb.client, clock: systemClock, random: Math.random, ids: systemRandom };
     await prepareTable({ ...base, table, version: "0.0.0", timeoutMs: 60_000 });
   });
-  after(() => engine.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
+  after(() => dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
 
   const open = async (t: TestContext, machine: Machine): Promise<RateLimiter> => {
     const limiter = await RateLimiter.open({ store: machine.store, timeoutMs: TIMEOUT_MS, denyMemoryMs: 0 });
@@ -83,24 +83,24 @@ await describeDynamo("clients whose clocks are wrong", (engine) => {
   for (const [off, offsetMs] of OFFSETS) {
     test(`${off}, a newcomer at a drained bucket mints nothing and freezes nobody`, async (t) => {
       const entityId = `a-${++entities}`;
-      const right = await open(t, await newMachine(t, engine, table, 0));
+      const right = await open(t, await newMachine(t, dynamodb, table, 0));
       await drain(right, entityId);
-      const wrong = await open(t, await newMachine(t, engine, table, offsetMs));
+      const wrong = await open(t, await newMachine(t, dynamodb, table, offsetMs));
       await assertDrained([wrong, right, wrong, right], entityId);
     });
 
     test(`${off}, whoever makes a bucket and drains it leaves it as anybody would`, async (t) => {
       const entityId = `a-${++entities}`;
-      const wrong = await open(t, await newMachine(t, engine, table, offsetMs));
-      const right = await open(t, await newMachine(t, engine, table, 0));
+      const wrong = await open(t, await newMachine(t, dynamodb, table, offsetMs));
+      const right = await open(t, await newMachine(t, dynamodb, table, 0));
       await drain(wrong, entityId);
       await assertDrained([right, wrong, right], entityId);
     });
 
     test(`${off} from one moment to the next: read first, and then as before`, async (t) => {
       const entityId = `a-${++entities}`;
-      const machine = await newMachine(t, engine, table, 0);
-      const [wrong, right] = [await open(t, machine), await open(t, await newMachine(t, engine, table, 0))];
+      const machine = await newMachine(t, dynamodb, table, 0);
+      const [wrong, right] = [await open(t, machine), await open(t, await newMachine(t, dynamodb, table, 0))];
       await drain(wrong, entityId);
       const other = `a-${++entities}`;
       await drain(right, other);
@@ -116,9 +116,9 @@ await describeDynamo("clients whose clocks are wrong", (engine) => {
 
     test(`${off} and never answered yet: the first take reads, and takes by the server's time`, async (t) => {
       const entityId = `a-${++entities}`;
-      const right = await newMachine(t, engine, table, 0);
+      const right = await newMachine(t, dynamodb, table, 0);
       const { id = "" } = (await right.store.namespaces.get("default")) ?? {};
-      const { store, clock, wire, isTimeKnown } = await newMachine(t, engine, table, offsetMs);
+      const { store, clock, wire, isTimeKnown } = await newMachine(t, dynamodb, table, offsetMs);
       assert.equal(isTimeKnown(), false);
       const all = claim(entityId, [HOURLY], { rph: CAPACITY }, { origin: { asOfMs: 0, generation: 1 } });
       const context = { timeoutMs: TIMEOUT_MS, generation: undefined, atomic: false };

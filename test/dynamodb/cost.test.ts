@@ -6,16 +6,16 @@ import { systemClock } from "../../src/adapters/system/clock.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ItemKey, ItemValue } from "../../src/ports/item-store.ts";
 import { update } from "../../src/testing/conditional-kit.ts";
-import { describeDynamo, type Engine } from "./engine.ts";
+import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { Meter } from "./units.ts";
 
 const CALL = { timeoutMs: 10_000 };
 const key: ItemKey = { bucket: bucketKey("customer-0123456789abcdef", "gpt-4-turbo"), shard: 0 };
 
 /** Items, and what a call for them costs: units of the table, and of each index that was touched. */
-async function itemsOf(engine: Engine, gsi2Projection: "KEYS_ONLY" | "ALL") {
-  const tableName = await engine.newTable({ gsi2Projection, expiry: false });
-  const meter = new Meter(engine.client);
+async function itemsOf(dynamodb: DynamodbLocal, gsi2Projection: "KEYS_ONLY" | "ALL") {
+  const tableName = await dynamodb.newTable({ gsi2Projection, expiry: false });
+  const meter = new Meter(dynamodb.client);
   const items = new DynamoItems({
     client: meter,
     tableName,
@@ -49,9 +49,9 @@ function largest(): Record<string, ItemValue> {
   return { ...item, ttl: 1_794_729_582, b_rq: 123_456_789, cfl: "rpm,tpm,rpd,tpd" };
 }
 
-await describeDynamo("what calls cost", (engine) => {
+await describeDynamo("what calls cost", (dynamodb) => {
   test("a write to a live bucket of four limits costs one unit, and nothing in any index", async () => {
-    const { items, cost } = await itemsOf(engine, "KEYS_ONLY");
+    const { items, cost } = await itemsOf(dynamodb, "KEYS_ONLY");
     const made = await cost(items.write(update(key, { kind: "put", item: "missing", set: largest() }), CALL));
     assert.deepEqual(made, { table: 1, GSI2: 1, GSI3: 1, GSI4: 1 }, "an item is made in three indexes, once");
     const take = update(key, { item: "exists", add: { b_rpm_tk: -1000, b_rpm_tc: 1000 }, set: { n0: 1 } });
@@ -61,14 +61,14 @@ await describeDynamo("what calls cost", (engine) => {
   });
 
   test("with the whole item in the resource index, each write costs one unit more", async () => {
-    const { items, cost } = await itemsOf(engine, "ALL");
+    const { items, cost } = await itemsOf(dynamodb, "ALL");
     await items.write(update(key, { kind: "put", item: "missing", set: largest() }), CALL);
     const take = update(key, { item: "exists", add: { b_rpm_tk: -1000, b_rpm_tc: 1000 } });
     assert.deepEqual(await cost(items.write(take, CALL)), { table: 1, GSI2: 1 });
   });
 
   test("a transaction costs two units an item, a consistent read one, any other half", async () => {
-    const { items, cost } = await itemsOf(engine, "KEYS_ONLY");
+    const { items, cost } = await itemsOf(dynamodb, "KEYS_ONLY");
     await items.write(update(key, { kind: "put", item: "missing", set: largest() }), CALL);
     const take = update(key, { item: "exists", add: { b_rpm_tk: -1000 } });
     const options = { token: "cost-1", event: undefined };

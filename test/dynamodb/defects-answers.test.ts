@@ -3,15 +3,15 @@ import { test } from "node:test";
 import type { DynamoAnswer } from "../../src/adapters/dynamodb/client.ts";
 import { Limit, RateLimitExceeded, type RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { family, held, MINUTE_MS, rpm, take } from "../defects/kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { answeredBy, failure, THROTTLED } from "./faults.ts";
 import { OneTable } from "./one-table.ts";
 import { answersLost, type Fault } from "./store-kit.ts";
 
 // Defects of the original in what it makes of DynamoDB's answers: lost ones, refusals that pass, and half ones.
 
-await describeDynamo("no defect of the original shows in what is made of DynamoDB's answers", (engine) => {
-  const table = new OneTable(engine);
+await describeDynamo("no defect of the original shows in what is made of DynamoDB's answers", (dynamodb) => {
+  const table = new OneTable(dynamodb);
 
   for (const [what, isNew] of [
     ["made", true],

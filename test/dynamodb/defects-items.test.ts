@@ -6,7 +6,7 @@ import { connect } from "../../src/adapters/dynamodb/store-connect.ts";
 import { steadyMs, systemClock } from "../../src/adapters/system/clock.ts";
 import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
 import { grants, HOUR_MS, held, isInvalid, MINUTE_MS, rpm, take } from "../defects/kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { failure } from "./faults.ts";
 import { OneTable, TIMEOUT_MS } from "./one-table.ts";
 import { N, optionsFor } from "./store-kit.ts";
@@ -14,8 +14,8 @@ import { N, optionsFor } from "./store-kit.ts";
 // Defects of the original in what items say: their clock, how long they are kept, names and numbers, and changes that must
 // reach them.
 
-await describeDynamo("no defect of the original shows in the items of the table", (engine) => {
-  const table = new OneTable(engine);
+await describeDynamo("no defect of the original shows in the items of the table", (dynamodb) => {
+  const table = new OneTable(dynamodb);
 
   test("X1: a host whose clock is an hour ahead goes by the server's, and stops nobody's refill", async () => {
     const { name, way } = await table.newNamespace();

@@ -5,14 +5,14 @@ import { auditPk, GSI4PK, NAMESPACE_INDEX, provisionerKey } from "../../src/adap
 import { openDynamo } from "../../src/entry/dynamodb.ts";
 import { Limit, NotFoundError, RateLimiter } from "../../src/entry/index.ts";
 import { HOUR_MS, MINUTE_MS, rpm, take } from "../defects/kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { OneTable, type Scene } from "./one-table.ts";
 import { N, S } from "./store-kit.ts";
 
 // Defects of the original in lists, and in what is deleted, created and counted: pages, what is in no index, what is left over.
 
-await describeDynamo("no defect of the original shows in what is listed, deleted and counted", (engine) => {
-  const table = new OneTable(engine);
+await describeDynamo("no defect of the original shows in what is listed, deleted and counted", (dynamodb) => {
+  const table = new OneTable(dynamodb);
 
   test("W33: children that fill more than a page of the table are all listed, page by page", async () => {
     const scene = await table.newScene();

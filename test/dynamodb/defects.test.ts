@@ -1,5 +1,5 @@
 import { everyDefect } from "../defects/every.ts";
 import { dynamoKit } from "../defects/kit-dynamodb.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 
-await describeDynamo("no defect of the original shows on DynamoDB", (engine) => everyDefect(dynamoKit(engine)));
+await describeDynamo("no defect of the original shows on DynamoDB", (dynamodb) => everyDefect(dynamoKit(dynamodb)));

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { allExamples } from "../doc-examples.ts";
 import { plainEnvironment } from "../readme.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 
 const run = promisify(execFile);
 const examples = allExamples().filter(({ isOnDynamo }) => isOnDynamo);

@@ -5,17 +5,17 @@ import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { describeDynamo, type Engine } from "./engine.ts";
+import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const hourly = [Limit.perHour("rph", 10)];
 const request = { entityId: "key", resource: "api", consume: { rph: 1 } };
 
-async function opened(engine: Engine, t: TestContext) {
-  const { table, records, namespaceId } = await newGround(engine, t);
+async function opened(dynamodb: DynamodbLocal, t: TestContext) {
+  const { table, records, namespaceId } = await newGround(dynamodb, t);
   const clock = new SimulatedClock(T0);
-  const store = dynamoOver(optionsFor(engine.client, table, { clock }));
+  const store = dynamoOver(optionsFor(dynamodb.client, table, { clock }));
   const limiter = await RateLimiter.open({ store, clock });
   t.after(() => limiter.close());
   const key = itemTableKey(namespaceId, { bucket: bucketKey("key", "api"), shard: 0 });
@@ -27,9 +27,9 @@ async function opened(engine: Engine, t: TestContext) {
   return { limiter, clock, expiresAfterS };
 }
 
-await describeDynamo("how long a bucket is kept", (engine) => {
+await describeDynamo("how long a bucket is kept", (dynamodb) => {
   test("by limits of everybody, no shorter than it takes to be full again, and an hour", async (t) => {
-    const { limiter, clock, expiresAfterS } = await opened(engine, t);
+    const { limiter, clock, expiresAfterS } = await opened(dynamodb, t);
     await limiter.setSystemDefaults(hourly);
     await limiter.acquire(request);
     const first = (await expiresAfterS()) ?? 0;
@@ -40,7 +40,7 @@ await describeDynamo("how long a bucket is kept", (engine) => {
   });
 
   test("a debt is not forgotten before it is paid", async (t) => {
-    const { limiter, expiresAfterS } = await opened(engine, t);
+    const { limiter, expiresAfterS } = await opened(dynamodb, t);
     await limiter.setSystemDefaults(hourly);
     const lease = await limiter.acquire(request);
     await lease.adjust({ rph: 239 });
@@ -49,7 +49,7 @@ await describeDynamo("how long a bucket is kept", (engine) => {
   });
 
   test("by limits of its own, for ever; and no longer so when those are deleted", async (t) => {
-    const { limiter, expiresAfterS } = await opened(engine, t);
+    const { limiter, expiresAfterS } = await opened(dynamodb, t);
     await limiter.setSystemDefaults(hourly);
     await limiter.acquire(request);
     assert.notEqual(await expiresAfterS(), undefined);
@@ -66,7 +66,7 @@ await describeDynamo("how long a bucket is kept", (engine) => {
   });
 
   test("made by a take that goes by limits of its own, it never expires", async (t) => {
-    const { limiter, expiresAfterS } = await opened(engine, t);
+    const { limiter, expiresAfterS } = await opened(dynamodb, t);
     await limiter.setLimits("key", hourly, { resource: "api" });
     await limiter.acquire(request);
     assert.equal(await expiresAfterS(), undefined);

@@ -12,7 +12,7 @@ import {
   RateLimiter,
   RateLimiterUnavailable,
 } from "../../src/entry/index.ts";
-import type { Engine } from "./engine.ts";
+import type { DynamodbLocal } from "./dynamodb-local.ts";
 import { nonceOf } from "./fault-passages.ts";
 import { FaultProxy } from "./fault-proxy.ts";
 
@@ -45,20 +45,20 @@ export interface FaultGround {
   scene(t: TestContext): Promise<Scene>;
 }
 
-export function faultGround(engine: Engine): FaultGround {
+export function faultGround(dynamodb: DynamodbLocal): FaultGround {
   let table = "";
   let founder: RateLimiter;
   let families = 0;
   before(async () => {
-    table = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
-    const base = { client: engine.client, clock: systemClock, random: Math.random, ids: systemRandom };
+    table = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    const base = { client: dynamodb.client, clock: systemClock, random: Math.random, ids: systemRandom };
     await prepareTable({ ...base, table, version: "0.0.0", timeoutMs: 60_000 });
-    founder = await RateLimiter.open(wayTo(engine.endpoint, table));
+    founder = await RateLimiter.open(wayTo(dynamodb.endpoint, table));
     await founder.setSystemDefaults([Limit.perDay(LIMIT, CAPACITY)]);
   });
   after(async () => {
     await founder.close();
-    await engine.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
+    await dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
   });
   return {
     scene: async (t) => {
@@ -68,7 +68,7 @@ export function faultGround(engine: Engine): FaultGround {
       for (const id of [family.ada, family.bob]) {
         await founder.createEntity({ id, parentId: family.parent, cascade: true });
       }
-      return new Scene(t, { engine, table, family, founder, proxy: await FaultProxy.open(t, engine.endpoint) });
+      return new Scene(t, { dynamodb, table, family, founder, proxy: await FaultProxy.open(t, dynamodb.endpoint) });
     },
   };
 }
@@ -81,7 +81,7 @@ function wayTo(endpoint: string, table: string): OpenOptions {
 }
 
 interface SceneParts {
-  readonly engine: Engine;
+  readonly dynamodb: DynamodbLocal;
   readonly table: string;
   readonly family: Family;
   readonly proxy: FaultProxy;
@@ -94,14 +94,14 @@ export class Scene {
   readonly proxy: FaultProxy;
   readonly family: Family;
   readonly table: string;
-  readonly #engine: Engine;
+  readonly #dynamodb: DynamodbLocal;
   readonly #founder: RateLimiter;
   readonly #t: TestContext;
 
   constructor(t: TestContext, parts: SceneParts) {
     this.#t = t;
     this.#founder = parts.founder;
-    this.#engine = parts.engine;
+    this.#dynamodb = parts.dynamodb;
     this.table = parts.table;
     this.family = parts.family;
     this.proxy = parts.proxy;
@@ -203,7 +203,7 @@ export class Scene {
   async levels(): Promise<Levels> {
     const { resource, parent, ada, bob } = this.family;
     const input = JSON.stringify({ TableName: this.table, ConsistentRead: true });
-    const answer = await this.#engine.client.send("Scan", input, { timeoutMs: PATIENT_MS });
+    const answer = await this.#dynamodb.client.send("Scan", input, { timeoutMs: PATIENT_MS });
     assert.ok(answer.kind === "answered", "the table could not be read");
     const items = (answer.body.Items as readonly Attributes[]).filter((item) => item.resource?.S === resource);
     const levelOf = (entityId: string): number => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { assertUnavailable, faultGround, HASTY_MS, leftOf, PATIENT_MS, promised, tokens } from "./fault-kit.ts";
 import { always, isDone, isGiveBack, isTake, type Kind, ofEntity } from "./fault-passages.ts";
 import { AFTER, answerHeldUntil, BEFORE, type Fault, passing, requestHeldUntil } from "./fault-proxy.ts";
@@ -10,8 +10,8 @@ const CERTAIN: readonly string[] = ["the item is throttled", "the account is thr
 const HANGS: readonly string[] = ["the request is dropped", "the answer is dropped"];
 const LEASES = 6;
 
-await describeDynamo("give-backs under faults", (engine) => {
-  const ground = faultGround(engine);
+await describeDynamo("give-backs under faults", (dynamodb) => {
+  const ground = faultGround(dynamodb);
 
   for (const [name, fault] of Object.entries<Fault>({ ...BEFORE, ...AFTER })) {
     test(`${name}: nothing is given back twice, and what nobody knows of is not given back again`, async (t) => {

@@ -8,7 +8,7 @@ import {
   type RateLimiter,
   RateLimiterUnavailable,
 } from "../../src/entry/index.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { assertUnavailable, CAPACITY, faultGround, HASTY_MS, leftOf, type Scene, tokens } from "./fault-kit.ts";
 import { always, isRead, isTake, type Kind, ofEntity } from "./fault-passages.ts";
 import { AFTER, BEFORE, type Fault, HOPELESS } from "./fault-proxy.ts";
@@ -34,8 +34,8 @@ function sleepersClock(): NonNullable<OpenOptions["clock"]> {
   };
 }
 
-await describeDynamo("what a fault means", (engine) => {
-  const ground = faultGround(engine);
+await describeDynamo("what a fault means", (dynamodb) => {
+  const ground = faultGround(dynamodb);
 
   for (const [name, fault] of Object.entries(HOPELESS) as [keyof typeof HOPELESS, Fault][]) {
     const isHopeless = (error: unknown) =>

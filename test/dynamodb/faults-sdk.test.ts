@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { RateLimiterUnavailable } from "../../src/entry/index.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { assertUnavailable, faultGround, HASTY_MS, leftOf, promised, type Scene } from "./fault-kit.ts";
 import { always, assertDoneOnce, firstTries, isDone, isGiveBack, isRead, isTake, nonceOf } from "./fault-passages.ts";
 import { AFTER, answerHeldUntil, BEFORE, type Fault, HOPELESS } from "./fault-proxy.ts";
@@ -19,8 +19,8 @@ const LOSSES: readonly (readonly [string, Fault])[] = Object.entries<Fault>({ ..
   ([name]) => ![...HANGS, ...THROTTLES, CONFLICT, UNSEEN].includes(name),
 );
 
-await describeDynamo("a DynamoDBClient of somebody's own under faults", (engine) => {
-  const ground = faultGround(engine);
+await describeDynamo("a DynamoDBClient of somebody's own under faults", (dynamodb) => {
+  const ground = faultGround(dynamodb);
 
   test("what is lost once is asked for again by us and not by the SDK, and counts once", async (t) => {
     const scene = await ground.scene(t);

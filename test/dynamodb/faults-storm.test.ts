@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Lease, RateLimitExceeded, type RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { CAPACITY, type FaultGround, faultGround, type Scene, tokens } from "./fault-kit.ts";
 import { AFTER, answerHeldUntil, BEFORE, type Fault, requestHeldUntil } from "./fault-proxy.ts";
 
@@ -19,8 +19,8 @@ const SUDDEN: readonly Fault[] = Object.entries<Fault>({ ...BEFORE, ...AFTER }).
 
 type Child = "ada" | "bob";
 
-await describeDynamo("a storm of all faults at once", (engine) => {
-  const ground = faultGround(engine);
+await describeDynamo("a storm of all faults at once", (dynamodb) => {
+  const ground = faultGround(dynamodb);
 
   for (let seed = 1; seed <= SEEDS; seed++) {
     test(`seed ${seed}: never too much, nothing given back twice, no more lost than was asked for in vain`, (t) =>

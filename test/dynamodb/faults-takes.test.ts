@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateLimitExceeded, type RateLimiter } from "../../src/entry/index.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import {
   assertUnavailable,
   faultGround,
@@ -26,8 +26,8 @@ const isAfter = (name: string) => name in AFTER;
 /** One write goes out four times at most while it certainly was not done, and in no more rounds than there are. */
 const sendsMax = (name: string) => (name === CONFLICT ? 28 : 4);
 
-await describeDynamo("takes under faults", (engine) => {
-  const ground = faultGround(engine);
+await describeDynamo("takes under faults", (dynamodb) => {
+  const ground = faultGround(dynamodb);
 
   const processesFor = (scene: Scene, name: string): Promise<readonly RateLimiter[]> =>
     scene.processes({ timeoutMs: HANGS.includes(name) ? HASTY_MS : PATIENT_MS });

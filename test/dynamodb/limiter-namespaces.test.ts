@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateLimiter } from "../../src/entry/index.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
 
-await describeDynamo("namespaces through a limiter on another namespace", (engine) => {
+await describeDynamo("namespaces through a limiter on another namespace", (dynamodb) => {
   test("changes of namespaces are in the audit log of the namespace they were made from", async (t) => {
-    const { store } = await newGround(engine, t);
+    const { store } = await newGround(dynamodb, t);
     const limiter = await RateLimiter.open({ store });
     await limiter.registerNamespace("admin");
     const admin = limiter.namespace("admin");

@@ -3,33 +3,33 @@ import { setTimeout as inRealTime } from "node:timers/promises";
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import type { Records } from "../../src/adapters/dynamodb/records.ts";
 import { bucketPk, STATE_SK, type TableKey } from "../../src/adapters/dynamodb/schema.ts";
-import { type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
+import { type DynamoStore, type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { type DynamoTable, openDynamo, prepareTable } from "../../src/entry/dynamodb.ts";
 import { type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import type { Engine } from "./engine.ts";
+import type { DynamodbLocal } from "./dynamodb-local.ts";
 import { optionsFor, recordsOn, Wire } from "./store-kit.ts";
 
-// The engine shares its machine with everything else that is tested.
+// DynamoDB Local shares its machine with everything else that is tested.
 export const TIMEOUT_MS = 10_000;
 
 /** One table for all tests of a suite: each has a namespace of its own. Gone with the suite. */
 export class OneTable {
-  readonly #engine: Engine;
+  readonly #dynamodb: DynamodbLocal;
   readonly #opened: { close(): unknown }[] = [];
   #ready: Promise<{ readonly way: DynamoTable; readonly admin: RateLimiter }> | undefined;
   #namespaces = 0;
 
-  constructor(engine: Engine) {
-    this.#engine = engine;
+  constructor(dynamodb: DynamodbLocal) {
+    this.#dynamodb = dynamodb;
     after(async () => {
       for (const each of this.#opened) await each.close();
       const { way } = (await this.#ready) ?? {};
       if (way === undefined) return;
-      await engine.client.send("DeleteTable", JSON.stringify({ TableName: way.stack }), { timeoutMs: TIMEOUT_MS });
+      await dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: way.stack }), { timeoutMs: TIMEOUT_MS });
     });
   }
 
@@ -50,7 +50,7 @@ export class OneTable {
   /** A namespace of its own at some instant, seen from inside. */
   async newScene(atMs = Date.UTC(2026, 2, 15, 12)): Promise<Scene> {
     const { name, id, way } = await this.newNamespace();
-    return new Scene({ name, id, table: way.stack, clock: new SimulatedClock(atMs) }, this, this.#engine);
+    return new Scene({ name, id, table: way.stack, clock: new SimulatedClock(atMs) }, this, this.#dynamodb);
   }
 
   closed<Closing extends { close(): unknown }>(each: Closing): Closing {
@@ -59,7 +59,7 @@ export class OneTable {
   }
 
   async #setUp() {
-    const { endpoint, newTable } = this.#engine;
+    const { endpoint, newTable } = this.#dynamodb;
     // The stories are told in the past: a table that removes what has expired would remove what they are about.
     const stack = await newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
     const way = { stack, endpoint, region: "eu-west-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };
@@ -73,7 +73,7 @@ export class OneTable {
 export interface Process {
   readonly limiter: RateLimiter;
   readonly wire: Wire;
-  readonly store: Store;
+  readonly store: DynamoStore;
 }
 
 /** A namespace, its clock, and what its items say. */
@@ -84,20 +84,20 @@ export class Scene {
   readonly clock: SimulatedClock;
   readonly records: Records;
   readonly #one: OneTable;
-  readonly #engine: Engine;
+  readonly #dynamodb: DynamodbLocal;
 
   constructor(
     place: { readonly name: string; readonly id: string; readonly table: string; readonly clock: SimulatedClock },
     one: OneTable,
-    engine: Engine,
+    dynamodb: DynamodbLocal,
   ) {
     this.namespace = place.name;
     this.namespaceId = place.id;
     this.table = place.table;
     this.clock = place.clock;
-    this.records = recordsOn(engine, place.table);
+    this.records = recordsOn(dynamodb, place.table);
     this.#one = one;
-    this.#engine = engine;
+    this.#dynamodb = dynamodb;
   }
 
   /** Another process. */
@@ -106,7 +106,7 @@ export class Scene {
     storeOptions: Partial<DynamoStoreOptions> = {},
   ): Promise<Process> {
     const { clock, namespace } = this;
-    const wire = new Wire(this.#engine.client);
+    const wire = new Wire(this.#dynamodb.client);
     const { denyMemoryMs = 1_000 } = options;
     const given = { clock: impatient(clock), denyMemoryMs, timeoutMs: TIMEOUT_MS, ...storeOptions };
     const store = this.#one.closed(dynamoOver(optionsFor(wire, this.table, given)));
@@ -136,7 +136,7 @@ export class Scene {
     for (let i = 0; i < items.length; i += 25) {
       const requests = items.slice(i, i + 25).map((Item) => ({ PutRequest: { Item } }));
       const body = JSON.stringify({ RequestItems: { [this.table]: requests } });
-      const answer = await this.#engine.client.send("BatchWriteItem", body, { timeoutMs: TIMEOUT_MS });
+      const answer = await this.#dynamodb.client.send("BatchWriteItem", body, { timeoutMs: TIMEOUT_MS });
       if (answer.kind !== "answered") throw new Error(`The items were not put: ${JSON.stringify(answer)}`);
     }
   }

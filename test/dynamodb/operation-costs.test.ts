@@ -4,7 +4,7 @@ import { type TestContext, test } from "node:test";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { describeDynamo, type Engine } from "./engine.ts";
+import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 import { Meter, type Units } from "./units.ts";
 
@@ -16,13 +16,13 @@ const child = { entityId: "child", resource: "gpt-4" } as const;
 const consume = { rpm: 1, tpm: 500 } as const;
 
 /** Every public operation in one story, in the order of the document: its name there, and what it cost. */
-async function story(engine: Engine, t: TestContext): Promise<ReadonlyMap<string, Units>> {
-  const ground = await newGround(engine, t);
+async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyMap<string, Units>> {
+  const ground = await newGround(dynamodb, t);
   const costs = new Map<string, Units>();
   const opened: RateLimiter[] = [];
   t.after(() => Promise.all(opened.map((limiter) => limiter.close())));
   const process = async (clock: SimulatedClock) => {
-    const meter = new Meter(engine.client);
+    const meter = new Meter(dynamodb.client);
     const store = dynamoOver(optionsFor(meter, ground.table, { clock, denyMemoryMs: 1_000 }));
     const limiter = await RateLimiter.open({ store, clock });
     opened.push(limiter);
@@ -140,9 +140,9 @@ function documented(): readonly string[] {
   return text.split("\n").filter((line) => line.startsWith("| `"));
 }
 
-await describeDynamo("what every operation costs", (engine) => {
-  test(`the table in ${DOCUMENT} is what the engine counts`, async (t) => {
-    const rows = [...(await story(engine, t))].map(
+await describeDynamo("what every operation costs", (dynamodb) => {
+  test(`the table in ${DOCUMENT} is what the dynamodb counts`, async (t) => {
+    const rows = [...(await story(dynamodb, t))].map(
       ([name, { calls, writes, indexWrites, reads }]) =>
         `| ${name} | ${calls} | ${writes} | ${indexWrites} | ${reads} |`,
     );

@@ -8,24 +8,24 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { CALL, tableAt, update } from "../../src/testing/conditional-kit.ts";
 import { samePaged } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { type Step, stories } from "./item-stories.ts";
 
-/** Stories told at once, each of a namespace of its own: the engine is slower alone. */
+/** Stories told at once, each of a namespace of its own: DynamoDB Local is slower alone. */
 const TOGETHER = 16;
 const RUNS = 128;
 
-await describeDynamo("items in DynamoDB are those of the simulated table", (engine) => {
+await describeDynamo("items in DynamoDB are those of the simulated table", (dynamodb) => {
   let tableName = "";
   let told = 0;
   before(async () => {
     // Without expiry: stories have a `ttl` that has passed.
-    tableName = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    tableName = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
   });
 
   const itemsOf = (namespaceId: string) =>
     new DynamoItems({
-      client: engine.client,
+      client: dynamodb.client,
       tableName,
       namespaceId,
       clock: systemClock,

@@ -6,14 +6,14 @@ import type { AuditEvent } from "../../src/domain/audit.ts";
 import { ValidationError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { allPages, T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, S } from "./store-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("the audit log in the table", (engine) => {
+await describeDynamo("the audit log in the table", (dynamodb) => {
   test("an event has the original's attributes, and is named as its sort key is", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     const event: AuditEvent = {
       ...{ eventId: "e1", atMs: T0, action: "limits_set" as const, entityId: "a", resource: "api", principal: "me" },
       details: { limits: rpm, none: null },
@@ -41,7 +41,7 @@ await describeDynamo("the audit log in the table", (engine) => {
   });
 
   test("events of the original stand among ours, by when they were written", async (t) => {
-    const { place, put, namespaceId } = await newGround(engine, t);
+    const { place, put, namespaceId } = await newGround(dynamodb, t);
     const scope = { level: "entityDefault", entityId: "a" } as const;
     await place.scope.config.set(scope, { limits: rpm }, place.event("limits_set", "a"));
     const index = Object.entries(auditIndexKeys(namespaceId, "a")).map(([name, value]) => [name, S(value)] as const);
@@ -63,7 +63,7 @@ await describeDynamo("the audit log in the table", (engine) => {
   });
 
   test("a cursor of another list is refused", async (t) => {
-    const { place } = await newGround(engine, t);
+    const { place } = await newGround(dynamodb, t);
     for (const cursor of ["", "x", "e30", Buffer.from('["a"]').toString("base64url")]) {
       await assert.rejects(async () => place.scope.audit.list({}, { limit: 1, cursor }), ValidationError);
     }

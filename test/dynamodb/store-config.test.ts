@@ -12,7 +12,7 @@ import type { ConfigScope } from "../../src/domain/config.ts";
 import { RateLimiterUnavailable, VersionError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { claim, Kinds, T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, N, newGround, S, withoutKeys } from "./store-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
@@ -21,9 +21,9 @@ const ANY_OF_A: ConfigScope = { level: "entityDefault", entityId: "a" };
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
 const rpm = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("configuration in the table", (engine) => {
+await describeDynamo("configuration in the table", (dynamodb) => {
   test("limits of every kind are stored in the words of the original", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     const schedule = [{ cron: "* 9-17 * * MON-FRI", tz: "America/New_York", scale: 0.5 }];
     await place.set(A_ON_API, [
       Kinds.perMinute("x.y-z", 100, { burst: 200, soft: true, schedule }),
@@ -60,7 +60,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("what the original stored is read: both prefixes, flags alone, a bypass, no word of ours", async (t) => {
-    const { place, put, namespaceId } = await newGround(engine, t);
+    const { place, put, namespaceId } = await newGround(dynamodb, t);
     await put(configKey(namespaceId, API), {
       resource: S("api"),
       config_version: N(1),
@@ -89,7 +89,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("system limits that are set keep audit_retention_days, and events are kept so long (W29)", async (t) => {
-    const { place, put, records, namespaceId } = await newGround(engine, t);
+    const { place, put, records, namespaceId } = await newGround(dynamodb, t);
     await put(configKey(namespaceId, SYSTEM), { audit_retention_days: N(7), own_note: S("theirs") });
     await place.set(SYSTEM, rpm);
     await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"));
@@ -101,7 +101,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("config_version counts every change, and both registries follow (W36)", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     const counts = async () => withoutKeys(await records.get(entityConfigRegistryKey(namespaceId)));
     await place.set(A_ON_API, rpm);
     await place.setPolicy(A_ON_API, { access: "disabled" });
@@ -122,7 +122,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("configuration of one level is one call, and after a change of one's own nothing older is read", async (t) => {
-    const { place, wire, another } = await newGround(engine, t);
+    const { place, wire, another } = await newGround(dynamodb, t);
     const calls = await wire.during(() => place.resolve("a", "api"));
     assert.deepEqual(calls, ["BatchGetItem"]);
     const isConsistent = () => JSON.stringify(wire.calls[0]?.input).includes('"ConsistentRead":true');
@@ -136,7 +136,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("a change whose answer was lost is made once, with one event", async (t) => {
-    const { place, wire, records, namespaceId } = await newGround(engine, t);
+    const { place, wire, records, namespaceId } = await newGround(dynamodb, t);
     wire.fault = answersLost("TransactWriteItems", 2);
     await place.set(A_ON_API, rpm);
     assert.deepEqual((await records.get(configKey(namespaceId, A_ON_API)))?.config_version, N(1));
@@ -145,7 +145,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("keys that a read left over are asked for again: nothing is taken for missing", async (t) => {
-    const { place, wire } = await newGround(engine, t);
+    const { place, wire } = await newGround(dynamodb, t);
     await place.set(SYSTEM, rpm);
     wire.fault = async ({ operation, input, send }) => {
       if (operation !== "BatchGetItem") return send();
@@ -160,7 +160,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("changes of many processes at once are all there afterwards", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     const others = await Promise.all([ground.another(), ground.another()]);
     const places = [ground, ...others].map(({ place }) => place);
     await Promise.all(
@@ -178,7 +178,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("who is switched off is switched off on every live bucket of the scope, and nobody else", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     for (const [entityId, resource] of [
       ["a", "api"],
       ["a", "other"],
@@ -206,7 +206,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("limits of an entity are announced on its live buckets, of one resource or of all", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     const due = async (resource: string) => {
       const item = await records.get(itemTableKey(namespaceId, { bucket: bucketKey("a", resource), shard: 0 }));
       return item?.vu?.N;
@@ -219,7 +219,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("a bucket that the index shows only the second time is told, too", async (t) => {
-    const { place, wire, records, namespaceId } = await newGround(engine, t);
+    const { place, wire, records, namespaceId } = await newGround(dynamodb, t);
     await place.take([claim("a", rpm, { rpm: 1 })], T0);
     for (const scope of [ANY_OF_A, API]) {
       let isBehind = true;
@@ -237,7 +237,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("an outage is told in time, without four more reads (W32)", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     const { place, wire } = await ground.another({ timeoutMs: 100 });
     wire.fault = async () => ({ kind: "unsent", cause: new Error("no connection") });
     const startMs = performance.now();
@@ -247,7 +247,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("what cannot be read is said, and limits that are set anew heal it", async (t) => {
-    const { place, put, namespaceId } = await newGround(engine, t);
+    const { place, put, namespaceId } = await newGround(dynamodb, t);
     const bad = { l_rpm_cp: N(1), l_rpm_ra: N(1), l_rpm_rp: N(1), l_rpm_sched: S("9h1s5"), disabled: { BOOL: true } };
     await put(configKey(namespaceId, API), bad);
     await assert.rejects(place.resolve("a", "api"), (error) => {
@@ -260,7 +260,7 @@ await describeDynamo("configuration in the table", (engine) => {
   });
 
   test("limits that the original's provisioner wrote without keys and lists are counted once they are set", async (t) => {
-    const { place, put, records, namespaceId } = await newGround(engine, t);
+    const { place, put, records, namespaceId } = await newGround(dynamodb, t);
     const poor = { l_rpm_cp: N(1), l_rpm_ra: N(1), l_rpm_rp: N(1), GSI4PK: S(namespaceId) };
     await put(configKey(namespaceId, API), poor);
     await put(configKey(namespaceId, A_ON_API), poor);

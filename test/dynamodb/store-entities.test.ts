@@ -12,14 +12,14 @@ import {
 import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { allPages, claim, type Place, T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, cutOffAfter, type Ground, N, newGround, S, withoutKeys } from "./store-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("entities in the table", (engine) => {
+await describeDynamo("entities in the table", (dynamodb) => {
   test("an entity is stored as the original stores it, with what it counts beside our version", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     await place.create({ id: "root" });
     await place.create({ id: "a", name: "A", parentId: "root", cascade: true, metadata: { k: "v" } });
     const item = await records.get(entityKey(namespaceId, "a"));
@@ -46,7 +46,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("a move counts the parent's generation up by one, and nothing else does", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     await place.create({ id: "root" });
     await place.create({ id: "a" });
     const change = (patch: object) =>
@@ -60,7 +60,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("an entity that an old release of the original made can be read, changed and deleted", async (t) => {
-    const { place, put, namespaceId } = await newGround(engine, t);
+    const { place, put, namespaceId } = await newGround(dynamodb, t);
     await put(entityKey(namespaceId, "old"), {
       ...{
         entity_id: S("old"),
@@ -85,7 +85,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("a deletion that is cut off anywhere has deleted the entity for everybody, or not at all", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     for (let calls = 1; calls < 40; calls++) {
       await fill(ground);
       const cut = await ground.another();
@@ -118,7 +118,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("limits that are set on an entity whose deletion was cut off are those of a new one", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     await fill(ground);
     const cut = await ground.another();
     cut.wire.fault = async ({ operation, input, send }) =>
@@ -133,7 +133,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("with an entity go buckets, records of operations, usage and counts, more than fit one step (W33)", async (t) => {
-    const { place, records, put, namespaceId } = await newGround(engine, t);
+    const { place, records, put, namespaceId } = await newGround(dynamodb, t);
     await place.create({ id: "a" });
     for (const resource of ["api", "b/c"]) {
       await place.set({ level: "entity", entityId: "a", resource }, rpm);
@@ -157,7 +157,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("a child that comes while its parent is deleted has a parent, or is not made", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     const other = await ground.another();
     for (let round = 0; round < 12; round++) {
       const [parent, child] = [`p${round}`, `c${round}`];
@@ -175,7 +175,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("a child that the index does not know yet is a child", async (t) => {
-    const { place, wire } = await newGround(engine, t);
+    const { place, wire } = await newGround(dynamodb, t);
     await place.create({ id: "root" });
     await place.create({ id: "a", parentId: "root" });
     wire.fault = async ({ input, send }) => {
@@ -187,7 +187,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("a child that the original removed does not keep its parent", async (t) => {
-    const { place, records, namespaceId } = await newGround(engine, t);
+    const { place, records, namespaceId } = await newGround(dynamodb, t);
     await place.create({ id: "root" });
     await place.create({ id: "a", parentId: "root" });
     await records.deleteAll([entityKey(namespaceId, "a")]);
@@ -195,7 +195,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("two moves at once never make a circle", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     const other = await ground.another();
     const move = (place: Place, id: string, parentId: string) =>
       place.scope.entities.update(
@@ -212,7 +212,7 @@ await describeDynamo("entities in the table", (engine) => {
   });
 
   test("an entity whose answer was lost is created once, and the one who asked is told so", async (t) => {
-    const { place, wire } = await newGround(engine, t);
+    const { place, wire } = await newGround(dynamodb, t);
     wire.fault = answersLost("TransactWriteItems", 1);
     await place.create({ id: "a" });
     wire.fault = answersLost("TransactWriteItems", 1);

@@ -12,7 +12,7 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { Place } from "../../src/testing/contract-kit.ts";
-import type { Engine } from "./engine.ts";
+import type { DynamodbLocal } from "./dynamodb-local.ts";
 
 const calendar = createCalendar();
 
@@ -30,27 +30,27 @@ export interface Ground {
   put(key: TableKey, attributes: Attributes): Promise<void>;
 }
 
-export async function newGround(engine: Engine, t: TestContext, options: Partial<DynamoStoreOptions> = {}) {
+export async function newGround(dynamodb: DynamodbLocal, t: TestContext, options: Partial<DynamoStoreOptions> = {}) {
   const gsi2Projection = options.shared === true ? "ALL" : "KEYS_ONLY";
-  const table = await engine.newTable({ gsi2Projection, expiry: false });
-  const base = { client: engine.client, clock: systemClock, random: Math.random, ids: systemRandom };
+  const table = await dynamodb.newTable({ gsi2Projection, expiry: false });
+  const base = { client: dynamodb.client, clock: systemClock, random: Math.random, ids: systemRandom };
   await prepareTable({ ...base, table, version: "0.0.0", timeoutMs: 30_000 });
-  t.after(() => engine.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
-  return groundOn(engine, table, options);
+  t.after(() => dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
+  return groundOn(dynamodb, table, options);
 }
 
-async function groundOn(engine: Engine, table: string, given: Partial<DynamoStoreOptions>): Promise<Ground> {
-  const wire = new Wire(engine.client);
+async function groundOn(dynamodb: DynamodbLocal, table: string, given: Partial<DynamoStoreOptions>): Promise<Ground> {
+  const wire = new Wire(dynamodb.client);
   const options = optionsFor(wire, table, given);
   const store = dynamoOver(options);
   const place = await Place.in(store, DEFAULT_NAMESPACE);
-  const records = recordsOn(engine, table);
+  const records = recordsOn(dynamodb, table);
   return {
     ...{ table, place, store, wire, records, namespaceId: place.namespaceId },
-    another: (more = {}) => groundOn(engine, table, { ...given, ...more }),
+    another: (more = {}) => groundOn(dynamodb, table, { ...given, ...more }),
     put: async ({ pk, sk }, attributes) => {
       const Item = { PK: { S: pk }, SK: { S: sk }, ...attributes };
-      const answer = await engine.client.send("PutItem", JSON.stringify({ TableName: table, Item }), CALL);
+      const answer = await dynamodb.client.send("PutItem", JSON.stringify({ TableName: table, Item }), CALL);
       assert.equal(answer.kind, "answered");
     },
   };
@@ -70,7 +70,7 @@ export function optionsFor(
   };
 }
 
-export function recordsOn({ client }: Engine, tableName: string): Records {
+export function recordsOn({ client }: DynamodbLocal, tableName: string): Records {
   return new Records({
     ...{ client, tableName, clock: systemClock, random: Math.random, ids: systemRandom, timeoutMs: 30_000 },
   });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readProvisioner, writeProvisioner } from "../../src/adapters/dynamodb/provisioner.ts";
 import {
   configKey,
   namespaceIdKey,
@@ -10,14 +9,14 @@ import {
 } from "../../src/adapters/dynamodb/schema.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { allPages, claim, type Place, T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { answersLost, CUT_OFF, N, newGround, S, withoutKeys } from "./store-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("namespaces in the table", (engine) => {
+await describeDynamo("namespaces in the table", (dynamodb) => {
   test("a namespace has two records in the words of the original, and both change together", async (t) => {
-    const { place, records } = await newGround(engine, t);
+    const { place, records } = await newGround(dynamodb, t);
     await place.register("tenant");
     const both = async () => [
       withoutKeys(await records.get(namespaceNameKey("tenant"))),
@@ -34,7 +33,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("changes whose answers were lost are made once", async (t) => {
-    const { place, wire } = await newGround(engine, t);
+    const { place, wire } = await newGround(dynamodb, t);
     wire.fault = answersLost("TransactWriteItems", 1);
     await place.register("tenant");
     wire.fault = answersLost("TransactWriteItems", 1);
@@ -45,7 +44,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("a namespace that the original deleted half can be recovered and purged (W34)", async (t) => {
-    const { place, records } = await newGround(engine, t);
+    const { place, records } = await newGround(dynamodb, t);
     const tenant = await place.register("tenant");
     await tenant.create({ id: "a" });
     const half = () => records.deleteAll([namespaceNameKey("tenant")]);
@@ -63,7 +62,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("a namespace that the original recovered half can be recovered whole, or deleted (W34)", async (t) => {
-    const { place, put, records } = await newGround(engine, t);
+    const { place, put, records } = await newGround(dynamodb, t);
     await place.register("tenant");
     const forward = withoutKeys(await records.get(namespaceNameKey("tenant")));
     const half = async () => {
@@ -79,7 +78,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("a purge finds what is in no index: the provisioner's state and what it set (W34)", async (t) => {
-    const { place, put, records } = await newGround(engine, t);
+    const { place, put, records } = await newGround(dynamodb, t);
     const { namespaceId } = await place.register("tenant");
     const poor = { l_rpm_cp: N(1), l_rpm_ra: N(1), l_rpm_rp: N(1), GSI4PK: S(namespaceId) };
     const api = configKey(namespaceId, { level: "resource", resource: "api" });
@@ -101,7 +100,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("a purge that is cut off anywhere is finished by the next, told of in steps, and not recovered", async (t) => {
-    const ground = await newGround(engine, t);
+    const ground = await newGround(dynamodb, t);
     const tenant = await ground.place.register("tenant");
     for (let i = 0; i < 30; i++) await tenant.set({ level: "entity", entityId: `e${i}`, resource: "api" }, rpm);
     await tenant.take([claim("a", rpm, { rpm: 1 })], T0);
@@ -121,7 +120,7 @@ await describeDynamo("namespaces in the table", (engine) => {
   });
 
   test("items that a batch left over are deleted all the same", async (t) => {
-    const { place, wire, records } = await newGround(engine, t);
+    const { place, wire, records } = await newGround(dynamodb, t);
     const tenant = await place.register("tenant");
     for (let i = 0; i < 5; i++) await tenant.set({ level: "resource", resource: `r${i}` }, rpm);
     await remove(place, "tenant");
@@ -135,23 +134,6 @@ await describeDynamo("namespaces in the table", (engine) => {
     assert.equal((await purge(place, tenant.namespaceId)).kind, "purged");
     const left = records.query({ index: "GSI4", partition: ["GSI4PK", tenant.namespaceId] });
     for await (const item of left) assert.fail(item.PK?.S);
-  });
-
-  test("what a manifest has set comes back as it was written, whoever wrote it", async (t) => {
-    const { records, namespaceId, put } = await newGround(engine, t);
-    const nothing = await readProvisioner(records, namespaceId);
-    assert.deepEqual([nothing.managedSystem, nothing.appliedAtMs], [false, undefined]);
-    const state = {
-      managedSystem: true,
-      managedResources: ["api"],
-      managedEntities: { a: ["_default_", "api"] },
-      appliedAtMs: T0,
-      appliedHash: "abc",
-    };
-    await writeProvisioner(records, namespaceId, state);
-    assert.deepEqual(await readProvisioner(records, namespaceId), state);
-    await put(provisionerKey(namespaceId), { managed_system: { BOOL: true }, applied_hash: S("x"), GSI4PK: S("y") });
-    assert.equal((await readProvisioner(records, namespaceId)).appliedHash, "x");
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createTable, deleteTable, openDynamo } from "../../src/entry/dynamodb.ts";
 import { Limit, NotFoundError, RateLimiter } from "../../src/entry/index.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 
 await describeDynamo("a limiter on DynamoDB", ({ endpoint }) => {
   test("is opened on a table that createTable made, and does what any limiter does", async (t) => {

@@ -5,14 +5,14 @@ import { entityKey, itemPlace, itemTableKey } from "../../src/adapters/dynamodb/
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { claim, T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { type Ground, N, newGround, S } from "./store-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("a table that the original works on, too", (engine) => {
+await describeDynamo("a table that the original works on, too", (dynamodb) => {
   test("limits of an entity are brought to its live buckets, not only announced (rule 9)", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     const { place } = ground;
     await place.take([claim("a", rpm, { rpm: 1 })], T0);
     await place.set({ level: "entity", entityId: "a", resource: "api" }, [Limit.perMinute("rpm", 40)]);
@@ -27,7 +27,7 @@ await describeDynamo("a table that the original works on, too", (engine) => {
   });
 
   test("limits are brought to a live bucket also by a process that has not met it (rule 9)", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     await ground.place.take([claim("a", rpm, { rpm: 1 })], T0);
     const { place } = await ground.another();
     await place.set({ level: "entity", entityId: "a", resource: "api" }, [Limit.perMinute("rpm", 40)]);
@@ -35,7 +35,7 @@ await describeDynamo("a table that the original works on, too", (engine) => {
   });
 
   test("a bucket that is made says who owns it, as it is at that moment (rule 18)", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     const { place, records, namespaceId, wire } = ground;
     await place.create({ id: "one" });
     await place.create({ id: "two" });
@@ -61,7 +61,7 @@ await describeDynamo("a table that the original works on, too", (engine) => {
   });
 
   test("a bucket of nobody in particular is made as such, and one that is there already is not made (rule 18)", async (t) => {
-    const { place, wire, ...ground } = await newGround(engine, t, { shared: true });
+    const { place, wire, ...ground } = await newGround(dynamodb, t, { shared: true });
     const { place: other } = await ground.another();
     wire.fault = async ({ operation, send }) => {
       if (operation === "TransactWriteItems") await other.take([claim("a", rpm, { rpm: 4 })], T0);
@@ -75,7 +75,7 @@ await describeDynamo("a table that the original works on, too", (engine) => {
   });
 
   test("on a table of our own nothing of that is read or written", async (t) => {
-    const { place, wire, ...ground } = await newGround(engine, t);
+    const { place, wire, ...ground } = await newGround(dynamodb, t);
     await place.take([claim("b", rpm, { rpm: 1 })], T0);
     const calls = await wire.during(() => place.take([claim("a", rpm, { rpm: 1 })], T0));
     assert.deepEqual(calls, ["BatchGetItem", "PutItem"]);
@@ -83,7 +83,7 @@ await describeDynamo("a table that the original works on, too", (engine) => {
   });
 
   test("a move tells the buckets who the parent is, but not over what a later one told (rule 19)", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     const { place, put, records, namespaceId } = ground;
     await place.create({ id: "root" });
     await place.create({ id: "a", cascade: true });

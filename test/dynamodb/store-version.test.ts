@@ -10,14 +10,14 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { ExistsError, NotFoundError, VersionError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { T0 } from "../../src/testing/contract-kit.ts";
-import { describeDynamo, type Engine } from "./engine.ts";
+import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor, recordsOn, S } from "./store-kit.ts";
 
 const soft = [Limit.perMinute("rpm", 10, { soft: true })];
 
-await describeDynamo("the version record", (engine) => {
+await describeDynamo("the version record", (dynamodb) => {
   test("where there is no table, the error names the call that makes one", async () => {
-    await assert.rejects(openDynamo(optionsFor(engine.client, "nobody-made-it")), (error) => {
+    await assert.rejects(openDynamo(optionsFor(dynamodb.client, "nobody-made-it")), (error) => {
       assert.ok(error instanceof NotFoundError && error.code === "table_not_found");
       assert.match(error.message, /nobody-made-it.*createTable\(\)/);
       return true;
@@ -25,17 +25,17 @@ await describeDynamo("the version record", (engine) => {
   });
 
   test("a table that is made is ready: active, with its record and the namespace default", async (t) => {
-    const admin = adminOf(engine, `test-version-${process.pid}`);
+    const admin = adminOf(dynamodb, `test-version-${process.pid}`);
     const options = { projection: "KEYS_ONLY", tags: { team: "x" }, deletionProtection: false, expiry: true } as const;
     await createTable(admin, options);
     t.after(() => deleteTable(admin));
     await assert.rejects(createTable(admin, options), ExistsError);
-    const store = await openDynamo(optionsFor(engine.client, admin.table));
+    const store = await openDynamo(optionsFor(dynamodb.client, admin.table));
     const namespace = await store.namespaces.get("default");
     assert.match(namespace?.id ?? "", /^[A-Za-z0-9_][A-Za-z0-9_-]{10}$/);
     assert.equal(store.name, `dynamodb:${admin.table}`);
     await store.ping();
-    assert.deepEqual(await readVersion(recordsOn(engine, admin.table)), {
+    assert.deepEqual(await readVersion(recordsOn(dynamodb, admin.table)), {
       schemaVersion: "0.10.0",
       clientMinVersion: "0.17.0",
       lambdaVersion: "0.17.0",
@@ -43,15 +43,15 @@ await describeDynamo("the version record", (engine) => {
     });
     await prepareTable({ ...admin, version: "9.9.9" });
     assert.equal((await store.namespaces.get("default"))?.id, namespace?.id);
-    assert.equal((await readVersion(recordsOn(engine, admin.table)))?.updatedBy, "zae-limiter-ts:1.2.3");
+    assert.equal((await readVersion(recordsOn(dynamodb, admin.table)))?.updatedBy, "zae-limiter-ts:1.2.3");
     assert.equal(await deleteTable(admin), true);
     assert.equal(await deleteTable(admin), false);
     await assert.rejects(async () => store.ping(), NotFoundError);
   });
 
   test("a bare table is not taken for ours", async () => {
-    const table = await engine.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
-    await assert.rejects(openDynamo(optionsFor(engine.client, table)), (error) => {
+    const table = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    await assert.rejects(openDynamo(optionsFor(dynamodb.client, table)), (error) => {
       assert.ok(error instanceof NotFoundError && error.code === "version_missing");
       assert.match(error.message, /prepareTable\(\)/);
       return true;
@@ -59,20 +59,20 @@ await describeDynamo("the version record", (engine) => {
   });
 
   test("a table that the original set up is refused, with the sentence that names the option", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     await ground.put(versionKey(), theirs({}));
-    await refused(engine, ground.table, false, "table_shared", /client:0\.17\.0.*`sharedTable: true`/);
-    const store = await openDynamo(optionsFor(engine.client, ground.table, { shared: true }));
+    await refused(dynamodb, ground.table, false, "table_shared", /client:0\.17\.0.*`sharedTable: true`/);
+    const store = await openDynamo(optionsFor(dynamodb.client, ground.table, { shared: true }));
     assert.equal((await store.namespaces.get("default"))?.id, ground.namespaceId);
   });
 
   test("a table is shared only where its index has whole items", async (t) => {
-    const { table } = await newGround(engine, t, { shared: false });
-    await refused(engine, table, true, "index_projection", /GSI2.*projection: "ALL"/);
+    const { table } = await newGround(dynamodb, t, { shared: false });
+    await refused(dynamodb, table, true, "index_projection", /GSI2.*projection: "ALL"/);
   });
 
   test("another schema, or a demand for more than we know, is refused (W37)", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     for (const [given, code] of [
       [{ schema_version: S("1.0.0") }, "schema_version"],
       [{ schema_version: S("0.11.0") }, "schema_version"],
@@ -81,16 +81,16 @@ await describeDynamo("the version record", (engine) => {
       [{ client_min_version: S("1.0.0") }, "client_version"],
     ] as const) {
       await ground.put(versionKey(), theirs(given));
-      await refused(engine, ground.table, true, code, /./);
+      await refused(dynamodb, ground.table, true, code, /./);
     }
     for (const given of [{ schema_version: S("0.10.7") }, { client_min_version: S("0.17.0rc1") }]) {
       await ground.put(versionKey(), theirs(given));
-      await openDynamo(optionsFor(engine.client, ground.table, { shared: true }));
+      await openDynamo(optionsFor(dynamodb.client, ground.table, { shared: true }));
     }
   });
 
   test("what older releases misread shuts them out first, and what their Lambda misreads is not written", async (t) => {
-    const ground = await newGround(engine, t, { shared: true });
+    const ground = await newGround(dynamodb, t, { shared: true });
     const { place, records } = ground;
     await ground.put(versionKey(), theirs({ lambda_version: { NULL: true } }));
     const system = { level: "system" } as const;
@@ -117,8 +117,14 @@ await describeDynamo("the version record", (engine) => {
   });
 });
 
-async function refused(engine: Engine, table: string, shared: boolean, code: string, sentence: RegExp): Promise<void> {
-  await assert.rejects(openDynamo(optionsFor(engine.client, table, { shared })), (error) => {
+async function refused(
+  dynamodb: DynamodbLocal,
+  table: string,
+  shared: boolean,
+  code: string,
+  sentence: RegExp,
+): Promise<void> {
+  await assert.rejects(openDynamo(optionsFor(dynamodb.client, table, { shared })), (error) => {
     assert.ok(error instanceof VersionError && error.code === code, String(error));
     assert.match(error.message, sentence);
     return true;
@@ -138,7 +144,7 @@ function theirs(given: Attributes): Attributes {
   };
 }
 
-function adminOf({ client }: Engine, table: string) {
+function adminOf({ client }: DynamodbLocal, table: string) {
   return {
     ...{ client, table, clock: systemClock, random: Math.random, ids: systemRandom, version: "1.2.3" },
     timeoutMs: 30_000,

@@ -4,21 +4,21 @@ import type { DynamoCall, DynamoClient, DynamoOperation } from "../../src/adapte
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround, optionsFor } from "./store-kit.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 
-await describeDynamo("the time of an acquire", (engine) => {
+await describeDynamo("the time of an acquire", (dynamodb) => {
   test("what configuration took to read is not there for the take, and a known chain has all of it", async (t) => {
-    const { table } = await newGround(engine, t);
+    const { table } = await newGround(dynamodb, t);
     const clock = new SimulatedClock(T0);
     const given: [DynamoOperation, number][] = [];
     const slow: DynamoClient = {
       send: (operation: DynamoOperation, body: string, call: DynamoCall) => {
         given.push([operation, call.timeoutMs]);
         if (operation === "BatchGetItem") clock.set(clock.now() + 600);
-        return engine.client.send(operation, body, { ...call, timeoutMs: 10_000 });
+        return dynamodb.client.send(operation, body, { ...call, timeoutMs: 10_000 });
       },
       close: async () => {},
     };

@@ -12,13 +12,13 @@ export interface Units {
 
 /**
  * A way to the table that adds up what goes over it, for items of at most a kilobyte. Single writes, queries and all that happens
- * in indexes cost what the engine says. Two things DynamoDB Local counts less of than DynamoDB bills, so they are counted here:
+ * in indexes cost what DynamoDB Local says. Two things DynamoDB Local counts less of than DynamoDB bills, so they are counted here:
  * reads by key (a key where nothing is found costs like any other), and the items of a transaction (two units each).
  */
 export class Meter implements DynamoClient {
   readonly #client: DynamoClient;
   #units: Units = NOTHING;
-  /** Of the last call, as the engine says it: units of the table, and of each index that was touched. */
+  /** Of the last call, as DynamoDB Local says it: units of the table, and of each index that was touched. */
   last: Readonly<Record<string, number>> = {};
 
   constructor(client: DynamoClient) {

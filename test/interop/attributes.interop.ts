@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
 import { MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // What ours writes on an item, in the original's hands; and the reasons for what ours takes care to write.
@@ -10,9 +10,9 @@ import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 /** Names that together with ours could be taken for something else. */
 const NAMES = ["rq", "fr", "a_fr", "a_tk", "a_tc", "n0", "cfa", "rf", "x.y-z"];
 
-await describeDynamo("attributes of ours in the original's hands", (engine) => {
+await describeDynamo("attributes of ours in the original's hands", (dynamodb) => {
   test("limits may be called as attributes of ours are: taken, given back, reset, changed, looked at", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     const limits = NAMES.map((name) => Limit.perDay(name, 10));
     const each = (amount: number) => Object.fromEntries(NAMES.map((name) => [name, amount]));
@@ -34,7 +34,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("what ours keeps on an item stays there through every write of the original", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, [Limit.perMinute("rpm", 10)], { resource: ADA.resource });
     assert.ok(await grants(our, ask({ rpm: 10 })));
@@ -51,7 +51,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("without its count of writes every request of the original takes its slow path, for good", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, [Limit.perMinute("rpm", 100)], { resource: ADA.resource });
     assert.ok(await grants(our, ask({ rpm: 1 })));
@@ -68,7 +68,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("tokens over the brim without a mark are spent in full by the original", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, [Limit.perDay("rpd", 10)], { resource: ADA.resource });
     assert.ok(await grants(our, ask({ rpd: 10 })));
@@ -77,7 +77,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("a fraction of a millitoken makes a bucket unusable to the original; ours writes none", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     const odd = Limit.custom("odd", { capacity: 7, refillAmount: 3, refillPeriodMs: 11_000 });
     await our.setLimits(ADA.entityId, [odd], { resource: ADA.resource });
@@ -94,7 +94,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("a bucket that says `disabled` false is off the original's fast path: ours removes it instead", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, [Limit.perMinute("rpm", 100)], { resource: ADA.resource });
     assert.ok(await grants(our, ask({ rpm: 1 })));
@@ -112,7 +112,7 @@ await describeDynamo("attributes of ours in the original's hands", (engine) => {
   });
 
   test("the owner that the original stamped is left alone by ours, and one that ours stamped is its own to go by", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setResourceDefaults("api", [Limit.perMinute("rpm", 10)]);
     await our.createEntity({ id: "p" });

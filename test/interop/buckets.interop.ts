@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
 import { MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Dripping limits on one bucket that both write.
 
 const IDLE_MS = 30 * MINUTE_MS;
 
-await describeDynamo("one bucket in two hands", (engine) => {
+await describeDynamo("one bucket in two hands", (dynamodb) => {
   async function together(t: TestContext, capacity: number) {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     // Of limits of its own the original lets no item expire, so that it finds what it left after an idle time.
     await our.setLimits("ada", [Limit.perMinute("rpm", capacity)], { resource: "api" });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Calendar quotas, soft limits, disabled and bypassed buckets, windows; and what ours will not do on a shared table.
@@ -10,9 +10,9 @@ import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 const rpm = Limit.perMinute("rpm", 1_000);
 const monthly = (amount: number) => Limit.quota("month", amount, { reset: { cron: "0 0 1 * *" } });
 
-await describeDynamo("kinds of limits in two hands", (engine) => {
+await describeDynamo("kinds of limits in two hands", (dynamodb) => {
   async function together(t: TestContext, ...limits: Limit[]) {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, limits, { resource: ADA.resource });
     return { shared, our, their };
@@ -160,7 +160,7 @@ await describeDynamo("kinds of limits in two hands", (engine) => {
   });
 
   test("a session quota is an error of ours, and nothing is written", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     const limits = [Limit.quota("session", 10, { resetAfterMs: HOUR_MS }), rpm];
     await our.setLimits(ADA.entityId, limits, { resource: ADA.resource });

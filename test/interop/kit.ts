@@ -8,7 +8,7 @@ import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { prepareTable } from "../../src/entry/dynamodb.ts";
 import { type AcquireRequest, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
 import { T0 } from "../../src/testing/contract-kit.ts";
-import type { Engine } from "../dynamodb/engine.ts";
+import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
 import { recordsOn } from "../dynamodb/store-kit.ts";
 import { RELEASE } from "./environment.ts";
 import { type Ask, Original } from "./original.ts";
@@ -36,7 +36,7 @@ export interface SharedOptions {
 }
 
 export class Shared {
-  readonly engine: Engine;
+  readonly dynamodb: DynamodbLocal;
   readonly table: string;
   readonly records: Records;
   readonly #realTime: boolean;
@@ -44,26 +44,26 @@ export class Shared {
   #nowMs = T0;
   #namespaceId: string | undefined;
 
-  private constructor(engine: Engine, table: string, realTime: boolean) {
-    this.engine = engine;
+  private constructor(dynamodb: DynamodbLocal, table: string, realTime: boolean) {
+    this.dynamodb = dynamodb;
     this.table = table;
-    this.records = recordsOn(engine, table);
+    this.records = recordsOn(dynamodb, table);
     this.#realTime = realTime;
   }
 
-  static async on(engine: Engine, t: TestContext, options: SharedOptions = {}): Promise<Shared> {
+  static async on(dynamodb: DynamodbLocal, t: TestContext, options: SharedOptions = {}): Promise<Shared> {
     const { madeBy = "ours", realTime = false } = options;
-    const { endpoint, client } = engine;
+    const { endpoint, client } = dynamodb;
     const where = { endpoint, region: REGION };
     // Nothing expires: by a clock that stands still it would be long ago.
     const table =
       madeBy === "ours"
-        ? await engine.newTable({ gsi2Projection: "ALL", expiry: false })
+        ? await dynamodb.newTable({ gsi2Projection: "ALL", expiry: false })
         : `interop-${process.pid}-${randomBytes(6).toString("hex")}`;
     if (madeBy === "ours") await prepareTable({ ...where, stack: table, credentials: CREDENTIALS });
     // With the record that its deployment leaves: where it cannot ask for its functions it forbids itself half of what it can.
     else await originalProcess().ask("create_table", { ...where, table, lambda_version: RELEASE });
-    const shared = new Shared(engine, table, realTime);
+    const shared = new Shared(dynamodb, table, realTime);
     await originalProcess().ask("clock", { ms: realTime ? null : shared.#nowMs });
     t.after(async () => {
       await Promise.all(shared.#closing.map((close) => close()));
@@ -90,7 +90,12 @@ export class Shared {
   /** A process of ours. It remembers no refusals: a refusal shall be the table's word. */
   async our(options: Partial<OpenOptions> = {}): Promise<RateLimiter> {
     const limiter = await RateLimiter.open({
-      ...{ store: `dynamodb:${this.table}`, endpoint: this.engine.endpoint, region: REGION, credentials: CREDENTIALS },
+      ...{
+        store: `dynamodb:${this.table}`,
+        endpoint: this.dynamodb.endpoint,
+        region: REGION,
+        credentials: CREDENTIALS,
+      },
       ...{ sharedTable: true, denyMemoryMs: 0, timeoutMs: 10_000 },
       ...(this.#realTime ? {} : { clock: { now: () => this.#nowMs } }),
       ...options,
@@ -103,7 +108,7 @@ export class Shared {
   async their(options: TheirOptions = {}): Promise<Original> {
     const { namespace = "default", how = "open", ...more } = options;
     const name = await originalProcess().ask<string>("open", {
-      ...{ how, namespace, table: this.table, region: REGION, endpoint: this.engine.endpoint },
+      ...{ how, namespace, table: this.table, region: REGION, endpoint: this.dynamodb.endpoint },
       options: { rejection_cache_ttl: 0, ...more },
     });
     const client = new Original(originalProcess(), name);
@@ -130,7 +135,7 @@ export class Shared {
       ([, value]) => value !== undefined,
     );
     const input = JSON.stringify({ TableName: this.table, Item: Object.fromEntries(kept) });
-    const answer = await this.engine.client.send("PutItem", input, { timeoutMs: 10_000 });
+    const answer = await this.dynamodb.client.send("PutItem", input, { timeoutMs: 10_000 });
     assert.equal(answer.kind, "answered");
   }
 

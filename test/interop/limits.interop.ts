@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
 import { MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Limits that either changes on a live bucket that both write.
 
 const rpm = (capacity: number) => Limit.perMinute("rpm", capacity);
 
-await describeDynamo("limits changed by either", (engine) => {
+await describeDynamo("limits changed by either", (dynamodb) => {
   async function together(t: TestContext, ...limits: Limit[]) {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, limits, { resource: ADA.resource });
     const theySet = (...changed: Limit[]) => their.call("set_limits", [ADA.entityId, changed, ADA.resource]);
@@ -137,7 +137,7 @@ await describeDynamo("limits changed by either", (engine) => {
   });
 
   test("defaults of a resource that either changes reach ours within the time it remembers them", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our({ configTtlMs: 10_000 }), await shared.their()];
     await their.call("set_resource_defaults", ["api", [rpm(60)]]);
     assert.ok(await grants(our, ask({ rpm: 60 })));
@@ -148,7 +148,7 @@ await describeDynamo("limits changed by either", (engine) => {
   });
 
   test("defaults that change never reach the original's own live buckets (W12), but do when ours writes them", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our({ configTtlMs: 10_000 }), await shared.their()];
     await our.setSystemDefaults([rpm(60)]);
     assert.ok(await their.grants(ask({ rpm: 1 })));

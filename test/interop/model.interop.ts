@@ -4,7 +4,7 @@ import { decodeItem } from "../../src/adapters/dynamodb/codec.ts";
 import { Limit } from "../../src/entry/index.ts";
 import type { Item, ItemValue } from "../../src/ports/item-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import type { OriginalLease as ModelLease } from "../simulation/original-client.ts";
 import { bucket, seededWorld, type World } from "../simulation/original-kit.ts";
 import { ADA, ask, Shared } from "./kit.ts";
@@ -58,12 +58,12 @@ const STORIES: readonly {
   },
 ];
 
-await describeDynamo("the model of the original", (engine) => {
+await describeDynamo("the model of the original", (dynamodb) => {
   for (const { name, sets, passMs } of STORIES) {
     test(`does what the original does: ${name}`, async (t) => {
       let compared = 0;
       for (let seed = 1; seed <= SEEDS; seed++) {
-        const shared = await Shared.on(engine, t);
+        const shared = await Shared.on(dynamodb, t);
         const their = await shared.their({ config_cache_ttl: 0 });
         const world = seededWorld({ seed, staleMs: 0 }, sets[0] as readonly Limit[]);
         const both = new Both(shared, their, world);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { admitted, ask, grants, Shared } from "./kit.ts";
 
 // Namespaces, entities, configuration and audit: written by one, used by the other.
@@ -19,9 +19,9 @@ interface TheirLimit {
   readonly capacity: number;
 }
 
-await describeDynamo("records of both", (engine) => {
+await describeDynamo("records of both", (dynamodb) => {
   test("a namespace that either registers is open to the other, and what is in it is nobody else's", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.registerNamespace("of-ours");
     await their.call("register_namespace", ["of-theirs"]);
@@ -40,7 +40,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("a namespace that either deletes is gone for the other, and back when the other recovers it", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     const { id } = await our.registerNamespace("team");
     await their.call("delete_namespace", ["team"]);
@@ -61,7 +61,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("entities of either are entities of both, with parents, names and metadata", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.createEntity({ id: "project", name: "Project", metadata: { tier: "gold" } });
     const created = { name: "Key", parent_id: "project", cascade: true, metadata: { owner: "x" } };
@@ -90,7 +90,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("a child charges its parent, whoever made them and whoever takes", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.createEntity({ id: "p" });
     await their.call("create_entity", ["of-theirs"], { parent_id: "p", cascade: true });
@@ -107,7 +107,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("leases on a bucket that the other side deleted give nothing back, and make nothing", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setResourceDefaults("api", [Limit.perDay("rpd", 10)]);
     for (const deletes of ["ours", "theirs"] as const) {
@@ -127,7 +127,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("flags and limits in one item: what either replaces keeps what the other set", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our({ configTtlMs: 0 }), await shared.their({ config_cache_ttl: 0 })];
     const limits = (capacity: number) => [Limit.perDay("rpd", capacity)];
     await our.setLimits("ada", limits(10), { resource: "api" });
@@ -147,7 +147,7 @@ await describeDynamo("records of both", (engine) => {
 
   test("configuration at four levels is resolved alike, whoever wrote which level", async (t) => {
     for (const first of ["ours", "theirs"] as const) {
-      const shared = await Shared.on(engine, t);
+      const shared = await Shared.on(dynamodb, t);
       const [our, their] = [await shared.our({ configTtlMs: 0 }), await shared.their({ config_cache_ttl: 0 })];
       const limits = (capacity: number) => [Limit.perMinute("rpm", capacity)];
       const levels: readonly [write: (ours: boolean) => Promise<unknown>, capacity: number][] = [
@@ -198,7 +198,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("limits of every kind mean the same to both", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     const limits = [
       Limit.perSecond("rps", 5, { burst: 7 }),
@@ -222,7 +222,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("audit events of both are read by both, in the order of time", async (t) => {
-    const shared = await Shared.on(engine, t, { realTime: true });
+    const shared = await Shared.on(dynamodb, t, { realTime: true });
     const [our, their] = [await shared.our(), await shared.their()];
     await our.createEntity({ id: "ada" }, { principal: "ops-a" });
     await their.call("set_limits", ["ada", [Limit.perMinute("rpm", 10)], "api"], { principal: "ops-b" });
@@ -246,7 +246,7 @@ await describeDynamo("records of both", (engine) => {
   });
 
   test("a cascade policy of either counts for both", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our({ configTtlMs: 0 }), await shared.their({ config_cache_ttl: 0 })];
     await our.createEntity({ id: "p" });
     await our.createEntity({ id: "c", parentId: "p" });

@@ -3,6 +3,7 @@ import { OwnerStamps } from "../../src/adapters/dynamodb/items-owner.ts";
 import { type DynamoStoreOptions, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { clockFrom } from "../../src/adapters/system/clock.ts";
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { RateLimiter } from "../../src/entry/index.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
@@ -50,8 +51,8 @@ function limiterOver(shared: Shared, store: Store): Promise<RateLimiter> {
 }
 
 function storeOf(shared: Shared, options: Partial<DynamoStoreOptions>): Store {
-  const { engine, table } = shared;
-  return dynamoOver(optionsFor(engine.client, table, { shared: true, clock: clockOf(shared), ...options }));
+  const { dynamodb, table } = shared;
+  return dynamoOver(optionsFor(dynamodb.client, table, { shared: true, clock: clockOf(shared), ...options }));
 }
 
 function clockOf(shared: Shared) {
@@ -76,13 +77,13 @@ function bucketsOf(
   namespaceId: string,
   { config, ...client }: Required<ReturnType<SharedFaulty>> & Pick<ScopedStore, "config">,
 ): ProtocolBuckets {
-  const { table: tableName, engine, records } = shared;
+  const { table: tableName, dynamodb, records } = shared;
   const common = { clock: clockOf(shared), random: Math.random };
-  const resolve: OwnersResolve = async ({ entityId, resource }) => config.resolve(entityId, resource);
+  const resolveNow = async ({ entityId, resource }: BucketKey) => config.resolve(entityId, resource);
   const items = new DynamoItems({
-    ...{ ...common, client: engine.client, tableName, namespaceId },
+    ...{ ...common, client: dynamodb.client, tableName, namespaceId },
     ...{ listTimeoutMs: 10_000, auditKeptS: 60, auditIdOf: ({ eventId }) => eventId },
-    owners: new OwnerStamps(namespaceId, { records, resolve }),
+    owners: new OwnerStamps(namespaceId, { records, reader: { resolveNow } }),
   });
   return new ProtocolBuckets({
     ...{ ...common, ...client, items, calendar: createCalendar() },
@@ -91,5 +92,3 @@ function bucketsOf(
     isTimeKnown: () => true,
   });
 }
-
-type OwnersResolve = ConstructorParameters<typeof OwnerStamps>[1]["resolve"];

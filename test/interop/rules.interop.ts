@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import {
   cutsWithoutRebase,
   givesBackUnmarked,
@@ -17,12 +17,12 @@ import { bucketsLacking, ourLacking, ourWith, played } from "./rules-kit.ts";
 // The rules of a shared table that a trace breaks without, each played beside the original by a client of ours that keeps the
 // rule, and by one that lacks it.
 
-await describeDynamo("rules of a shared table", (engine) => {
+await describeDynamo("rules of a shared table", (dynamodb) => {
   const BUCKET = bucketKey(ADA.entityId, ADA.resource);
   const own = (limits: readonly Limit[]) => [ADA.entityId, limits, ADA.resource] as const;
 
   async function ground(t: TestContext, limits: readonly Limit[]) {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const their = await shared.their();
     await (await shared.our()).setLimits(ADA.entityId, limits, { resource: ADA.resource });
     return { shared, their };
@@ -67,7 +67,7 @@ await describeDynamo("rules of a shared table", (engine) => {
   });
 
   test("rule 6: a debt that outlives the time at which the original lets the item expire is not forgiven", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     // Of defaults it lets items expire, after seven times what a full refill takes: debts are not thought of.
     await our.setResourceDefaults("api", [Limit.perMinute("rpm", 10), Limit.perDay("rpd", 10)]);

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Limit, type RateLimiter } from "../../src/entry/index.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { Wire } from "../dynamodb/store-kit.ts";
 import { Agenda } from "./agenda.ts";
 import { ask, originalProcess, Shared } from "./kit.ts";
@@ -22,14 +22,14 @@ const TRIED_MS = 1_000;
 const CLIENTS = 4;
 const ONE = ask({ rps: 1 });
 
-await describeDynamo("a saturated bucket", (engine) => {
+await describeDynamo("a saturated bucket", (dynamodb) => {
   for (const [ours, theirs] of [
     [CLIENTS, CLIENTS],
     [0, CLIENTS],
   ] as const) {
     test(`a call takes 2 to 8 ms: ${ours} clients of ours and ${theirs} of the original, ${PLAYED_MS / 1000} s`, async (t) => {
       const terms = { rate: RATE_MAX, capacity: RATE_MAX / 2 };
-      const shared = await Shared.on(engine, t);
+      const shared = await Shared.on(dynamodb, t);
       const { all, ...run } = await played(shared, { ours, theirs }, terms);
       const worst = worstBurst(all, terms);
       tell(t, "common clock", { ...terms, all, ...run, worst });
@@ -40,7 +40,7 @@ await describeDynamo("a saturated bucket", (engine) => {
   }
 
   test(`in real time, ${CLIENTS} clients of each side, ${LASTS_MS / 1000} s`, async (t) => {
-    const shared = await Shared.on(engine, t, { realTime: true });
+    const shared = await Shared.on(dynamodb, t, { realTime: true });
     // As applications have them, refusals remembered.
     const our = await Promise.all(Array.from({ length: CLIENTS }, () => shared.our({ denyMemoryMs: 1_000 })));
     const their = await Promise.all(Array.from({ length: CLIENTS }, () => shared.their({ rejection_cache_ttl: 1 })));
@@ -73,7 +73,7 @@ async function played(
   const trip = () => agenda.sleep(1 + random.next() * 3);
   const granted = { ours: [] as number[], theirs: [] as number[] };
   const our = async () => {
-    const wire = new Wire(shared.engine.client);
+    const wire = new Wire(shared.dynamodb.client);
     const clock = { now: () => shared.now(), sleep: (ms: number) => agenda.sleep(ms) };
     const limiter = await ourWith(shared, { client: wire, clock, denyMemoryMs: 1_000 });
     wire.fault = async ({ send }) => {

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Limit } from "../../src/entry/index.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/testing/contract-kit.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { ADA, admitted, ask, grants, numberIn, Shared } from "./kit.ts";
 
 // Buckets that the original has split. It does so when an item is written too often; here it is told to.
 
 const rpm = (capacity: number) => Limit.perMinute("rpm", capacity);
 
-await describeDynamo("shards in two hands", (engine) => {
+await describeDynamo("shards in two hands", (dynamodb) => {
   async function together(t: TestContext, ...limits: Limit[]) {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our(), await shared.their()];
     await our.setLimits(ADA.entityId, limits, { resource: ADA.resource });
     /** Doubles the shards; the new ones come when somebody needs them. */

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Limit, type RateLimiter } from "../../src/entry/index.ts";
 import { DAY_MS, HOUR_MS } from "../../src/testing/contract-kit.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { ADA, ask, Shared } from "./kit.ts";
 import type { Original } from "./original.ts";
 import { OriginalError } from "./original-process.ts";
@@ -60,12 +60,12 @@ const STORIES: readonly Story[] = [
   },
 ];
 
-await describeDynamo("stories of both", (engine) => {
+await describeDynamo("stories of both", (dynamodb) => {
   for (const story of STORIES) {
     test(`nobody gets more than is promised: ${story.name}`, async (t) => {
       let [granted, between] = [0, 0];
       for (let seed = 1; seed <= SEEDS; seed++) {
-        const shared = await Shared.on(engine, t);
+        const shared = await Shared.on(dynamodb, t);
         const our = [await shared.our(), await shared.our()];
         const their = [await shared.their(), await shared.their()];
         await our[0]?.setLimits(ADA.entityId, story.limits, { resource: ADA.resource });

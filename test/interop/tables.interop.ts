@@ -3,14 +3,14 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { createTable, deleteTable } from "../../src/entry/dynamodb.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { describeDynamo } from "../dynamodb/engine.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { RELEASE } from "./environment.ts";
 import { ADA, admitted, ask, CREDENTIALS, grants, originalProcess, REGION, Shared } from "./kit.ts";
 
 const RPM = [Limit.perMinute("rpm", 10)];
 
-await describeDynamo("a table made by either", (engine) => {
-  const where = { endpoint: engine.endpoint, region: REGION };
+await describeDynamo("a table made by either", (dynamodb) => {
+  const where = { endpoint: dynamodb.endpoint, region: REGION };
 
   test("the original is the release that the promise is about", async () => {
     assert.equal(await originalProcess().ask("version"), RELEASE);
@@ -18,7 +18,7 @@ await describeDynamo("a table made by either", (engine) => {
 
   for (const madeBy of ["ours", "original"] as const) {
     test(`both take from one bucket on a table of ${madeBy}`, async (t) => {
-      const shared = await Shared.on(engine, t, { madeBy });
+      const shared = await Shared.on(dynamodb, t, { madeBy });
       // Opening is what registers the original's first namespace.
       const their = await shared.their();
       const our = await shared.our();
@@ -30,7 +30,7 @@ await describeDynamo("a table made by either", (engine) => {
   }
 
   test("a table of the original is refused by name unless it is opened as shared", async (t) => {
-    const shared = await Shared.on(engine, t, { madeBy: "original" });
+    const shared = await Shared.on(dynamodb, t, { madeBy: "original" });
     await shared.their();
     const open = (sharedTable: boolean) =>
       RateLimiter.open({ ...where, credentials: CREDENTIALS, store: `dynamodb:${shared.table}`, sharedTable });
@@ -47,7 +47,7 @@ await describeDynamo("a table made by either", (engine) => {
   });
 
   test("the original connects to a table of ours without changing its version record", async (t) => {
-    const shared = await Shared.on(engine, t);
+    const shared = await Shared.on(dynamodb, t);
     const their = await shared.their({ how: "connect" });
     const record = await their.call<Record<string, string>>("get_version_record");
     assert.equal(record.schema_version, "0.10.0");
@@ -59,7 +59,7 @@ await describeDynamo("a table made by either", (engine) => {
   });
 
   test("what either demands of readers only grows, whoever raises it", async (t) => {
-    const shared = await Shared.on(engine, t, { madeBy: "original" });
+    const shared = await Shared.on(dynamodb, t, { madeBy: "original" });
     const their = await shared.their();
     const our = await shared.our();
     const least = async () => (await their.call<Record<string, string>>("get_version_record")).client_min_version;

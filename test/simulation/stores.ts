@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
+import type { Store } from "../../src/ports/store.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
 import { type Ground, type GroundContext, groundOn } from "./ground.ts";
@@ -36,12 +37,15 @@ function openFile(seed: number): Opened {
   const folder = mkdtempSync(join(tmpdir(), "zae-limiter-simulation-"));
   const file = join(folder, "limiter.db");
   const coalesce = seed % 4 !== 0;
-  const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5, calendar });
-  const handles = seed % 2 === 0 ? [open()] : [open(), open()];
-  // Otherwise others, such as the store's own sweeping, come between calls that are made at once.
-  const joins = coalesce && handles.length === 1;
+  const handles: Store[] = [];
   return {
-    ground: (context) => groundOn(handles, joins, context),
+    ground: (context) => {
+      const steadyMs = () => context.clock.now();
+      const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5, steadyMs, calendar });
+      handles.push(open(), ...(seed % 2 === 0 ? [] : [open()]));
+      // Otherwise others, such as the store's own sweeping, come between calls that are made at once.
+      return groundOn(handles, coalesce && handles.length === 1, context);
+    },
     close: async () => {
       for (const handle of handles) await handle.close();
       rmSync(folder, { recursive: true });

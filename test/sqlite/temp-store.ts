@@ -2,9 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { Connection } from "../../src/adapters/sqlite/connection.ts";
+import type { Connection } from "../../src/adapters/sqlite/connection.ts";
+import { openConnection } from "../../src/adapters/sqlite/open-connection.ts";
 import { storeOn } from "../../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
+import { steadyMs } from "../../src/adapters/system/clock.ts";
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../../src/domain/audit.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
@@ -37,10 +39,11 @@ export function tempFile(t: TestContext): string {
 export function openOn(
   t: TestContext,
   file: string,
-  options: { readonly coalesce: boolean } = { coalesce: true },
+  given: { readonly coalesce?: boolean; readonly steadyMs?: () => number } = {},
 ): Opened {
-  const connection = new Connection({ file, durability: "normal", random: Math.random });
-  const store = storeOn(connection, { file, durability: "normal", random: Math.random, calendar, ...options });
+  const options = { file, durability: "normal", random: Math.random, coalesce: true, steadyMs, ...given } as const;
+  const connection = openConnection(options);
+  const store = storeOn(connection, { ...options, calendar });
   t.after(() => store.close());
   return { store, connection, ...store.scope("default") };
 }

@@ -118,16 +118,15 @@ function* ambientProblems(path: string, folder: string, code: string): Iterable<
       [/\bDate\s*\.\s*now\b/, "Date.now"],
       [/\bMath\s*\.\s*random\b/, "Math.random"],
       [/\bprocess\s*\.\s*env\b/, "process.env"],
+      [/\bperformance\b/, "performance"],
+      [/\bprocess\s*\.\s*hrtime\b/, "process.hrtime"],
     ] as const) {
       if (pattern.test(code)) yield refuse(what, "time, chance and settings are arguments, read in adapters/system");
     }
   }
   if (folder === "bucket" && /\bDate\b/.test(code)) yield refuse("Date", "bucket/ knows only the numbers it is given");
   if (folder === "bucket" && /\bprocess\b/.test(code)) yield refuse("process", "bucket/ is pure arithmetic");
-  if (
-    (folder === "engine" || folder === "protocol") &&
-    /\bnew\s+Date\s*\(\s*\)|\bperformance\b|\bset(Timeout|Interval)\b/.test(code)
-  ) {
+  if ((folder === "engine" || folder === "protocol") && /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)) {
     yield refuse("ambient time", `${folder}/ has a Clock port for it`);
   }
 }

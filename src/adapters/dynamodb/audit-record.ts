@@ -1,6 +1,5 @@
 import type { AuditAction, AuditEvent } from "../../domain/audit.ts";
-import { type Attributes, decodeJson, encodeJson } from "./codec.ts";
-import { instantOf } from "./records-instants.ts";
+import { type Attributes, decodeJson, encodeJson, instantOf } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
   ACTION,
@@ -15,7 +14,7 @@ import {
   TTL,
 } from "./schema.ts";
 
-/** Ours: as whoever made the change named it. */
+/** Ours: the id that the caller gave the event. */
 const OWN_EVENT_ID = "own_event_id";
 
 /** An event in the original's words, but for its key. `untilS`: when it may go. */

@@ -6,8 +6,8 @@ import type { AuditIds } from "./audit-id.ts";
 import { eventItem, eventOf } from "./audit-record.ts";
 import type { Attributes } from "./codec.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
-import { placeOf, type Records } from "./records.ts";
-import { putRecord, type RecordWrite } from "./records-write.ts";
+import type { Records } from "./records.ts";
+import { keyIn, putRecord, type RecordWrite } from "./records-write.ts";
 import {
   AUDIT_RETENTION_DAYS,
   auditKey,
@@ -44,7 +44,7 @@ export class DynamoAudit implements AuditStore {
     return this.#keptS ?? RETENTION_DAYS * DAY_S;
   }
 
-  /** To be told of the configuration of the system whenever it is read: it says how long events are kept. */
+  /** Takes the system's configuration whenever it is read: it says how long events are kept. */
   learn(system: Attributes | undefined): void {
     const days = Number(system?.[AUDIT_RETENTION_DAYS]?.N ?? RETENTION_DAYS);
     this.#keptS = Math.ceil((Number.isFinite(days) && days > 0 ? days : RETENTION_DAYS) * DAY_S);
@@ -73,8 +73,8 @@ export class DynamoAudit implements AuditStore {
       consistent: true,
       pageSize: limit + 2,
     });
-    const older = where(events, (item) => placeOf(item).sk !== before);
-    const { items: found, ...rest } = await pageOf(older, limit, (item) => cursorOf(placeOf(item).sk));
+    const older = where(events, (item) => keyIn(item).sk !== before);
+    const { items: found, ...rest } = await pageOf(older, limit, (item) => cursorOf(keyIn(item).sk));
     return { ...rest, items: found.map(eventOf) };
   }
 
@@ -83,7 +83,7 @@ export class DynamoAudit implements AuditStore {
     const [sk, pk] = placeAfter(cursor, 2) ?? [];
     const before = sk === undefined || pk === undefined ? undefined : { sk, pk };
     const { items, ...rest } = await pageOf(this.#older(limit + 1, before), limit, (item) => {
-      const place = placeOf(item);
+      const place = keyIn(item);
       return cursorOf(place.sk, place.pk);
     });
     return { ...rest, items: items.map(eventOf) };
@@ -109,7 +109,7 @@ export class DynamoAudit implements AuditStore {
     });
     let newest: TableKey[] = [];
     for await (const chunk of inChunks(keys, CHUNK)) {
-      const older = chunk.map(placeOf).filter((key) => before === undefined || newestFirst(before, key) < 0);
+      const older = chunk.map(keyIn).filter((key) => before === undefined || newestFirst(before, key) < 0);
       newest = [...newest, ...older].sort(newestFirst).slice(0, count);
     }
     return newest;

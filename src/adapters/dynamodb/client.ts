@@ -25,11 +25,11 @@ export interface DynamoCall {
 }
 
 /**
- * What became of one request, as a value. No client repeats a request by itself: only who wrote it knows whether it may be.
+ * What became of one request, as a value. No client repeats a request: only its caller knows whether it may be.
  * - `answered`: the service did what was asked. `item`: read by the caller's own way, in place of the body.
  * - `failed`: the service says that it did not, and why; `code` is its exception, without the namespace.
  * - `unsent`: it certainly did not reach the service (no connection, no credentials in time).
- * - `lost`: nobody knows; `later` tells, should an answer come after all.
+ * - `lost`: it may or may not have been applied; `later` resolves should an answer come after all.
  */
 export type DynamoAnswer =
   | { readonly kind: "answered"; readonly body: Record<string, unknown>; readonly item?: Item }
@@ -49,5 +49,5 @@ export interface DynamoClient {
   close(): Promise<void>;
 }
 
-/** Told by a client of every answer: what the `Date` header said, and the stamp taken before the request was sent. */
+/** Called by a client with every answer: what the `Date` header said, and the stamp taken before the request was sent. */
 export type DateListener = (seen: { readonly dateMs: number; readonly sent: unknown }) => void;

@@ -106,7 +106,7 @@ export function decodeJson({ N, S, BOOL, M, L, SS }: AttributeValue): unknown {
 const TRUE = '{"BOOL":true}';
 const FALSE = '{"BOOL":false}';
 
-/** A whole number, exactly. Nobody goes by a counter of what was ever taken: it may outgrow what is exact here. */
+/** A whole number, exactly; but the counter of all that was ever taken, by which nothing is decided, may be inexact. */
 export function decodeNumber(text: string, name: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) || (name.endsWith("_tc") && Number.isInteger(value))) return value;
@@ -123,10 +123,22 @@ function amountsIn(text: ItemValue): readonly Amount[] {
   throw new TypeError(`The amounts of an operation are ${shown(text)}; give a JSON list of limits and millitokens.`);
 }
 
-/** Amounts as the map tells them: whole tokens, by the name of the limit. */
+/** Amounts from a map of whole tokens by limit name. */
 function textOf(map: Attributes): string {
   const amounts = Object.keys(map)
     .sort()
     .map((limit): Amount => ({ limit, milli: 1000 * decodeNumber(map[limit]?.N ?? "0", limit) }));
   return JSON.stringify(amounts);
+}
+
+/** An instant as records have it: UTC, to the millisecond where there are any. */
+export function instantText(atMs: number): string {
+  return new Date(atMs).toISOString().replace(".000Z", "Z");
+}
+
+/** The instant that a record says; 0 where it cannot be read. */
+export function instantOf(text: string | undefined): number {
+  // Python's isoformat says +00:00 or nothing where we say Z, and goes on to microseconds.
+  const atMs = Date.parse(text === undefined || /(Z|[+-]\d\d:?\d\d)$/.test(text) ? (text ?? "") : `${text}Z`);
+  return Number.isNaN(atMs) ? 0 : atMs;
 }

@@ -1,12 +1,14 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { auditIdOf, type ConfigScope, type StoredConfig } from "../../domain/config.ts";
+import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
-import type { ConfigParts } from "./config.ts";
 import { encodeConfig, FLAGS, hasLimits, wordsIn } from "./config-codec.ts";
+import type { RecentChange } from "./config-reader.ts";
 import { countConfigs, isCounted, listResource } from "./config-registry.ts";
-import { DELETING } from "./entities-record.ts";
-import { activeCheck } from "./namespaces-record.ts";
-import { mustEnd } from "./records.ts";
+import { DELETING, isBeingDeleted } from "./entities-record.ts";
+import type { EntityRemoval } from "./entities-removal.ts";
+import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   type Condition,
@@ -19,18 +21,27 @@ import {
 } from "./records-write.ts";
 import { CONFIG_VERSION, configKey, configResource, entityKey, namespaceIdKey } from "./schema.ts";
 
+export interface ChangeParts {
+  readonly records: Records;
+  readonly watch: NamespaceWatch;
+  readonly audit: DynamoAudit;
+  readonly removal: EntityRemoval;
+  readonly recent: RecentChange;
+}
+
 /** What a scope shall say instead; `nothing`: it is as it should be. */
-export type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
+type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
 /**
- * Changes of configuration: the item, both registries and the audit event in one transaction, that goes by the item as it was
- * read. By what it says, not by a number of ours: the original replaces the whole item, and so would a number start anew.
+ * Changes of configuration: the item, both registries and the audit event in one transaction. Its condition is that every
+ * configured attribute is still as it was read. A version number of ours would not do: the original replaces the whole item,
+ * and the number would start again.
  */
 export class ConfigChanges {
   readonly #namespaceId: string;
-  readonly #parts: ConfigParts;
+  readonly #parts: ChangeParts;
 
-  constructor(namespaceId: string, parts: ConfigParts) {
+  constructor(namespaceId: string, parts: ChangeParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
   }
@@ -41,13 +52,13 @@ export class ConfigChanges {
     event: AuditEvent,
     change: (before: Attributes | undefined) => ConfigChange,
   ): Promise<boolean> {
-    const { records, audit, reach } = this.#parts;
+    const { records, audit, recent } = this.#parts;
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
       const before = await this.#readToChange(scope);
       const changed = change(before);
       if (changed === "nothing") return false;
-      reach().expire();
+      recent.note();
       const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope });
       const reply = await records.transact([
         ...this.#replaced(scope, before, after),
@@ -56,21 +67,21 @@ export class ConfigChanges {
         activeCheck(this.#namespaceId),
         await audit.entry(event),
       ]);
-      reach().expire();
+      recent.note();
       if (reply.kind === "applied") return true;
     }
   }
 
-  /** The item as it stands, in a namespace that is active, and nothing of a deleted entity. */
+  /** The item as it is now. Throws when the namespace is not active; first removes what a deleted entity has left over. */
   async #readToChange(scope: ConfigScope): Promise<Attributes | undefined> {
     const { records, watch, removal } = this.#parts;
     const keys = [configKey(this.#namespaceId, scope), namespaceIdKey(this.#namespaceId)];
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `The configuration of ${auditIdOf(scope)}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
       const owner = "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
       const [item, namespace, meta] = await records.getAll([...keys, ...owner], { consistent: true });
       watch.requireActive(this.#namespaceId, namespace);
-      if (!("entityId" in scope) || meta?.[DELETING] === undefined) return item;
+      if (!("entityId" in scope) || !isBeingDeleted(meta)) return item;
       await removal.finish(scope.entityId);
     }
   }
@@ -99,7 +110,7 @@ export class ConfigChanges {
     return isListed === wasListed ? [] : [listResource(this.#namespaceId, resource, isListed)];
   }
 
-  // An entity that is deleted meanwhile takes its configuration with it.
+  // Were the entity deleted meanwhile, its removal might already have passed this item.
   #ownerChecked(scope: ConfigScope): readonly RecordWrite[] {
     if (!("entityId" in scope)) return [];
     return [checkRecord(entityKey(this.#namespaceId, scope.entityId), isStill(DELETING, undefined))];

@@ -82,7 +82,7 @@ export function encodeConfig(
   };
 }
 
-/** Attributes that say what is configured: whoever replaces them goes by how they were read. */
+/** Attributes that say what is configured. A change of them is conditional on each being as it was read. */
 export function wordsIn(item: Attributes): Attributes {
   return Object.fromEntries(Object.entries(item).filter(([name]) => isWord(name)));
 }

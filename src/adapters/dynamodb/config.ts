@@ -4,26 +4,18 @@ import {
   type ConfigScope,
   type LevelConfig,
   type PolicyChange,
-  resolveConfig,
   type StoredConfig,
-  scopesOf,
   withLimits,
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
-import type { Item } from "../../ports/item-store.ts";
-import type { Clock } from "../../ports/system.ts";
-import type { ConfigReadings } from "../../protocol/config-readings.ts";
-import type { DynamoAudit } from "./audit.ts";
-import { type Attributes, decodeItem } from "./codec.ts";
-import { ConfigChanges } from "./config-changes.ts";
+import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
-import type { ConfigReach } from "./config-reach.ts";
-import { DELETING, entityOf } from "./entities-record.ts";
-import type { EntityRemoval } from "./entities-removal.ts";
-import type { NamespaceWatch } from "./namespaces-record.ts";
+import type { ConfigPropagation } from "./config-propagation.ts";
+import type { ConfigReader, OnFirstRead } from "./config-reader.ts";
+import { isBeingDeleted } from "./entities-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
 import {
@@ -34,8 +26,6 @@ import {
   entityPk,
   GSI3PK,
   GSI3SK,
-  itemTableKey,
-  namespaceIdKey,
   PK,
   parseConfigKey,
   RESOURCES,
@@ -44,23 +34,15 @@ import {
 } from "./schema.ts";
 import type { VersionGate } from "./version-gate.ts";
 
-export interface ConfigParts {
-  readonly records: Records;
-  /** Those of whoever waits with a request: bounded by its time. */
-  readonly urgent: Records;
-  readonly watch: NamespaceWatch;
-  readonly audit: DynamoAudit;
-  readonly removal: EntityRemoval;
-  readonly readings: ConfigReadings;
+interface ConfigParts extends ChangeParts {
+  readonly reader: ConfigReader;
   readonly gate: VersionGate;
-  /** Takes in a bucket that is read together with its configuration; undefined where it is known, or must be read later. */
-  onFirstRead(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined;
-  readonly clock: Clock;
-  /** Asked for late: what it reaches goes by this very configuration. */
-  reach(): ConfigReach;
+  readonly propagation: ConfigPropagation;
+  /** Where the bucket is read together with its configuration, who takes it in; undefined where it is not. */
+  onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
 
-/** Stored limits of one namespace, in the words of the original. */
+/** Stored limits of one namespace, in the format of the original. */
 export class DynamoConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #parts: ConfigParts;
@@ -74,27 +56,21 @@ export class DynamoConfig implements ConfigStore {
     this.#changes = new ConfigChanges(namespaceId, parts);
   }
 
-  /** The table does not tell of changes: buckets do. */
+  /** A table has no counter of changes; a change is announced on the buckets instead. */
   generation(): undefined {
     return undefined;
   }
 
   resolve(entityId: string, resource: string): Promise<LevelConfig> {
     const bucket = bucketKey(entityId, resource);
-    const consistent = this.#parts.readings.mustBeConsistent(bucket.id) || this.#parts.reach().isFresh;
-    return this.#resolve(bucket, this.#parts.urgent, { consistent, meet: this.#parts.onFirstRead(bucket) });
-  }
-
-  /** With all that was answered before. */
-  resolveNow(bucket: BucketKey): Promise<LevelConfig> {
-    return this.#resolve(bucket, this.#records, CONSISTENT);
+    return this.#parts.reader.resolve(bucket, this.#parts.onFirstRead(bucket));
   }
 
   async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
     const key = configKey(this.#namespaceId, scope);
     if (!("entityId" in scope)) return decodeConfig(await this.#records.get(key));
     const [item, meta] = await this.#records.getAll([key, entityKey(this.#namespaceId, scope.entityId)], CONSISTENT);
-    return isDeleted(meta) ? undefined : decodeConfig(item);
+    return isBeingDeleted(meta) ? undefined : decodeConfig(item);
   }
 
   async set(
@@ -104,14 +80,14 @@ export class DynamoConfig implements ConfigStore {
   ): Promise<void> {
     await this.#parts.gate.demandFor(config.limits);
     await this.#changes.make(scope, event, (before) => ({ config: withLimits(decodePolicy(before), config) }));
-    await this.#parts.reach().limitsChanged(scope);
+    await this.#parts.propagation.limitsChanged(scope);
   }
 
   async setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
     await this.#parts.gate.demandForPolicy(change);
     await this.#changes.make(scope, event, (before) => ({ config: withPolicy(decodeConfig(before), change) }));
-    if (change.access !== undefined) await this.#parts.reach().accessChanged(scope);
-    if (change.cascade !== undefined) await this.#parts.reach().cascadeChanged(scope);
+    if (change.access !== undefined) await this.#parts.propagation.accessChanged(scope);
+    if (change.cascade !== undefined) await this.#parts.propagation.cascadeChanged(scope);
   }
 
   async delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
@@ -120,7 +96,7 @@ export class DynamoConfig implements ConfigStore {
       if (!hasLimits(before) && policy?.onUnavailable === undefined) return "nothing";
       return { config: policy === undefined ? undefined : withoutLimits(policy) };
     });
-    if (isDone) await this.#parts.reach().limitsChanged(scope);
+    if (isDone) await this.#parts.propagation.limitsChanged(scope);
     return isDone;
   }
 
@@ -129,7 +105,7 @@ export class DynamoConfig implements ConfigStore {
     { limit, cursor }: PageRequest,
   ): Promise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
     const [after] = placeAfter(cursor, 1) ?? [];
-    if (isDeleted(await this.#records.get(entityKey(this.#namespaceId, entityId)))) return { items: [] };
+    if (isBeingDeleted(await this.#records.get(entityKey(this.#namespaceId, entityId)))) return { items: [] };
     return pageOf(this.#ofEntity(entityId, after), limit, ({ scope }) =>
       cursorOf(scope.level === "entity" ? scope.resource : ""),
     );
@@ -151,34 +127,6 @@ export class DynamoConfig implements ConfigStore {
     );
   }
 
-  // One call for all of it; at first contact with the bucket itself.
-  async #resolve(bucket: BucketKey, records: Records, { consistent, meet }: ResolveOptions): Promise<LevelConfig> {
-    const { readings, watch, audit, clock } = this.#parts;
-    const { entityId, resource } = bucket;
-    const namespaceId = this.#namespaceId;
-    const reading = readings.begin();
-    const atMs = clock.now();
-    const scopes = scopesOf(entityId, resource);
-    const isWatched = consistent || !watch.wasActive(namespaceId);
-    const found = await records.getAll(
-      [
-        ...scopes.map((scope) => configKey(namespaceId, scope)),
-        entityKey(namespaceId, entityId),
-        ...(isWatched ? [namespaceIdKey(namespaceId)] : []),
-        ...(meet === undefined ? [] : [itemTableKey(namespaceId, { bucket, shard: 0 })]),
-      ],
-      { consistent },
-    );
-    const meta = found[scopes.length];
-    if (isWatched) watch.requireActive(namespaceId, found[scopes.length + 1]);
-    meet?.(decoded(found[scopes.length + (isWatched ? 2 : 1)]), atMs);
-    audit.learn(found[scopes.length - 1]);
-    const stored = scopes.map((scope, i) =>
-      "entityId" in scope && isDeleted(meta) ? undefined : decodeConfig(found[i]),
-    );
-    return { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
-  }
-
   async *#ofEntity(
     entityId: string,
     after: string | undefined,
@@ -190,14 +138,14 @@ export class DynamoConfig implements ConfigStore {
     }
     const items = this.#records.query({
       partition: [PK, entityPk(this.#namespaceId, entityId)],
-      // `!` stands before all that resources are made of, `$` after the `#` before them.
+      // `!` sorts before every character of a resource, `$` right after the `#` before it.
       range: { name: SK, from: after ? `#CONFIG#${after}!` : "#CONFIG#", to: "#CONFIG$" },
       consistent: true,
     });
     for await (const item of items) {
       const scope = parseConfigKey({ pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" });
       const config = decodeConfig(item);
-      // Its default came first, wherever it stands.
+      // The entity's default was yielded first, wherever it sorts.
       if (scope?.level === "entity" && config !== undefined && config.limits.length > 0) yield { scope, config };
     }
   }
@@ -219,16 +167,3 @@ export class DynamoConfig implements ConfigStore {
 }
 
 const CONSISTENT = { consistent: true } as const;
-
-interface ResolveOptions {
-  readonly consistent: boolean;
-  readonly meet?: ReturnType<ConfigParts["onFirstRead"]>;
-}
-
-function decoded(item: Attributes | undefined): Item | undefined {
-  return item === undefined ? undefined : decodeItem(item);
-}
-
-function isDeleted(meta: Attributes | undefined): boolean {
-  return meta?.[DELETING] !== undefined;
-}

@@ -2,7 +2,7 @@ import { ValidationError } from "../../domain/errors.ts";
 
 export interface EndpointChoice {
   readonly region: string;
-  /** An address of one's own, such as `http://localhost:8000` for DynamoDB Local; https where it names no scheme. */
+  /** An address instead of the region's, such as `http://localhost:8000`; https where it names no scheme. */
   readonly endpoint: string | undefined;
   readonly useFips: boolean;
   readonly useDualStack: boolean;

@@ -1,5 +1,4 @@
-import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { LevelConfig } from "../../domain/config.ts";
+import type { ConfigReader } from "./config-reader.ts";
 import { entityOf } from "./entities-record.ts";
 import type { Records } from "./records.ts";
 import { all, any, exists, isStill, updateRecord } from "./records-write.ts";
@@ -7,8 +6,8 @@ import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID, parseIte
 import type { LiveBuckets } from "./store-buckets.ts";
 
 /**
- * Tells the buckets of an entity who its parent is. Only the original goes by that, and only by the newest: all four
- * attributes together, never over those of a later change.
+ * Writes to the buckets of an entity who its parent is. Only the original reads that. The four attributes are written together,
+ * and never over those of a later change.
  */
 export async function stampOwner(
   namespaceId: string,
@@ -16,10 +15,10 @@ export async function stampOwner(
   parts: {
     readonly records: Records;
     readonly live: LiveBuckets;
-    resolve(bucket: BucketKey): Promise<LevelConfig>;
+    readonly reader: ConfigReader;
   },
 ): Promise<void> {
-  const { records, live, resolve } = parts;
+  const { records, live, reader } = parts;
   for (let pass = 0; pass < PASSES; pass++) {
     const meta = await records.get(entityKey(namespaceId, entityId));
     const generation = meta?.[PARENT_GENERATION];
@@ -28,7 +27,7 @@ export async function stampOwner(
     for (const place of await live.itemsOf(entityId)) {
       const bucket = parseItemKey(place)?.key.bucket;
       if (bucket === undefined) continue;
-      const { cascade, parentId } = await resolve(bucket);
+      const { cascade, parentId } = await reader.resolveNow(bucket);
       const set = {
         [CASCADE]: { BOOL: cascade },
         [PARENT_GENERATION]: generation,

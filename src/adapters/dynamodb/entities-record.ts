@@ -1,6 +1,5 @@
 import type { Entity } from "../../domain/entity.ts";
-import { type Attributes, decodeJson } from "./codec.ts";
-import { instantOf, instantText } from "./records-instants.ts";
+import { type Attributes, decodeJson, instantOf, instantText } from "./codec.ts";
 import { all, type Condition, isStill, texts } from "./records-write.ts";
 import {
   CASCADE,
@@ -21,9 +20,9 @@ import {
 
 /** Ours: grows by 1 with every change. */
 export const VERSION = "version";
-/** Ours: how often a child was attached; whoever must know that there are none goes by it. */
-export const KIN = "kin";
-/** Ours: it was deleted, and what belongs to it is being removed. To everybody it is gone. */
+/** Ours: how often a child was attached. Deleting an entity goes by it, so that no child comes in between. */
+export const CHILD_SEQ = "kin";
+/** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
 export const DELETING = "deleting";
 
 /** An entity that is made now. `incarnation`: 16 hex digits, never twice. */
@@ -50,9 +49,9 @@ export function changeable({ name, parentId, cascade, metadata, version, updated
   };
 }
 
-/** The entity that an item tells of; undefined where there is none, or none any more. */
+/** The entity of an item; undefined where there is no item, or the entity was deleted. */
 export function entityOf(item: Attributes | undefined): Entity | undefined {
-  if (item === undefined || item[DELETING] !== undefined) return undefined;
+  if (item === undefined || isBeingDeleted(item)) return undefined;
   const id = item[ENTITY_ID]?.S ?? "";
   const parentId = parentIn(item);
   const createdAtMs = instantOf(item[CREATED_AT]?.S);
@@ -72,6 +71,11 @@ export function entityOf(item: Attributes | undefined): Entity | undefined {
     createdAtMs,
     updatedAtMs: updatedAt === undefined ? createdAtMs : instantOf(updatedAt),
   };
+}
+
+/** It is gone for every caller, but not everything of it is removed yet. */
+export function isBeingDeleted(item: Attributes | undefined): boolean {
+  return item?.[DELETING] !== undefined;
 }
 
 export function parentIn(item: Attributes): string | undefined {

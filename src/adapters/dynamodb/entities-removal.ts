@@ -2,9 +2,9 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { AttributeValue } from "./codec.ts";
 import { countConfigs, isCounted } from "./config-registry.ts";
 import { DELETING } from "./entities-record.ts";
-import { collected } from "./paging.ts";
-import { chunksOf, mustEnd, placeOf, type Records } from "./records.ts";
-import { checkRecord, deleteRecord, exists, isStill, type RecordWrite } from "./records-write.ts";
+import { chunksOf, collected } from "./paging.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
+import { checkRecord, deleteRecord, exists, isStill, keyIn, type RecordWrite } from "./records-write.ts";
 import {
   entityKey,
   entityPk,
@@ -20,8 +20,9 @@ import {
 import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
 
 /**
- * Removes what belongs to an entity that is marked as deleted, in steps. Every step goes by the mark, so that one who comes late
- * does not remove what a new entity of that id has. The mark goes last: whoever finds it goes on where another was cut off.
+ * Removes what belongs to an entity that is marked as deleted, in steps. Every step is conditional on the mark, so that a
+ * process that is late does not remove what a new entity of the same id has. The mark is removed last: the next process that
+ * finds it goes on where another was cut off.
  */
 export class EntityRemoval {
   readonly #records: Records;
@@ -34,7 +35,7 @@ export class EntityRemoval {
     parts: {
       readonly records: Records;
       readonly live: LiveBuckets;
-      /** Told of buckets that are gone. */
+      /** Called for each bucket that was removed. */
       readonly forget: (bucket: BucketKey) => void;
     },
   ) {
@@ -61,7 +62,7 @@ export class EntityRemoval {
   // With the number of configurations that the registry counts.
   async #configs(entityId: string, marked: RecordWrite): Promise<boolean> {
     for (let attempt = 0, isLeft = true; isLeft; attempt++) {
-      mustEnd(attempt, `The configuration of ${entityId}`);
+      failAfterMaxConflicts(attempt, `The configuration of ${entityId}`);
       isLeft = false;
       const items = await collected(
         this.#records.query({
@@ -77,12 +78,12 @@ export class EntityRemoval {
         });
         const reply = await this.#records.transact([
           marked,
-          ...chunk.map((item) => deleteRecord(placeOf(item), exists)),
+          ...chunk.map((item) => deleteRecord(keyIn(item), exists)),
           ...countConfigs(this.#namespaceId, Object.fromEntries(counts)),
         ]);
         if (reply.kind === "applied") continue;
         if (reply.failed.has(0)) return false;
-        // Somebody else removes them, too.
+        // Another process removes them too.
         isLeft = true;
       }
     }
@@ -106,7 +107,7 @@ export class EntityRemoval {
       range: { name: GSI4SK, prefix: `OP#${entityId}#` },
       keysOnly: true,
     });
-    return this.#remove((await collected(found)).map(placeOf), marked);
+    return this.#remove((await collected(found)).map(keyIn), marked);
   }
 
   /** Usage, and whatever else is there. */
@@ -116,7 +117,7 @@ export class EntityRemoval {
       keysOnly: true,
       consistent: true,
     });
-    const keys = (await collected(found)).map(placeOf);
+    const keys = (await collected(found)).map(keyIn);
     return this.#remove(
       keys.filter(({ sk }) => sk !== META_SK),
       marked,

@@ -6,10 +6,12 @@ import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../p
 import type { Random } from "../../ports/system.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
-import type { ConfigReach } from "./config-reach.ts";
-import { DynamoKin } from "./entities-kin.ts";
+import type { ConfigPropagation } from "./config-propagation.ts";
+import type { RecentChange } from "./config-reader.ts";
+import { DynamoHierarchy } from "./entities-hierarchy.ts";
 import {
   CHILD_KEYS,
+  CHILD_SEQ,
   changeable,
   childLinkItem,
   childLinkKey,
@@ -17,17 +19,17 @@ import {
   entityItem,
   entityOf,
   isUnchanged,
-  KIN,
   parentIn,
 } from "./entities-record.ts";
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
-import { mustEnd, placeOf, type Records } from "./records.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   deleteRecord,
   isStill,
+  keyIn,
   missing,
   putRecord,
   type RecordWrite,
@@ -50,50 +52,51 @@ import {
 } from "./schema.ts";
 import type { VersionGate } from "./version-gate.ts";
 
-export interface EntityParts {
+interface EntityParts {
   readonly records: Records;
   readonly watch: NamespaceWatch;
   readonly audit: DynamoAudit;
   readonly removal: EntityRemoval;
-  readonly reach: ConfigReach;
+  readonly recent: RecentChange;
+  readonly propagation: ConfigPropagation;
   readonly gate: VersionGate;
   readonly ids: Random;
 }
 
-/** Entities of one namespace. Each change goes by what it read, and is tried again when somebody was faster. */
+/** Entities of one namespace. A change is conditional on what it read, and tried again when another change came first. */
 export class DynamoEntities implements EntityStore {
   readonly #namespaceId: string;
   readonly #parts: EntityParts;
   readonly #records: Records;
-  readonly #kin: DynamoKin;
+  readonly #hierarchy: DynamoHierarchy;
 
   constructor(namespaceId: string, parts: EntityParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
     this.#records = parts.records;
-    this.#kin = new DynamoKin(parts.records, namespaceId);
+    this.#hierarchy = new DynamoHierarchy(parts.records, namespaceId);
   }
 
   async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
     const { id, parentId } = entity;
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
-      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, true);
-      if (place.kind === "refused") return place.problem;
+      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, true);
+      if (placement.kind === "refused") return placement.problem;
       const reply = await this.#records.transact([
         putRecord(
           entityKey(this.#namespaceId, id),
           entityItem(this.#namespaceId, entity, this.#incarnation()),
           missing,
         ),
-        ...place.writes,
+        ...placement.writes,
         ...this.#linked(id, parentId),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
       ]);
       if (reply.kind === "failed") continue;
-      this.#parts.reach.expire();
+      this.#parts.recent.note();
       return { kind: "created" };
     }
   }
@@ -110,7 +113,7 @@ export class DynamoEntities implements EntityStore {
     const { patch, version, nowMs } = change;
     if (patch.parentId !== undefined) await this.#parts.gate.demand("parentMove");
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const item = await this.#readToChange(id);
       const entity = entityOf(item);
       if (item === undefined || entity === undefined) return { kind: "missing" };
@@ -118,16 +121,18 @@ export class DynamoEntities implements EntityStore {
       const updated = patched(entity, patch, nowMs);
       const isMoved = updated.parentId !== entity.parentId;
       const parentId = typeof patch.parentId === "string" ? patch.parentId : undefined;
-      const place = parentId === undefined ? ROOT : await this.#kin.placeBelow(parentId, id, false);
-      if (place.kind === "refused") return place.problem;
+      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, false);
+      if (placement.kind === "refused") return placement.problem;
       const reply = await this.#records.transact([
         this.#changed(item, updated, isMoved),
-        ...(isMoved ? [...place.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)] : []),
+        ...(isMoved
+          ? [...placement.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)]
+          : []),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
       ]);
       if (reply.kind === "failed") continue;
-      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.reach.ownerChanged(id);
+      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.propagation.ownerChanged(id);
       return { kind: "updated", entity: updated };
     }
   }
@@ -136,26 +141,26 @@ export class DynamoEntities implements EntityStore {
     const { removal, audit } = this.#parts;
     const key = entityKey(this.#namespaceId, id);
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const [item, namespace] = await this.#records.getAll([key, namespaceIdKey(this.#namespaceId)], CONSISTENT);
       this.#parts.watch.requireActive(this.#namespaceId, namespace);
       if (item === undefined) return { kind: "missing" };
       if (item[DELETING] === undefined) {
-        const childId = await this.#kin.firstChild(id);
+        const childId = await this.#hierarchy.firstChild(id);
         if (childId !== undefined) return { kind: "children", childId };
-        // This is when it is deleted, for everybody. The rest is clearing up, and whoever meets the mark can do it.
+        // From here on it is deleted for every process. The rest is clearing up; any process that finds the mark can finish it.
         const reply = await this.#records.transact([
           updateRecord(
             key,
             { set: { [DELETING]: { S: event.eventId } }, remove: CHILD_KEYS },
-            all(isUnchanged(item), isStill(KIN, item[KIN])),
+            all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ])),
           ),
           ...this.#unlinked(id, parentIn(item)),
           activeCheck(this.#namespaceId),
           await audit.entry(event),
         ]);
         if (reply.kind === "failed") continue;
-        this.#parts.reach.expire();
+        this.#parts.recent.note();
       }
       await removal.finish(id);
       return { kind: "deleted" };
@@ -184,7 +189,7 @@ export class DynamoEntities implements EntityStore {
     const items = this.#records.query({
       index: NAMESPACE_INDEX,
       partition: [GSI4PK, this.#namespaceId],
-      // `!` stands before all that ids are made of, `$` after the `#` before them.
+      // `!` sorts before every character of an id, `$` right after the `#` before it.
       range: {
         name: GSI4SK,
         from: after === undefined ? first : `${entityPk(this.#namespaceId, after)}!`,
@@ -193,9 +198,9 @@ export class DynamoEntities implements EntityStore {
       keysOnly: true,
     });
     // Configuration and usage of an entity stand under the same key.
-    const metas = where(items, (item) => placeOf(item).sk === META_SK);
+    const metas = where(items, (item) => keyIn(item).sk === META_SK);
     for await (const chunk of inChunks(metas, count)) {
-      const found = await this.#records.getAll(chunk.map(placeOf), CONSISTENT);
+      const found = await this.#records.getAll(chunk.map(keyIn), CONSISTENT);
       for (const item of found) {
         const entity = entityOf(item);
         if (entity !== undefined) yield entity;
@@ -203,10 +208,10 @@ export class DynamoEntities implements EntityStore {
     }
   }
 
-  /** The entity as it stands, in a namespace that is active, and nothing of a deleted one of that id. */
+  /** The entity as it is now. Throws when the namespace is not active; first removes what a deleted entity of that id left. */
   async #readToChange(id: string): Promise<Attributes | undefined> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Entity ${id}`);
+      failAfterMaxConflicts(attempt, `Entity ${id}`);
       const keys = [entityKey(this.#namespaceId, id), namespaceIdKey(this.#namespaceId)];
       const [item, namespace] = await this.#records.getAll(keys, CONSISTENT);
       this.#parts.watch.requireActive(this.#namespaceId, namespace);
@@ -243,7 +248,7 @@ export class DynamoEntities implements EntityStore {
 }
 
 const CONSISTENT = { consistent: true } as const;
-const ROOT = { kind: "free", writes: [] } as const;
+const ROOT = { kind: "allowed", writes: [] } as const;
 
 async function* entitiesIn(items: AsyncIterable<Attributes>): AsyncGenerator<Entity> {
   for await (const item of items) {

@@ -1,6 +1,6 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { LevelConfig } from "../../domain/config.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
+import type { ConfigReader } from "./config-reader.ts";
 import { isUnchanged } from "./entities-record.ts";
 import type { Records } from "./records.ts";
 import { checkRecord, missing, type RecordWrite } from "./records-write.ts";
@@ -20,15 +20,15 @@ export interface Stamped {
 export class OwnerStamps {
   readonly #namespaceId: string;
   readonly #records: Records;
-  readonly #resolve: (bucket: BucketKey) => Promise<LevelConfig>;
+  readonly #reader: Pick<ConfigReader, "resolveNow">;
 
   constructor(
     namespaceId: string,
-    parts: { readonly records: Records; resolve(bucket: BucketKey): Promise<LevelConfig> },
+    parts: { readonly records: Records; readonly reader: Pick<ConfigReader, "resolveNow"> },
   ) {
     this.#namespaceId = namespaceId;
     this.#records = parts.records;
-    this.#resolve = parts.resolve;
+    this.#reader = parts.reader;
   }
 
   /** The writes, with stamps on the items that are made; the very same where none is. */
@@ -51,8 +51,8 @@ export class OwnerStamps {
   async #of(bucket: BucketKey): Promise<{ readonly stamp: Item; readonly check: RecordWrite }> {
     const key = entityKey(this.#namespaceId, bucket.entityId);
     const meta = await this.#records.get(key);
-    // Later than what it is pinned to: what changed in between fails the check.
-    const { cascade, parentId } = await this.#resolve(bucket);
+    // Read after the entity, which the transaction checks: a change between the two reads fails the check.
+    const { cascade, parentId } = await this.#reader.resolveNow(bucket);
     const generation = meta?.[PARENT_GENERATION]?.N;
     const incarnation = meta?.[INCARNATION]?.S;
     const stamp: Item = {

@@ -15,14 +15,14 @@ import type {
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
-import { failedReasons, type ItemReader, itemAnswerOf, readFaultOf, transactionAnswerOf } from "./errors.ts";
+import { failedReasons, type ItemReader, itemAnswerOf, transactionAnswerOf } from "./errors.ts";
 import { ItemTexts } from "./item-text.ts";
 import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
-import { Patience } from "./patience.ts";
-import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
-import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
+import { type DynamoRequest, ItemRequests } from "./requests.ts";
+import { RetriedCalls } from "./retried-calls.ts";
+import { GSI2SK, parseResourceBucketSk } from "./schema.ts";
 
-export interface DynamoItemsOptions {
+interface DynamoItemsOptions {
   readonly client: DynamoClient;
   readonly tableName: string;
   readonly namespaceId: string;
@@ -30,9 +30,9 @@ export interface DynamoItemsOptions {
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
-  /** How long a list of buckets may take, in ms: nobody waits for a grant there. */
+  /** How long listing buckets may take, in ms. No acquire waits for it. */
   readonly listTimeoutMs: number;
-  /** Where an event stands among the others: sorts by time, and is the same for the same event. */
+  /** The id under which an event is stored: it sorts by time, and is the same for the same event. */
   readonly auditIdOf: (event: AuditEvent) => string;
   /** How long events are kept, in seconds. */
   readonly auditKeptS: number;
@@ -44,6 +44,7 @@ export interface DynamoItemsOptions {
 export class DynamoItems implements ItemStore {
   readonly #options: DynamoItemsOptions;
   readonly #requests: ItemRequests;
+  readonly #calls: RetriedCalls;
   readonly #readItem: (text: string) => Item | undefined;
   /** By the writes as they were given: a transaction that is repeated must be the same. */
   readonly #stamped = new WeakMap<readonly ItemWrite[], Stamped>();
@@ -51,6 +52,7 @@ export class DynamoItems implements ItemStore {
   constructor(options: DynamoItemsOptions) {
     const { tableName, namespaceId } = options;
     this.#options = options;
+    this.#calls = new RetriedCalls(options);
     this.#requests = new ItemRequests({ tableName, namespaceId });
     const texts = new ItemTexts();
     this.#readItem = (text) => texts.read(text);
@@ -91,29 +93,22 @@ export class DynamoItems implements ItemStore {
     { consistent }: { readonly consistent: boolean },
     { timeoutMs }: ItemCall,
   ): Promise<readonly (Item | undefined)[]> {
-    const places = keys.map((key) => this.#requests.keyOf(key));
-    // A call must not name a key twice.
-    const wanted = [...new Map(places.map((place) => [placeId(place.pk, place.sk), place])).values()];
-    const found = new Map<string, Attributes>();
-    const chunks = Array.from({ length: Math.ceil(wanted.length / KEYS_MAX) }, (_, i) =>
-      wanted.slice(i * KEYS_MAX, (i + 1) * KEYS_MAX),
+    const tableKeys = keys.map((key) => this.#requests.keyOf(key));
+    const found = await this.#calls.getAll(tableKeys, { consistent, timeoutMs });
+    return found.map((attributes, i) =>
+      attributes === undefined ? undefined : decoderOf(keys[i] as ItemKey)(attributes),
     );
-    await Promise.all(chunks.map((chunk) => this.#readChunk(chunk, { consistent, timeoutMs }, found)));
-    return places.map(({ pk, sk }, i) => {
-      const attributes = found.get(placeId(pk, sk));
-      return attributes === undefined ? undefined : decoderOf(keys[i] as ItemKey)(attributes);
-    });
   }
 
   async listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
-    const patience = this.#patience(this.#options.listTimeoutMs);
+    const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
     const entityIds: string[] = [];
     let from: unknown;
     do {
       // One more than asked for tells whether there is another page.
       const count = limit + 1 - entityIds.length;
       const request = this.#requests.bucketsOf(resource, { after: cursor, from, count });
-      const body = await this.#ask(request, patience, "list");
+      const body = await this.#calls.call(request, deadline, "list");
       for (const { [GSI2SK]: sk } of body.Items as readonly Attributes[]) {
         const parsed = parseResourceBucketSk(sk?.S ?? "");
         if (parsed?.shard === 0) entityIds.push(parsed.entityId);
@@ -138,46 +133,6 @@ export class DynamoItems implements ItemStore {
       return itemAnswerOf(answer, this.#readerOf(made));
     }
     return { kind: "refused", why: "conflict", cause: new Error(`${write.key.bucket.entityId} changes all the time`) };
-  }
-
-  /** Reads until every key was answered for: what was left over is not missing. */
-  async #readChunk(
-    keys: readonly TableKey[],
-    { consistent, timeoutMs }: { readonly consistent: boolean; readonly timeoutMs: number },
-    found: Map<string, Attributes>,
-  ): Promise<void> {
-    const { tableName } = this.#options;
-    const patience = this.#patience(timeoutMs);
-    let wanted = keys;
-    // Attempts since the last that brought anything.
-    let inVain = 0;
-    for (;;) {
-      const body = await this.#ask(this.#requests.batchGet(wanted, consistent), patience, "read");
-      for (const item of tableIn<readonly Attributes[]>(body.Responses, tableName) ?? []) {
-        found.set(placeId(item[PK]?.S ?? "", item[SK]?.S ?? ""), item);
-      }
-      const left = tableIn<{ Keys?: readonly Attributes[] }>(body.UnprocessedKeys, tableName)?.Keys ?? [];
-      if (left.length === 0) return;
-      inVain = left.length < wanted.length ? 0 : inVain + 1;
-      wanted = left.map((key) => ({ pk: key[PK]?.S ?? "", sk: key[SK]?.S ?? "" }));
-      await patience.pause(inVain, "read", new Error(`${left.length} of ${keys.length} items were left over`));
-    }
-  }
-
-  /** Asks again until there is an answer or no time is left: for what only reads. */
-  async #ask(request: DynamoRequest, patience: Patience, what: string): Promise<Record<string, unknown>> {
-    for (let attempt = 0; ; attempt++) {
-      const timeoutMs = patience.leftMs;
-      const answer = await this.#send(request, timeoutMs);
-      if (answer.kind === "answered") return answer.body;
-      patience.attempted(answer, timeoutMs);
-      await patience.pause(attempt, what, readFaultOf(answer, this.#options.tableName));
-    }
-  }
-
-  #patience(timeoutMs: number): Patience {
-    const { clock, random } = this.#options;
-    return new Patience({ clock, random, timeoutMs });
   }
 
   #send({ operation, body }: DynamoRequest, timeoutMs: number): Promise<DynamoAnswer> {
@@ -211,12 +166,4 @@ function stored(item: Item): Item {
 function notAsked(cause: unknown): Extract<ItemAnswer, { kind: "refused" }> {
   if (!(cause instanceof RateLimiterUnavailable)) throw cause;
   return { kind: "refused", why: "unreachable", cause };
-}
-
-function placeId(pk: string, sk: string): string {
-  return `${pk}\n${sk}`;
-}
-
-function tableIn<Value>(tables: unknown, tableName: string): Value | undefined {
-  return (tables as Readonly<Record<string, Value>> | undefined)?.[tableName];
 }

@@ -1,8 +1,6 @@
-import { NotFoundError } from "../../domain/errors.ts";
-import type { Namespace, NamespaceStatus } from "../../domain/namespace.ts";
+import { type Namespace, type NamespaceStatus, namespaceNotActive } from "../../domain/namespace.ts";
 import type { Clock } from "../../ports/system.ts";
-import type { Attributes } from "./codec.ts";
-import { instantOf, instantText } from "./records-instants.ts";
+import { type Attributes, instantOf, instantText } from "./codec.ts";
 import { checkRecord, isStill, type RecordWrite, texts } from "./records-write.ts";
 import {
   CREATED_AT,
@@ -56,17 +54,14 @@ export class NamespaceWatch {
     this.#seenAtMs.delete(namespaceId);
   }
 
-  /** Throws when the namespace was deleted: nobody may go on writing into it. */
+  /** Throws when the namespace was deleted: nothing may be written into it any more. */
   requireActive(namespaceId: string, item: Attributes | undefined): void {
     if (item !== undefined && namespaceOf(item).status === "active") {
       this.#seenAtMs.set(namespaceId, this.#clock.now());
       return;
     }
     this.forget(namespaceId);
-    throw new NotFoundError(
-      "namespace_not_found",
-      `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-    );
+    throw namespaceNotActive(namespaceId);
   }
 }
 

@@ -1,7 +1,9 @@
 import type { Attributes } from "./codec.ts";
 import { inChunks } from "./paging.ts";
 import { managedIn } from "./provisioner.ts";
-import { idOf, placeOf, type Records } from "./records.ts";
+import type { Records } from "./records.ts";
+import { keyIn } from "./records-write.ts";
+import { uniqueKeys } from "./retried-calls.ts";
 import {
   configKey,
   entityPk,
@@ -40,14 +42,14 @@ export async function removeNamespace(
     found = 0;
     const items = records.query({ index: NAMESPACE_INDEX, partition: [GSI4PK, namespaceId], keysOnly: true });
     for await (const chunk of inChunks(items, CHUNK)) {
-      const shown = chunk.map(placeOf).filter(({ pk }) => pk !== system);
+      const shown = chunk.map(keyIn).filter(({ pk }) => pk !== system);
       const keys = pass === 0 ? shown : await present(records, shown);
       found += keys.length;
       await remove(keys);
     }
   }
   const rest = records.query({ partition: [PK, system], keysOnly: true, consistent: true });
-  for await (const chunk of inChunks(rest, CHUNK)) await remove(chunk.map(placeOf));
+  for await (const chunk of inChunks(rest, CHUNK)) await remove(chunk.map(keyIn));
   return count;
 }
 
@@ -72,10 +74,8 @@ async function unindexed(records: Records, namespaceId: string): Promise<readonl
 }
 
 async function present(records: Records, keys: readonly TableKey[]): Promise<readonly TableKey[]> {
-  // A batch that names one twice is refused.
-  const unique = [...new Map(keys.map((key) => [idOf(key), key])).values()];
-  const found = await records.getAll(unique, { consistent: true });
-  return found.flatMap((item) => (item === undefined ? [] : [placeOf(item)]));
+  const found = await records.getAll(uniqueKeys(keys), { consistent: true });
+  return found.flatMap((item) => (item === undefined ? [] : [keyIn(item)]));
 }
 
 function namesIn(registry: Attributes | undefined): readonly string[] {

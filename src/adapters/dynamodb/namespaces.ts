@@ -8,7 +8,7 @@ import type { Attributes } from "./codec.ts";
 import { type NamespaceWatch, namespaceItem, namespaceOf } from "./namespaces-record.ts";
 import { removeNamespace } from "./namespaces-removal.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
-import { mustEnd, type Records } from "./records.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
   any,
@@ -54,7 +54,7 @@ export class DynamoNamespaces implements NamespaceStore {
     return this.#register(namespace, async () => [await this.#auditOf(auditIn).entry(event)]);
   }
 
-  /** The one that comes with the table: nobody's change, so no event. */
+  /** The namespace that comes with the table. No caller asked for it, so there is no audit event. */
   registerFirst(namespace: Namespace): Promise<Namespace> {
     return this.#register(namespace, async () => []);
   }
@@ -71,14 +71,14 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${name}`);
+      failAfterMaxConflicts(attempt, `Namespace ${name}`);
       const namespace = await this.get(name);
       if (namespace === undefined) return undefined;
       const { id } = namespace;
       const deleted: Namespace = { ...namespace, status: "deleted", deletedAtMs: nowMs };
       const reply = await this.#records.transact([
         deleteRecord(namespaceNameKey(name), isStill(NAMESPACE_ID, { S: id })),
-        // Whole, whatever it said: where it was lost, the data would be found by nobody.
+        // The whole record, also where it is there: without it the data of the namespace could not be found.
         putRecord(namespaceIdKey(id), namespaceItem(deleted), any(missing, notPurging)),
         await this.#auditOf(auditIn).entry(event),
       ]);
@@ -89,13 +89,13 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async recover(id: string, event: AuditEvent, auditIn: string): Promise<RecoverReply> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${id}`);
+      failAfterMaxConflicts(attempt, `Namespace ${id}`);
       const namespace = await this.#byId(id);
       if (namespace === undefined) return { kind: "missing" };
       if (namespace.status !== "deleted") return { kind: "notDeleted", status: namespace.status };
       const { name } = namespace;
       const named = await this.get(name);
-      // Its own: somebody was cut off while he recovered it.
+      // The name is registered for this very id: an earlier recovery was cut off half-way.
       if (named !== undefined && named.id !== id) return { kind: "nameTaken", name };
       const { deletedAtMs: _, ...rest } = namespace;
       const recovered: Namespace = { ...rest, status: "active" };
@@ -128,7 +128,7 @@ export class DynamoNamespaces implements NamespaceStore {
     onProgress: (recordsDeleted: number) => void,
   ): Promise<PurgeReply> {
     for (let attempt = 0, isMarked = false; !isMarked; attempt++) {
-      mustEnd(attempt, `Namespace ${id}`);
+      failAfterMaxConflicts(attempt, `Namespace ${id}`);
       const namespace = await this.#byId(id);
       if (namespace === undefined) return { kind: "missing" };
       if (namespace.status === "active") return { kind: "active", name: namespace.name };
@@ -141,7 +141,7 @@ export class DynamoNamespaces implements NamespaceStore {
     }
     this.#watch.forget(id);
     const records = await removeNamespace(this.#records, id, onProgress);
-    // Of a namespace that purges itself the log goes with it: an event would be left where nobody finds it.
+    // A namespace that purges itself loses its audit log too, so an event there would be lost.
     const entries = auditIn === id ? [] : [await this.#auditOf(auditIn).entry(event)];
     await this.#records.transact([deleteRecord(namespaceIdKey(id), undefined), ...entries]);
     return { kind: "purged", records };
@@ -149,7 +149,7 @@ export class DynamoNamespaces implements NamespaceStore {
 
   async #register(namespace: Namespace, entries: () => Promise<readonly RecordWrite[]>): Promise<Namespace> {
     for (let attempt = 0; ; attempt++) {
-      mustEnd(attempt, `Namespace ${namespace.name}`);
+      failAfterMaxConflicts(attempt, `Namespace ${namespace.name}`);
       const known = await this.get(namespace.name);
       if (known !== undefined) return known;
       const item = namespaceItem(namespace);
@@ -198,7 +198,7 @@ export class DynamoNamespaces implements NamespaceStore {
   }
 
   #registry(kind: string, after: string | undefined): AsyncGenerator<Attributes> {
-    // `!` stands before all that names and ids are made of, `$` after the `#` between.
+    // `!` sorts before every character of names and ids, `$` right after the `#` between them.
     const from = after === undefined ? `${kind}#` : `${kind}#${after}!`;
     return this.#records.query({
       partition: [PK, systemPk(REGISTRY)],

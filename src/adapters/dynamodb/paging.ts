@@ -67,3 +67,7 @@ function decoded(cursor: string): unknown {
     return undefined;
   }
 }
+
+export function chunksOf<Item>(items: readonly Item[], size: number): readonly (readonly Item[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+}

@@ -1,4 +1,5 @@
 import type { Attributes, AttributeValue } from "./codec.ts";
+import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
 /** One item of a transaction, but for the name of the table. */
@@ -7,10 +8,10 @@ export interface RecordWrite {
   readonly input: Readonly<Record<string, unknown>>;
 }
 
-/** What must hold of the item as it stands. Names and values are given by number, whatever they are called. */
+/** A condition on the item before the write, as the text of an expression. */
 export type Condition = (expression: Expression) => string;
 
-export interface RecordChange {
+interface RecordChange {
   readonly set?: Attributes;
   readonly add?: Attributes;
   readonly remove?: readonly string[];
@@ -18,22 +19,10 @@ export interface RecordChange {
   readonly without?: Attributes;
 }
 
-/** Names and values of one write: placeholders by number, for names may have dots and dashes, or be key words. */
-export class Expression {
-  readonly names: Record<string, string> = {};
+/** Names and values of one write. */
+export class Expression extends NamePlaceholders {
   readonly values: Record<string, AttributeValue> = {};
   #valueCount = 0;
-  readonly #known = new Map<string, string>();
-
-  name(name: string): string {
-    let placeholder = this.#known.get(name);
-    if (placeholder === undefined) {
-      placeholder = `#${this.#known.size}`;
-      this.#known.set(name, placeholder);
-      this.names[placeholder] = name;
-    }
-    return placeholder;
-  }
 
   value(value: AttributeValue): string {
     const placeholder = `:${this.#valueCount++}`;
@@ -100,6 +89,11 @@ export function keyOf({ pk, sk }: TableKey): Attributes {
   return { [PK]: { S: pk }, [SK]: { S: sk } };
 }
 
+/** The key of an item that was read. */
+export function keyIn(item: Attributes): TableKey {
+  return { pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" };
+}
+
 export function texts(values: Readonly<Record<string, string>>): Attributes {
   return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
 }
@@ -111,11 +105,10 @@ function conditionOf(when: Condition | undefined, expression: Expression): Recor
 function effectsOf({ set, add, remove, without }: RecordChange, e: Expression): string {
   const pairs = (attributes: Attributes | undefined, between: string) =>
     Object.entries(attributes ?? {}).map(([name, value]) => `${e.name(name)}${between}${e.value(value)}`);
-  const clauses = [
-    ["SET", pairs(set, " = ")],
-    ["ADD", pairs(add, " ")],
-    ["DELETE", pairs(without, " ")],
-    ["REMOVE", (remove ?? []).map((name) => e.name(name))],
-  ] as const;
-  return clauses.flatMap(([word, parts]) => (parts.length === 0 ? [] : [`${word} ${parts.join(", ")}`])).join(" ");
+  return updateExpression({
+    SET: pairs(set, " = "),
+    ADD: pairs(add, " "),
+    DELETE: pairs(without, " "),
+    REMOVE: (remove ?? []).map((name) => e.name(name)),
+  });
 }

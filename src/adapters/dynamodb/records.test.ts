@@ -4,7 +4,7 @@ import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { DynamoAnswer, DynamoOperation } from "./client.ts";
 import { StoreRefused } from "./errors.ts";
 import { collected } from "./paging.ts";
-import { mustEnd, Records } from "./records.ts";
+import { failAfterMaxConflicts, Records } from "./records.ts";
 import { all, any, checkRecord, exists, isStill, putRecord, updateRecord } from "./records-write.ts";
 
 const KEY = { pk: "p", sk: "s" };
@@ -95,8 +95,8 @@ test("names and values are given by number, whatever they are called", () => {
 });
 
 test("a change that others always overtake ends with a sentence", () => {
-  mustEnd(49, "Entity a");
-  assert.throws(() => mustEnd(50, "Entity a"), /Entity a was changed by somebody else/);
+  failAfterMaxConflicts(49, "Entity a");
+  assert.throws(() => failAfterMaxConflicts(50, "Entity a"), /Entity a was changed by somebody else/);
 });
 
 function answered(body: Record<string, unknown>): DynamoAnswer {

@@ -1,5 +1,6 @@
 import type { Clause, Comparison, Existence, Item, ItemValue, ItemWrite, Presence } from "../../ports/item-store.ts";
 import { encodeValue } from "./codec.ts";
+import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, PLACE_ATTRIBUTES } from "./schema.ts";
 
 /** What of a write is put into expressions. Of a put, whose item is no expression, without effects. */
@@ -142,22 +143,10 @@ const EXISTENCE: Readonly<Record<Existence, readonly string[]>> = {
   either: [],
 };
 
-/** Names and values by number: limit names may have dots and dashes, and some attributes are called like key words. */
-class Placeholders {
-  readonly names: Record<string, string> = {};
+/** Names and values by number; the values themselves are put in for each write. */
+class Placeholders extends NamePlaceholders {
   readonly types: string[] = [];
   valueCount = 0;
-  readonly #numbers = new Map<string, string>();
-
-  name(name: string): string {
-    let placeholder = this.#numbers.get(name);
-    if (placeholder === undefined) {
-      placeholder = `#${this.#numbers.size}`;
-      this.#numbers.set(name, placeholder);
-      this.names[placeholder] = name;
-    }
-    return placeholder;
-  }
 
   value(): string {
     return `:${this.valueCount++}`;
@@ -194,14 +183,12 @@ function effectsOf(
   { set, add, remove }: Pick<Expressed, "set" | "add" | "remove">,
   placeholders: Placeholders,
 ): string {
-  const sets = Object.keys(set).map((name) => `${placeholders.name(name)} = ${placeholders.value()}`);
-  const adds = Object.keys(add).map((name) => `${placeholders.name(name)} ${placeholders.value()}`);
-  const removes = remove.map((name) => placeholders.name(name));
-  return [
-    ...(sets.length === 0 ? [] : [`SET ${sets.join(", ")}`]),
-    ...(adds.length === 0 ? [] : [`ADD ${adds.join(", ")}`]),
-    ...(removes.length === 0 ? [] : [`REMOVE ${removes.join(", ")}`]),
-  ].join(" ");
+  return updateExpression({
+    SET: Object.keys(set).map((name) => `${placeholders.name(name)} = ${placeholders.value()}`),
+    ADD: Object.keys(add).map((name) => `${placeholders.name(name)} ${placeholders.value()}`),
+    DELETE: [],
+    REMOVE: remove.map((name) => placeholders.name(name)),
+  });
 }
 
 /** Throws where a write would change the place of its item. */

@@ -205,14 +205,6 @@ test("a transaction of more than a hundred items, its event included, is not put
   assert.throws(() => requests.transaction([], "t", undefined), /A transaction of 0 items/);
 });
 
-test("a read names its keys and whether it must be current", () => {
-  const places = [requests.keyOf(key), requests.keyOf({ ...key, operation: "x" })];
-  const { operation, body } = requests.batchGet(places, true);
-  assert.equal(operation, "BatchGetItem");
-  const Keys = [KEY, { PK: KEY.PK, SK: { S: "#OP#x" } }];
-  assert.deepEqual(JSON.parse(body), { RequestItems: { limits: { Keys, ConsistentRead: true } } });
-});
-
 test("nobody writes what follows from the key", () => {
   for (const name of ["PK", "SK", "entity_id", "resource", "GSI2SK", "GSI4PK"]) {
     assert.throws(() => requests.write(write({ set: { [name]: "x" } })), /follows from the key of an item/);

@@ -32,8 +32,7 @@ export interface AuditRecord {
   readonly keptS: number;
 }
 
-/** Keys of one BatchGetItem, and items of one transaction. */
-export const KEYS_MAX = 100;
+const TRANSACT_ITEMS_MAX = 100;
 
 export interface RequestsOptions {
   readonly tableName: string;
@@ -81,9 +80,9 @@ export class ItemRequests {
   ): DynamoRequest {
     const items = [...writes.map((write) => this.#transactItem(write)), ...checks.map((check) => this.#record(check))];
     if (audit !== undefined) items.push(`{"Put":${this.#auditPut(audit)}}}`);
-    if (items.length < 1 || items.length > KEYS_MAX) {
+    if (items.length < 1 || items.length > TRANSACT_ITEMS_MAX) {
       throw new RangeError(
-        `A transaction of ${items.length} items, its event included; it holds from 1 to ${KEYS_MAX}.`,
+        `A transaction of ${items.length} items, its event included; it holds from 1 to ${TRANSACT_ITEMS_MAX}.`,
       );
     }
     const body = `{"ClientRequestToken":${JSON.stringify(token)},"TransactItems":[${items.join(",")}]}`;
@@ -94,16 +93,6 @@ export class ItemRequests {
   checkedPut(write: ItemWrite, checks: readonly RecordWrite[]): DynamoRequest {
     const items = [`{"Put":${this.#put(write)},${OLD_ON_FAILURE}}}`, ...checks.map((check) => this.#record(check))];
     return { operation: "TransactWriteItems", body: `{"TransactItems":[${items.join(",")}]}` };
-  }
-
-  /** At most 100 keys, each once. */
-  batchGet(keys: readonly TableKey[], consistent: boolean): DynamoRequest {
-    if (keys.length < 1 || keys.length > KEYS_MAX) {
-      throw new RangeError(`A read of ${keys.length} items; one call holds from 1 to ${KEYS_MAX}.`);
-    }
-    const wanted = keys.map(keyText).join(",");
-    const body = `{"RequestItems":{${this.#name}:{"Keys":[${wanted}],"ConsistentRead":${consistent}}}}`;
-    return { operation: "BatchGetItem", body };
   }
 
   keyOf(key: ItemKey): TableKey {

@@ -34,7 +34,7 @@ export const CASCADE = "cascade";
 export const PARENT_ID = "parent_id";
 /** Grows by 1 with every change of parent. */
 export const PARENT_GENERATION = "pgen";
-/** 16 hex digits, new whenever the entity is made anew. */
+/** 16 hex digits, drawn again whenever the entity is created again. */
 export const INCARNATION = "pinc";
 export const NAME = "name";
 export const METADATA = "metadata";
@@ -72,7 +72,7 @@ export const LAMBDA_VERSION = "lambda_version";
 export const UPDATED_AT = "updated_at";
 export const UPDATED_BY = "updated_by";
 
-/** What every item of a bucket has besides its own attributes: its place in the table. */
+/** What every item of a bucket has besides its own attributes: its keys in the table and the indexes. */
 export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
   ...[PK, SK, ENTITY_ID, RESOURCE, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK, GSI4PK, GSI4SK],
 ]);

@@ -115,7 +115,6 @@ test("whatever the names, what was put into a key is read out of it", () => {
         assert.deepEqual(schema.parseItemKey(schema.itemTableKey(NS, key)), { namespaceId: NS, key });
         const place = schema.itemPlace(NS, { bucket, shard });
         assert.deepEqual(schema.parseResourceBucketSk(place.GSI2SK!), { entityId: id, shard });
-        assert.deepEqual(schema.parseEntityBucketSk(place.GSI3SK!), { resource: name, shard });
         assert.equal(schema.parseChildSk(schema.childKeys(NS, "parent", id).GSI1SK!), id);
         const scopes: ConfigScope[] = [
           { level: "entity", entityId: id, resource: name },

@@ -25,14 +25,14 @@ import {
 // Keys, attribute names and units of the table shared with the original: the only place that knows them.
 export * from "./schema-names.ts";
 
-/** Where an item stands in the table. */
+/** The primary key of an item. */
 export interface TableKey {
   readonly pk: string;
   readonly sk: string;
 }
 
 /** The keys of an item in the indexes it is in. */
-export type IndexKeys = Readonly<Record<string, string>>;
+type IndexKeys = Readonly<Record<string, string>>;
 
 export const STATE_SK = "#STATE";
 export const META_SK = "#META";
@@ -250,18 +250,12 @@ export function parseResourceBucketSk(sk: string): { readonly entityId: string; 
   return match === null ? undefined : { entityId: match[1] as string, shard: Number(match[2]) };
 }
 
-/** Which of an entity's buckets a sort key of the entity index is of. */
-export function parseEntityBucketSk(sk: string): { readonly resource: string; readonly shard: number } | undefined {
-  const match = /^BUCKET#(.+)#(\d+)$/.exec(sk);
-  return match === null ? undefined : { resource: match[1] as string, shard: Number(match[2]) };
-}
-
 /** Which child a sort key of the children index is of. */
 export function parseChildSk(sk: string): string | undefined {
   return sk.startsWith("CHILD#") ? sk.slice("CHILD#".length) : undefined;
 }
 
-/** What a sort key of usage says; the window is told by the item's attributes. */
+/** What a sort key of usage says. Which window it is stands in the item's attributes. */
 export function parseUsageSk(sk: string): { readonly resource: string; readonly windowStart: string } | undefined {
   const match = /^#USAGE#([^#]+)#([^#]+)(?:#[a-z]+)?$/.exec(sk);
   return match === null ? undefined : { resource: match[1] as string, windowStart: match[2] as string };

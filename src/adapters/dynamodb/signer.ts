@@ -3,7 +3,7 @@ import type { DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import type { Endpoint } from "./endpoint.ts";
 
-export interface Signable {
+interface Signable {
   readonly operation: DynamoOperation;
   readonly body: string | Uint8Array;
   readonly credentials: Credentials;

@@ -1,7 +1,8 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { ConfigScope } from "../../domain/config.ts";
 import { collected } from "./paging.ts";
-import { placeOf, type Records } from "./records.ts";
+import type { Records } from "./records.ts";
+import { keyIn } from "./records-write.ts";
 import {
   ENTITY_INDEX,
   entityPk,
@@ -55,7 +56,7 @@ export class LiveBuckets {
     range: string,
   ): Promise<readonly TableKey[]> {
     const found = this.#records.query({ index, partition, range: { name: range, prefix: "BUCKET#" }, keysOnly: true });
-    return (await collected(found)).map(placeOf);
+    return (await collected(found)).map(keyIn);
   }
 }
 

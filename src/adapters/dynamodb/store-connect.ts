@@ -7,22 +7,22 @@ import { openSdkClient, type SdkClient } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";
 import { peer } from "./transport-peer.ts";
 
-export interface ConnectOptions {
+interface ConnectOptions {
   /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
   readonly credentials: Credentials | CredentialsProvider | undefined;
-  /** Somebody's own client, instead of a way of ours. */
+  /** A client that the caller has made, instead of our own transport. */
   readonly client: SdkClient | undefined;
   /** The machine's clock, which is kept to the server's time. */
   readonly local: Clock;
   /** Whole ms since some instant, going on evenly when the machine's clock is put. */
   readonly steadyMs: () => number;
-  /** A clock to go by as it is, instead. */
+  /** A clock that the caller has given: used as it is, never corrected. */
   readonly given: Clock | undefined;
 }
 
-/** A way to DynamoDB, and the time as it is there. */
+/** A client of DynamoDB, and a clock kept to the server's. */
 export interface Connection {
   readonly client: DynamoClient;
   readonly clock: Clock;
@@ -56,22 +56,25 @@ interface Listening {
 async function clientOf(options: ConnectOptions, { stamp, onDate, now }: Listening): Promise<DynamoClient> {
   const { client, credentials } = options;
   if (client !== undefined) return openSdkClient(client, { stamp, onDate });
-  const { region, endpoint } = await placeOf(options);
+  const { region, endpoint } = await locate(options);
   return openTransport({ region, endpoint, credentials, now, stamp, onDate });
 }
 
-export interface Place {
+interface ServiceLocation {
   readonly region: string;
   readonly endpoint: string | undefined;
 }
 
-/** What is not given is where the AWS SDK finds it: in the environment, or in the shared configuration. */
-export async function placeOf({ region, endpoint }: Pick<ConnectOptions, "region" | "endpoint">): Promise<Place> {
+/** Region and endpoint, looked up as the AWS SDK does where not given: in the environment or the shared configuration. */
+export async function locate({
+  region,
+  endpoint,
+}: Pick<ConnectOptions, "region" | "endpoint">): Promise<ServiceLocation> {
   if (region !== undefined && endpoint !== undefined) return { region, endpoint };
   try {
-    return await foundPlace({ region, endpoint });
+    return await locatedBySdk({ region, endpoint });
   } catch (error) {
-    // Where the SDK is not installed nobody can have told it anything else than where the region is.
+    // Without the SDK there is no shared configuration to read an endpoint from; the region suffices.
     if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
       return { region, endpoint };
     }
@@ -79,7 +82,7 @@ export async function placeOf({ region, endpoint }: Pick<ConnectOptions, "region
   }
 }
 
-async function foundPlace(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
+async function locatedBySdk(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
   const { DynamoDBClient, ListTablesCommand } = await peer(
     "@aws-sdk/client-dynamodb",
     () => import("@aws-sdk/client-dynamodb"),

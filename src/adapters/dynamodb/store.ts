@@ -10,7 +10,8 @@ import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
 import { DynamoConfig } from "./config.ts";
-import { ConfigReach } from "./config-reach.ts";
+import { ConfigPropagation } from "./config-propagation.ts";
+import { ConfigReader, RecentChange } from "./config-reader.ts";
 import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
@@ -36,23 +37,27 @@ export interface DynamoStoreOptions {
   readonly ids: Random;
   /** Join claims on one bucket that are under way together. */
   readonly coalesce: boolean;
-  /** Never cut more than needed at the brim. */
+  /** No tolerance at a full bucket: see docs/protocol.md. */
   readonly exact: boolean;
   /** The original writes to this table too. */
   readonly shared: boolean;
   /** How long an image may refuse without asking, in ms; 0 = never. */
   readonly denyMemoryMs: number;
-  /** Bound on a reading of configuration, in ms: somebody waits for it with a request. */
+  /** Bound on reading configuration for a request, in ms. */
   readonly timeoutMs: number;
-  /** Bound on reads and changes that nobody waits for with a request of his own, in ms. */
+  /** Bound on reads and changes outside of requests, in ms. */
   readonly adminTimeoutMs: number;
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
+  /** The latest that the server's clock can show now; `Infinity` where that is not known. */
   readonly latestServerMs: () => number;
-  /** Whether the clock has heard of the server's time; always true of one that does not listen. */
+  /** Whether the clock has been compared with the server's; always true of a clock that the caller has given. */
   readonly isTimeKnown: () => boolean;
 }
 
-/** A store on a table that is there: makes nothing, and says which call to make where something is missing. */
+export interface DynamoStore extends Store {
+  scope(namespaceId: string): DynamoScope;
+}
+
+/** A store on an existing table. Makes nothing; where something is missing, the error says which call makes it. */
 export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   const { table: name, shared } = options;
   const records = recordsOf(options, options.adminTimeoutMs);
@@ -61,8 +66,8 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   return dynamoOver(options);
 }
 
-/** The same on a table that is known to be as it should. */
-export function dynamoOver(options: DynamoStoreOptions): Store {
+/** The same on a table that was checked already. */
+export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   const { client, table, clock, ids } = options;
   const records = recordsOf(options, options.adminTimeoutMs);
   const urgent = recordsOf(options, options.timeoutMs);
@@ -101,7 +106,7 @@ interface SharedParts {
 
 interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
-  /** Resolves when nothing goes on any more that nobody waits for. */
+  /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
 
@@ -109,26 +114,26 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const { options, records, urgent, watch, gate, auditIds } = parts;
   const { clock, ids, shared } = options;
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
-  // Of this namespace alone: in another the same names are other buckets.
+  // One for each namespace: in another the same names are other buckets.
   const readings = new ConfigReadings();
-  const owners = new OwnerStamps(namespaceId, { records: urgent, resolve: (bucket) => config.resolveNow(bucket) });
+  const recent = new RecentChange(clock);
+  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, readings, recent, clock });
+  const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
   const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
-  const config: DynamoConfig = new DynamoConfig(namespaceId, {
-    ...{ records, urgent, watch, audit, removal, readings, gate, clock },
-    // Beside the original, configuration counts only where it was read after the bucket.
+  const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
+  const config = new DynamoConfig(namespaceId, {
+    ...{ records, watch, audit, removal, recent, reader, gate, propagation },
+    // On a table shared with the original, configuration counts only if it was read after the bucket.
     onFirstRead: (bucket) => (shared ? undefined : buckets.onFirstRead(bucket)),
-    reach: () => reach,
   });
-  const resolve = config.resolveNow.bind(config);
-  const reach = new ConfigReach(namespaceId, { records, live, buckets, clock, shared, resolve });
   return {
     buckets: activeOnly(buckets, async () => {
       watch.requireActive(namespaceId, await records.get(namespaceIdKey(namespaceId)));
     }),
     config,
-    entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, reach, gate, ids }),
+    entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     usage: new DynamoUsage(records, namespaceId),
     audit,
     settled: () => buckets.settled(),
@@ -151,11 +156,11 @@ function bucketsOf(
     ...{ client, tableName: table, namespaceId, clock, random },
     listTimeoutMs: adminTimeoutMs,
     auditIdOf: (event) => auditIds.of(event),
-    // Read anew with every event: configuration may say otherwise by then.
+    // A getter: configuration may change it at any time.
     get auditKeptS() {
       return audit.keptS;
     },
-    // Only the original goes by it.
+    // Only the original reads owners from the items.
     ...(shared ? { owners } : {}),
   });
   return new ProtocolBuckets({
@@ -166,7 +171,7 @@ function bucketsOf(
   });
 }
 
-/** Money is not moved in a namespace that was deleted. Takes go by configuration, which says so soon enough. */
+/** Purchases and resets are refused in a deleted namespace. Takes need no check: they read configuration, which fails then. */
 function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>): BucketStore {
   return {
     take: (claims, context) => buckets.take(claims, context),

@@ -23,7 +23,7 @@ export interface TableAdmin {
   readonly timeoutMs: number;
 }
 
-export interface NewTable {
+interface NewTable {
   /** What the resource index has of an item: `ALL` for a table that the original shall work on too. */
   readonly projection: "KEYS_ONLY" | "ALL";
   /** Whether items go when their `ttl` has passed. */

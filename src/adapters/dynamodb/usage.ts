@@ -1,10 +1,10 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { countersOf, type UsageSnapshot, type UsageWindow, windowEndMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
-import type { Attributes } from "./codec.ts";
-import { collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";
-import { chunksOf, placeOf, type RecordQuery, type Records } from "./records.ts";
-import { instantOf } from "./records-instants.ts";
+import { type Attributes, instantOf } from "./codec.ts";
+import { chunksOf, collected, cursorOf, pageOf, placeAfter, where } from "./paging.ts";
+import type { RecordQuery, Records } from "./records.ts";
+import { keyIn } from "./records-write.ts";
 import {
   ENTITY_ID,
   entityPk,
@@ -40,7 +40,7 @@ export class DynamoUsage implements UsageStore {
 
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
     const after = placeAfter(cursor, 3);
-    const found = await this.#places(query);
+    const found = await this.#keys(query);
     const wanted = found
       .filter(({ order }) => after === undefined || compared(order, after) > 0)
       .sort((a, b) => compared(a.order, b.order));
@@ -49,15 +49,15 @@ export class DynamoUsage implements UsageStore {
     );
   }
 
-  // By key first: what is in no key (which window it is, of what the original wrote) is told by the items of the page alone.
-  async #places(query: UsageQuery): Promise<readonly Place[]> {
+  // Keys first, items only of the page: of the original's records only the item says which window it is of.
+  async #keys(query: UsageQuery): Promise<readonly UsageKey[]> {
     const fromText = isoSeconds(clamped(query.fromMs));
     const toText = isoSeconds(clamped(query.toMs));
     const items = where(this.#records.query(this.#queryFor(query, fromText, toText)), (item) =>
-      placeOf(item).sk.startsWith(usagePrefix(undefined)),
+      keyIn(item).sk.startsWith(usagePrefix(undefined)),
     );
-    return (await collected(items)).flatMap((item): readonly Place[] => {
-      const key = placeOf(item);
+    return (await collected(items)).flatMap((item): readonly UsageKey[] => {
+      const key = keyIn(item);
       const usage = parseUsageSk(key.sk);
       if (usage === undefined) return [];
       const entityId = key.pk.slice(entityPk(this.#namespaceId, "").length);
@@ -88,8 +88,8 @@ export class DynamoUsage implements UsageStore {
     return { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range, keysOnly: true };
   }
 
-  async *#snapshots(places: readonly Place[], window: UsageWindow, count: number): AsyncGenerator<UsageSnapshot> {
-    for (const chunk of chunksOf(places, count)) {
+  async *#snapshots(keys: readonly UsageKey[], window: UsageWindow, count: number): AsyncGenerator<UsageSnapshot> {
+    for (const chunk of chunksOf(keys, count)) {
       const items = await this.#records.getAll(
         chunk.map(({ key }) => key),
         { consistent: false },
@@ -99,7 +99,7 @@ export class DynamoUsage implements UsageStore {
   }
 }
 
-interface Place {
+interface UsageKey {
   readonly key: TableKey;
   readonly order: readonly string[];
 }

@@ -12,7 +12,7 @@ const NEEDS = {
   parentMove: "0.17.0",
 } as const;
 
-export type Feature = keyof typeof NEEDS;
+type Feature = keyof typeof NEEDS;
 
 /**
  * On a table that the original works on too: before anything is written that its older releases misread, those are shut out by

@@ -1,7 +1,6 @@
 import { NotFoundError, VersionError } from "../../domain/errors.ts";
-import type { Attributes } from "./codec.ts";
-import { mustEnd, type Records } from "./records.ts";
-import { instantText } from "./records-instants.ts";
+import { type Attributes, instantText } from "./codec.ts";
+import { failAfterMaxConflicts, type Records } from "./records.ts";
 import { any, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
 import {
   CLIENT_MIN_VERSION,
@@ -16,7 +15,7 @@ import {
 } from "./schema.ts";
 
 /** The release of the original whose items we read and write. A table that demands more is not for us. */
-export const FEATURE_LEVEL = "0.17.0";
+const FEATURE_LEVEL = "0.17.0";
 
 /** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
 const OURS = "zae-limiter-ts:";
@@ -24,7 +23,7 @@ const OURS = "zae-limiter-ts:";
 export interface VersionRecord {
   readonly schemaVersion: string;
   readonly clientMinVersion: string;
-  /** Of the original's Lambda functions; undefined where nobody vouches for them. */
+  /** Of the original's Lambda functions; undefined where the record names none. */
   readonly lambdaVersion: string | undefined;
   readonly updatedBy: string | undefined;
 }
@@ -52,7 +51,7 @@ export async function writeVersion(
 /** Raises what the table demands of the original's clients to `least`, never lowers it. */
 export async function raiseClientMin(records: Records, least: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
-    mustEnd(attempt, "The version record");
+    failAfterMaxConflicts(attempt, "The version record");
     const item = await records.get(versionKey());
     const stored = item?.[CLIENT_MIN_VERSION];
     if (stored?.S !== undefined && compareVersions(stored.S, least) >= 0) return;

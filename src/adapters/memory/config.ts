@@ -10,7 +10,8 @@ import {
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
-import { NotFoundError, ValidationError } from "../../domain/errors.ts";
+import { ValidationError } from "../../domain/errors.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
@@ -98,14 +99,11 @@ export function requireOpen({ closed }: MemoryData): void {
   if (closed) throw new ValidationError("closed", "The memory store is closed; open a new limiter.");
 }
 
-/** Throws when the namespace was deleted: nobody may go on writing into it. */
+/** Throws when the namespace was deleted: nothing may be written into it any more. */
 export function requireActive(all: MemoryData, namespaceId: string): void {
   requireOpen(all);
   if (all.namespaces.get(namespaceId)?.status === "active") return;
-  throw new NotFoundError(
-    "namespace_not_found",
-    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-  );
+  throw namespaceNotActive(namespaceId);
 }
 
 function keyOf(scope: ConfigScope): string {

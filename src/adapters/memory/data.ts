@@ -20,7 +20,7 @@ export interface HourUsage {
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell {
   readonly key: BucketKey;
-  /** Undefined when nobody has taken from it, or not for so long that it is full. */
+  /** Undefined when nothing was taken from it, or so long ago that it is full. */
   state: BucketState | undefined;
   /** The same state, while nobody outside the cell has seen it. */
   owned: OwnedState | undefined;
@@ -29,7 +29,7 @@ export interface BucketCell {
   last: HourUsage | undefined;
 }
 
-export interface DoneOperation {
+interface DoneOperation {
   readonly entityId: string;
   readonly atMs: number;
   readonly amounts: readonly Amount[];

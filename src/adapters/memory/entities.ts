@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityPatch, type Kin, parentProblem, patched } from "../../domain/entity.ts";
+import { type Entity, type EntityPatch, type Hierarchy, parentProblem, patched } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { requireActive } from "./config.ts";
@@ -19,7 +19,8 @@ export class MemoryEntities implements EntityStore {
   create(entity: Entity, event: AuditEvent): CreateReply {
     requireActive(this.#all, this.#namespaceId);
     if (this.#data.entities.has(entity.id)) return { kind: "exists" };
-    const problem = entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#kin);
+    const problem =
+      entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy);
     if (problem !== undefined) return problem;
     this.#changed(entity, event);
     return { kind: "created" };
@@ -41,7 +42,7 @@ export class MemoryEntities implements EntityStore {
       return { kind: "conflict", version: entity.version };
     }
     const { parentId } = change.patch;
-    const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#kin) : undefined;
+    const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#hierarchy) : undefined;
     if (problem !== undefined) return problem;
     const updated = patched(entity, change.patch, change.nowMs);
     this.#changed(updated, event);
@@ -51,7 +52,7 @@ export class MemoryEntities implements EntityStore {
   delete(id: string, event: AuditEvent): DeleteReply {
     requireActive(this.#all, this.#namespaceId);
     if (!this.#data.entities.has(id)) return { kind: "missing" };
-    const [childId] = this.#kin.childrenOf(id);
+    const [childId] = this.#hierarchy.childrenOf(id);
     if (childId !== undefined) return { kind: "children", childId };
     this.#data.entities.delete(id);
     for (const [key, { scope }] of this.#data.configs) {
@@ -75,7 +76,7 @@ export class MemoryEntities implements EntityStore {
     return pageByKey(this.#data.entities.values(), (entity) => entity.id, page);
   }
 
-  readonly #kin: Kin = {
+  readonly #hierarchy: Hierarchy = {
     parentOf: (id) => this.#data.entities.get(id),
     childrenOf: (id) =>
       [...this.#data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),

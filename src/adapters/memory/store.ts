@@ -26,7 +26,7 @@ export function newMemoryData(): MemoryData {
   return data;
 }
 
-/** A store over data that somebody else may look at, too. */
+/** A store over data that the caller can look at too. */
 export function memoryOver(data: MemoryData, calendar: Calendar): Store {
   return {
     name: "memory",

@@ -29,7 +29,7 @@ export class AuditLog {
     );
   }
 
-  /** Inside the transaction of the change that the event tells of. */
+  /** Inside the transaction of the change that the event is about. */
   append(event: AuditEvent, namespaceId: string): void {
     const { eventId, atMs, action, entityId, resource, principal } = event;
     const details = JSON.stringify(event.details);

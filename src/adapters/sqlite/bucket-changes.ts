@@ -18,7 +18,7 @@ import { type Shape, shapeOf } from "./codec.ts";
 import { type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */
-export interface Place {
+export interface RowsContext {
   readonly rows: BucketRows;
   readonly namespace: NamespaceRows;
   readonly nowMs: number;
@@ -33,57 +33,57 @@ interface Draft {
 }
 
 /** All claims or none. */
-export function takeAll(place: Place, claims: readonly Claim[]): readonly Answer[] {
+export function takeAll(context: RowsContext, claims: readonly Claim[]): readonly Answer[] {
   const drafts: Draft[] = [];
   let fitting = true;
   for (const claim of claims) {
-    const slot = place.rows.slot(place.namespace, claim.bucket);
-    const before = brought(latest(drafts, slot), claim, place);
-    const state = claim.bypass ? touched(before.state) : takeFrom(before.state, claim.take, place.nowMs);
+    const slot = context.rows.slot(context.namespace, claim.bucket);
+    const before = brought(latest(drafts, slot), claim, context);
+    const state = claim.bypass ? touched(before.state) : takeFrom(before.state, claim.take, context.nowMs);
     if (state === undefined) fitting = false;
-    const after = state === undefined ? undefined : taken(before, state, claim, place.nowMs);
+    const after = state === undefined ? undefined : taken(before, state, claim, context.nowMs);
     drafts.push({ slot, claim, before, after });
   }
-  return fitting ? granted(place, drafts) : refused(place, drafts);
+  return fitting ? granted(context, drafts) : refused(context, drafts);
 }
 
-export function debit(place: Place, held: Held, amounts: readonly Amount[]): WriteReply {
-  const slot = place.rows.slot(place.namespace, held.bucket);
-  const before = brought(slot.row, held, place);
+export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
+  const slot = context.rows.slot(context.namespace, held.bucket);
+  const before = brought(slot.row, held, context);
   const { bypass } = held;
-  const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, place.nowMs);
-  const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0, nowMs: place.nowMs } as const;
-  place.rows.put(slot, counted(before, state, counting));
+  const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, context.nowMs);
+  const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0, nowMs: context.nowMs } as const;
+  context.rows.put(slot, counted(before, state, counting));
   if (bypass) return { kind: "applied", state };
-  const ticket = markOf(state, amounts, place.nowMs, place.calendar);
+  const ticket = markOf(state, amounts, context.nowMs, context.calendar);
   return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
 }
 
-export function credit(place: Place, held: Held, amounts: readonly Amount[]): WriteReply {
-  const slot = place.rows.slot(place.namespace, held.bucket);
+export function credit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
+  const slot = context.rows.slot(context.namespace, held.bucket);
   if (slot.row === undefined) return { kind: "gone" };
   const { bypass } = held;
-  const before = bypass ? slot.row : across(slot.row, place);
-  const state = bypass ? before.state : giveBack(before.state, amounts, markIn(held), place.nowMs);
+  const before = bypass ? slot.row : across(slot.row, context);
+  const state = bypass ? before.state : giveBack(before.state, amounts, markIn(held), context.nowMs);
   // Also what comes too late for its period: it was not used.
-  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0, nowMs: place.nowMs } as const;
-  place.rows.put(slot, counted(before, state, counting));
+  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0, nowMs: context.nowMs } as const;
+  context.rows.put(slot, counted(before, state, counting));
   return { kind: "applied", state };
 }
 
 /** What each limit gained. */
-export function topUp(place: Place, bucket: Bucket, amounts: readonly Amount[]): readonly Amount[] {
-  const slot = place.rows.slot(place.namespace, bucket.bucket);
-  const before = brought(slot.row, bucket, place);
-  const { state, gained } = toppedUp(before.state, amounts, place.nowMs, place.calendar);
-  place.rows.put(slot, reshaped(before, state));
+export function topUp(context: RowsContext, bucket: Bucket, amounts: readonly Amount[]): readonly Amount[] {
+  const slot = context.rows.slot(context.namespace, bucket.bucket);
+  const before = brought(slot.row, bucket, context);
+  const { state, gained } = toppedUp(before.state, amounts, context.nowMs, context.calendar);
+  context.rows.put(slot, reshaped(before, state));
   return gained;
 }
 
-export function reset(place: Place, bucket: Bucket, limits: readonly string[] | undefined): void {
-  const slot = place.rows.slot(place.namespace, bucket.bucket);
-  const before = brought(slot.row, bucket, place);
-  place.rows.put(slot, reshaped(before, resetLimits(before.state, limits, place.nowMs, place.calendar)));
+export function reset(context: RowsContext, bucket: Bucket, limits: readonly string[] | undefined): void {
+  const slot = context.rows.slot(context.namespace, bucket.bucket);
+  const before = brought(slot.row, bucket, context);
+  context.rows.put(slot, reshaped(before, resetLimits(before.state, limits, context.nowMs, context.calendar)));
 }
 
 type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
@@ -114,13 +114,13 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
   return slot.row;
 }
 
-function brought(row: BucketRow | undefined, bucket: Bucket, { nowMs, calendar }: Place): BucketRow {
+function brought(row: BucketRow | undefined, bucket: Bucket, { nowMs, calendar }: RowsContext): BucketRow {
   const state = bucketFor(row?.state, bucket, nowMs, calendar);
   if (row === undefined) return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
   return state === row.state ? row : reshaped(row, state);
 }
 
-function across(row: BucketRow, { nowMs, calendar }: Place): BucketRow {
+function across(row: BucketRow, { nowMs, calendar }: RowsContext): BucketRow {
   const state = acrossBoundaries(row.state, nowMs, calendar);
   return state === row.state ? row : reshaped(row, state);
 }
@@ -143,22 +143,22 @@ function counted({ shape, open, left }: BucketRow, state: BucketState, counting:
   return { state, shape, open: next.open, left: next.left.length === 0 ? left : [...left, ...next.left] };
 }
 
-function granted(place: Place, drafts: readonly Draft[]): readonly Answer[] {
+function granted(context: RowsContext, drafts: readonly Draft[]): readonly Answer[] {
   return drafts.map(({ slot, claim, after }): Answer => {
     const row = after as BucketRow;
-    place.rows.put(slot, row);
-    const ticket = claim.bypass ? PLAIN_MARK : markOf(row.state, claim.take, place.nowMs, place.calendar);
+    context.rows.put(slot, row);
+    const ticket = claim.bypass ? PLAIN_MARK : markOf(row.state, claim.take, context.nowMs, context.calendar);
     return { kind: "taken", state: row.state, ticket };
   });
 }
 
-function refused(place: Place, drafts: readonly Draft[]): readonly Answer[] {
+function refused(context: RowsContext, drafts: readonly Draft[]): readonly Answer[] {
   return drafts.map(({ slot, claim, before, after }): Answer => {
     const kind = after === undefined ? "short" : "skipped";
     if (slot.row === undefined) return { kind, state: before.state };
     // Changed limits count from the moment they reach the bucket, granted or refused.
-    const row = brought(slot.row, claim, place);
-    if (row !== slot.row) place.rows.put(slot, row);
+    const row = brought(slot.row, claim, context);
+    if (row !== slot.row) context.rows.put(slot, row);
     return { kind, state: row.state };
   });
 }

@@ -108,7 +108,7 @@ export class BucketRows {
     return inserted;
   }
 
-  /** What is remembered no longer holds: somebody else wrote, or our transaction was rolled back. */
+  /** Drops the remembered rows: another connection wrote, or our transaction was rolled back. */
   forget(): void {
     this.#reading++;
     for (const slot of this.#dirty) slot.dirty = false;
@@ -148,7 +148,7 @@ export class BucketRows {
       const { changes } = same
         ? this.#updateLevel.run(bytes, slot.rowId)
         : this.#updateAll.run(bytes, hourMs, text, slot.rowId);
-      // A write that meets no row would be a grant that nobody remembers.
+      // An update that meets no row would be a grant that is not stored anywhere.
       assert(Number(changes) === 1, `The bucket ${key.entityId} on ${key.resource} is gone, but was remembered.`);
     }
     slot.storedText = text;

@@ -14,7 +14,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import { credit, debit, type Place, reset, takeAll, topUp } from "./bucket-changes.ts";
+import { credit, debit, type RowsContext, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
@@ -125,7 +125,7 @@ export class SqliteBuckets implements BucketStore {
     };
   }
 
-  #at({ nowMs }: { readonly nowMs: number }): Place {
+  #at({ nowMs }: { readonly nowMs: number }): RowsContext {
     return { rows: this.#rows, namespace: this.#namespace, nowMs, calendar: this.#calendar };
   }
 }

@@ -1,15 +1,14 @@
-import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEvent } from "../../domain/audit.ts";
-import { NotFoundError } from "../../domain/errors.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { AuditLog } from "./audit.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import { thrownFor } from "./faults.ts";
-import { CHANGE_WAIT_MS, NAPS_MAX, pauseMs } from "./patience.ts";
+import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, retryDelayMs } from "./lock-backoff.ts";
 import type { Watch } from "./watch.ts";
 
-/** Says that something was changed, and what the audit log of a namespace should say about it. */
+/** Called by work that changed something, with the event for the audit log of a namespace. */
 export type Record = (event: AuditEvent, auditIn: string) => void;
 
 /**
@@ -43,20 +42,20 @@ export class Changes {
 
   async #begun<Reply>(transact: () => Reply): Promise<Reply> {
     this.#connection.requireOpen();
-    const untilMs = performance.now() + CHANGE_WAIT_MS;
+    const untilMs = this.#connection.steadyMs() + CHANGE_WAIT_MS;
     for (;;) {
-      const begun = this.#connection.begin(NAPS_MAX);
+      const begun = this.#connection.begin(BLOCKING_RETRIES_MAX);
       if (begun.kind === "begun") return transact();
-      if (performance.now() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
-      await sleep(pauseMs(this.#connection.random));
+      if (this.#connection.steadyMs() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
+      await sleep(retryDelayMs(this.#connection.random));
       this.#connection.requireOpen();
     }
   }
 
-  /** Like `make`, in a namespace that must be active: nobody may go on writing into a deleted one. */
+  /** Like `make`, in a namespace that must be active: nothing may be written into a deleted one. */
   makeIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
     return this.make((record) => {
-      if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+      if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
       return work((event) => record(event, namespaceId));
     });
   }
@@ -66,7 +65,7 @@ export class Changes {
     return this.#begun(() => {
       try {
         this.#watch.refresh();
-        if (this.#status.get(namespaceId)?.[0] !== "active") throw notActive(namespaceId);
+        if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
         const reply = work((event) => this.#audit.append(event, namespaceId));
         this.#rows.write();
         this.#connection.commit();
@@ -96,11 +95,4 @@ export class Changes {
       throw thrownFor(error, this.#connection.file);
     }
   }
-}
-
-export function notActive(namespaceId: string): NotFoundError {
-  return new NotFoundError(
-    "namespace_not_found",
-    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
-  );
 }

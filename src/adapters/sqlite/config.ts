@@ -13,9 +13,10 @@ import {
   withPolicy,
 } from "../../domain/config.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
-import { type Changes, notActive } from "./changes.ts";
+import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Watch } from "./watch.ts";
@@ -92,12 +93,12 @@ export class SqliteConfig implements ConfigStore {
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
     const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e));
-    if (rows[0]?.[0] !== -1) throw notActive(this.#namespaceId);
+    if (rows[0]?.[0] !== -1) throw namespaceNotActive(this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
-    let entity: Kin | undefined;
+    let entity: EntityRow | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
-      if (place === ENTITY_PLACE) entity = kinOf(columns);
+      if (place === ENTITY_PLACE) entity = entityRowOf(columns);
       else found[place as number] = configOf(columns);
     }
     return resolveConfig(found, scopes, entity);
@@ -166,7 +167,7 @@ export class SqliteConfig implements ConfigStore {
     this.#put.run(...key, JSON.stringify(limits), onUnavailable ?? null, access ?? null, flag);
   }
 
-  // What a scope says besides is read and kept in the same transaction: nobody's change is lost under another's.
+  // The rest of the scope is read and written in the same transaction, so that no other change is lost.
   #change(
     scope: ConfigScope,
     event: AuditEvent,
@@ -210,11 +211,11 @@ function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
   };
 }
 
-interface Kin {
+interface EntityRow {
   readonly parentId?: string;
   readonly cascade: boolean;
 }
 
-function kinOf([parentId, cascade]: Row): Kin {
+function entityRowOf([parentId, cascade]: Row): EntityRow {
   return { ...(parentId === null ? {} : { parentId: parentId as string }), cascade: cascade === 1 };
 }

@@ -15,11 +15,18 @@ import {
 } from "../../../test/sqlite/temp-store.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { Connection } from "./connection.ts";
+import { steadyMs } from "../system/clock.ts";
 import { MIGRATIONS } from "./migrations.ts";
+import { openConnection } from "./open-connection.ts";
 import { openSqlite } from "./store.ts";
 
-const options = { durability: "normal", coalesce: true, random: Math.random, calendar: createCalendar() } as const;
+const options = {
+  durability: "normal",
+  coalesce: true,
+  random: Math.random,
+  steadyMs,
+  calendar: createCalendar(),
+} as const;
 
 test("a file that does not exist is made, with its folder, at the newest version", async (t) => {
   const file = join(dirname(tempFile(t)), "some", "where", "limiter.db");
@@ -110,7 +117,7 @@ test("durability full syncs every commit, normal leaves that to the checkpoint",
     ["normal", 1],
     ["full", 2],
   ] as const) {
-    const connection = new Connection({ file: tempFile(t), durability, random: Math.random });
+    const connection = openConnection({ file: tempFile(t), durability, random: Math.random, steadyMs });
     t.after(() => connection.close());
     assert.deepEqual(connection.prepare("PRAGMA synchronous").get(), [level]);
   }

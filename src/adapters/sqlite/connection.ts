@@ -1,14 +1,7 @@
-import { mkdirSync } from "node:fs";
-import { dirname } from "node:path";
-import { performance } from "node:perf_hooks";
-import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
 import { ValidationError } from "../../domain/errors.ts";
-import { faultOf, openingError, thrownFor } from "./faults.ts";
-import { migrate, requireOurs } from "./migrations.ts";
-import { ensureDefault } from "./namespaces.ts";
-import { CHANGE_WAIT_MS, nap, OPEN_WAIT_MS } from "./patience.ts";
-
-export type Durability = "normal" | "full";
+import { faultOf, thrownFor } from "./faults.ts";
+import { blockBriefly, CHANGE_WAIT_MS } from "./lock-backoff.ts";
 
 export type Row = readonly SQLOutputValue[];
 
@@ -20,7 +13,7 @@ export interface Statement {
 }
 
 /** The write lock was taken, or it could not be had just now. */
-export type Begun = { readonly kind: "begun" } | { readonly kind: "refused"; readonly cause: unknown };
+type Begun = { readonly kind: "begun" } | { readonly kind: "refused"; readonly cause: unknown };
 
 const BEGUN: Begun = { kind: "begun" };
 
@@ -28,6 +21,8 @@ const BEGUN: Begun = { kind: "begun" };
 export class Connection {
   readonly file: string;
   readonly random: () => number;
+  /** Whole ms since some instant, never going back: all waiting for a lock is bounded by it. */
+  readonly steadyMs: () => number;
   /** Write transactions committed so far. */
   commits = 0;
   readonly #database: DatabaseSync;
@@ -39,22 +34,18 @@ export class Connection {
   #refusing = false;
   #closed = false;
 
-  constructor(options: { readonly file: string; readonly durability: Durability; readonly random: () => number }) {
+  constructor(
+    database: DatabaseSync,
+    options: { readonly file: string; readonly random: () => number; readonly steadyMs: () => number },
+  ) {
     this.file = options.file;
     this.random = options.random;
-    this.#database = openDatabase(options.file);
-    try {
-      this.#begin = this.prepare("BEGIN IMMEDIATE");
-      this.#beginRead = this.prepare("BEGIN");
-      this.#commit = this.prepare("COMMIT");
-      this.#rollback = this.prepare("ROLLBACK");
-      this.#insist(OPEN_WAIT_MS, () => this.#setUp(options.durability));
-      this.#insist(OPEN_WAIT_MS, () => migrate(this));
-      this.#insist(OPEN_WAIT_MS, () => ensureDefault(this));
-    } catch (error) {
-      this.#database.close();
-      throw openingError(error, options.file);
-    }
+    this.steadyMs = options.steadyMs;
+    this.#database = database;
+    this.#begin = this.prepare("BEGIN IMMEDIATE");
+    this.#beginRead = this.prepare("BEGIN");
+    this.#commit = this.prepare("COMMIT");
+    this.#rollback = this.prepare("ROLLBACK");
   }
 
   /** Prepared once, however many ask: none is left half-read, so that all may share it. */
@@ -71,16 +62,16 @@ export class Connection {
     this.#database.exec(sql);
   }
 
-  /** Takes the write lock, napping up to `napsMax` times while another process has it. */
-  begin(napsMax: number): Begun {
-    for (let naps = 0; ; naps++) {
+  /** Takes the write lock; tries up to `retriesMax` times again, blocking the thread, while another process has it. */
+  begin(retriesMax: number): Begun {
+    for (let retries = 0; ; retries++) {
       try {
         this.#begin.run();
         return BEGUN;
       } catch (error) {
-        if (faultOf(error) !== "busy" || naps >= napsMax) return refusedLock(error);
+        if (faultOf(error) !== "busy" || retries >= retriesMax) return refusedLock(error);
       }
-      nap(this.random);
+      blockBriefly(this.random);
     }
   }
 
@@ -106,7 +97,7 @@ export class Connection {
     } catch (error) {
       if (faultOf(error) === "other") throw error;
       try {
-        return this.#insist(CHANGE_WAIT_MS, work);
+        return this.retryWhileBusy(CHANGE_WAIT_MS, work);
       } catch (again) {
         throw thrownFor(again, this.file);
       }
@@ -123,6 +114,19 @@ export class Connection {
         this.rollback();
       }
     });
+  }
+
+  /** Runs the work again while another process holds a lock, up to `waitMs`; blocks the thread meanwhile. */
+  retryWhileBusy<Value>(waitMs: number, work: () => Value): Value {
+    const untilMs = this.steadyMs() + waitMs;
+    for (;;) {
+      try {
+        return work();
+      } catch (error) {
+        if (faultOf(error) !== "busy" || this.steadyMs() > untilMs) throw error;
+      }
+      blockBriefly(this.random);
+    }
   }
 
   requireOpen(): void {
@@ -146,41 +150,6 @@ export class Connection {
     } finally {
       this.#database.close();
     }
-  }
-
-  #setUp(durability: Durability): void {
-    this.exec("PRAGMA busy_timeout = 0");
-    requireOurs(this);
-    const mode = this.prepare("PRAGMA journal_mode = WAL").get()?.[0];
-    if (mode !== "wal") {
-      throw new ValidationError(
-        "store_invalid",
-        `${this.file} cannot keep a write-ahead log (journal mode ${String(mode)}). ` +
-          'Name a file on a local disk, or use the store "memory".',
-      );
-    }
-    this.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-  }
-
-  #insist<Value>(waitMs: number, work: () => Value): Value {
-    const untilMs = performance.now() + waitMs;
-    for (;;) {
-      try {
-        return work();
-      } catch (error) {
-        if (faultOf(error) !== "busy" || performance.now() > untilMs) throw error;
-      }
-      nap(this.random);
-    }
-  }
-}
-
-function openDatabase(file: string): DatabaseSync {
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    return new DatabaseSync(file);
-  } catch (error) {
-    throw openingError(error, file);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityPatch, type Kin, parentProblem, patched } from "../../domain/entity.ts";
+import { type Entity, type EntityPatch, type Hierarchy, parentProblem, patched } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Changes } from "./changes.ts";
@@ -45,7 +45,8 @@ export class SqliteEntities implements EntityStore {
   create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
     return this.#changes.makeIn(this.#namespaceId, (record): CreateReply => {
       if (this.#find(entity.id) !== undefined) return { kind: "exists" };
-      const problem = entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#kin);
+      const problem =
+        entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy);
       if (problem !== undefined) return problem;
       this.#store(entity);
       record(event);
@@ -69,7 +70,7 @@ export class SqliteEntities implements EntityStore {
         return { kind: "conflict", version: entity.version };
       }
       const { parentId } = change.patch;
-      const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#kin) : undefined;
+      const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#hierarchy) : undefined;
       if (problem !== undefined) return problem;
       const updated = patched(entity, change.patch, change.nowMs);
       this.#store(updated);
@@ -81,7 +82,7 @@ export class SqliteEntities implements EntityStore {
   delete(id: string, event: AuditEvent): Promise<DeleteReply> {
     return this.#changes.makeIn(this.#namespaceId, (record): DeleteReply => {
       if (this.#find(id) === undefined) return { kind: "missing" };
-      const [childId] = this.#kin.childrenOf(id);
+      const [childId] = this.#hierarchy.childrenOf(id);
       if (childId !== undefined) return { kind: "children", childId };
       for (const statement of this.#deletes) statement.run(this.#namespaceId, id);
       record(event);
@@ -97,7 +98,7 @@ export class SqliteEntities implements EntityStore {
     return this.#page(limit, () => this.#list.all(this.#namespaceId, textAfter(cursor), limit + 1));
   }
 
-  readonly #kin: Kin = {
+  readonly #hierarchy: Hierarchy = {
     parentOf: (id) => this.#find(id),
     childrenOf: (id) => this.#childIds.all(this.#namespaceId, id).map(([childId]) => childId as string),
   };

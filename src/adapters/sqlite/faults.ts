@@ -64,7 +64,7 @@ export function openingError(error: unknown, file: string): unknown {
   );
 }
 
-export function messageOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -91,6 +91,21 @@ test("a call that is aborted in the queue is never done", async (t) => {
   assert.equal(tokensMilli(state, "tokens"), 49_000);
 });
 
+test("a queued call runs out of time by the steady clock alone, however long the event loop was busy", async (t) => {
+  let steadyMs = 5_000;
+  const { buckets } = openOn(t, tempFile(t), { steadyMs: () => steadyMs });
+  const inTime = buckets.take([ONE], context(NOON, { timeoutMs: 1 }));
+  // Longer than its timeout, in real time.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+  steadyMs += 1;
+  assert.deepEqual(kinds(await inTime), ["taken"]);
+  const tooLate = buckets.take([ONE], context(NOON, { timeoutMs: 1 }));
+  steadyMs += 2;
+  const [answer] = (await tooLate) as readonly { kind: string; applied?: string; cause?: Error }[];
+  assert.equal(answer?.kind, "unavailable");
+  assert.match(String(answer?.cause), /blocked for 2 ms, longer than the timeout of 1 ms/);
+});
+
 test("while another process writes, calls wait for their timeout and then say that nothing was done", async (t) => {
   const file = tempFile(t);
   const { buckets } = openOn(t, file);

@@ -1,9 +1,8 @@
-import { performance } from "node:perf_hooks";
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf, isSqliteError } from "./faults.ts";
-import { NAPS_LATER_MAX, NAPS_MAX, nap, pauseMs } from "./patience.ts";
+import { BLOCKING_RETRIES_LATER_MAX, BLOCKING_RETRIES_MAX, blockBriefly, retryDelayMs } from "./lock-backoff.ts";
 import type { Sweep } from "./sweep.ts";
 import type { Watch } from "./watch.ts";
 
@@ -58,7 +57,7 @@ export class GroupCommit {
   submit<Reply>({ context, work, unavailable }: Call<Reply>): Promise<Reply> {
     this.#connection.requireOpen();
     return new Promise<Reply>((resolve, reject) => {
-      const queuedAtMs = performance.now();
+      const queuedAtMs = this.#connection.steadyMs();
       this.#queue.push({ context, work, unavailable, queuedAtMs, resolve: resolve as Job["resolve"], reject });
       if (this.#scheduled) return;
       this.#scheduled = true;
@@ -71,12 +70,12 @@ export class GroupCommit {
   submitSync<Reply>(call: Call<Reply>): Reply {
     this.#connection.requireOpen();
     call.context.signal?.throwIfAborted();
-    const untilMs = performance.now() + call.context.timeoutMs;
+    const untilMs = this.#connection.steadyMs() + call.context.timeoutMs;
     for (;;) {
       const begun = this.#connection.begin(0);
       if (begun.kind === "begun") break;
-      if (performance.now() >= untilMs) return call.unavailable("no", begun.cause);
-      nap(this.#connection.random);
+      if (this.#connection.steadyMs() > untilMs) return call.unavailable("no", begun.cause);
+      blockBriefly(this.#connection.random);
     }
     const [outcome] = this.#transact([call]) as [Outcome];
     if ("error" in outcome) throw outcome.error;
@@ -110,7 +109,8 @@ export class GroupCommit {
   #commit(jobs: readonly Job[]): unknown {
     let outcomes: readonly Outcome[];
     try {
-      const begun = this.#connection.begin(this.#refusal === undefined ? NAPS_MAX : NAPS_LATER_MAX);
+      const retriesMax = this.#refusal === undefined ? BLOCKING_RETRIES_MAX : BLOCKING_RETRIES_LATER_MAX;
+      const begun = this.#connection.begin(retriesMax);
       if (begun.kind === "refused") return begun.cause;
       outcomes = this.#transact(jobs);
     } catch (error) {
@@ -124,14 +124,14 @@ export class GroupCommit {
   #again(jobs: Job[]): void {
     this.#queue = jobs;
     this.#scheduled = true;
-    setTimeout(this.#flush, pauseMs(this.#connection.random));
+    setTimeout(this.#flush, retryDelayMs(this.#connection.random));
   }
 
-  // Those that were aborted or have waited too long leave here, and nothing was done for them.
+  // Calls that were aborted or have waited too long are answered here; nothing was done for them.
   #due(): Job[] {
     const queue = this.#queue;
     this.#queue = [];
-    const nowMs = performance.now();
+    const nowMs = this.#connection.steadyMs();
     return queue.filter((job) => {
       const { signal, timeoutMs } = job.context;
       if (signal?.aborted) job.reject(signal.reason);
@@ -162,7 +162,7 @@ export class GroupCommit {
   }
 }
 
-// A call that is wrong fails alone; a fault of the file fails the transaction, and with it everybody.
+// A call that is wrong fails alone; a fault of the file fails the transaction and all its calls.
 function attempt(call: Call<unknown>): Outcome {
   try {
     return { reply: call.work() };
@@ -178,7 +178,7 @@ function settle(job: Job, outcome: Outcome): void {
 }
 
 function tooSlow(job: Job, nowMs: number): Error {
-  const waitedMs = Math.round(nowMs - job.queuedAtMs);
+  const waitedMs = nowMs - job.queuedAtMs;
   return new Error(
     `The event loop was blocked for ${waitedMs} ms, longer than the timeout of ${job.context.timeoutMs} ms.`,
   );

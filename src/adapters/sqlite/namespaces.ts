@@ -103,7 +103,7 @@ export class SqliteNamespaces implements NamespaceStore {
   }
 }
 
-/** Makes the namespace `default` where there is none. Its id is the same whoever is first, so that racing is harmless. */
+/** Makes the namespace `default` where there is none. Its id is fixed, so that two processes may do it at once. */
 export function ensureDefault(connection: Connection): void {
   const known = connection.prepare("SELECT 1 FROM namespace WHERE name = ? AND status = 'active'");
   const make = connection.prepare(

@@ -5,17 +5,18 @@ import { BucketRows } from "./bucket-rows.ts";
 import { SqliteBuckets } from "./buckets.ts";
 import { Changes } from "./changes.ts";
 import { SqliteConfig } from "./config.ts";
-import { Connection, type Durability } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { SqliteEntities } from "./entities.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
+import { type Durability, openConnection } from "./open-connection.ts";
 import { Operations } from "./operations.ts";
 import { Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
 import { UsageHours } from "./usage-hours.ts";
 import { Watch } from "./watch.ts";
 
-export interface SqliteOptions {
+interface SqliteOptions {
   /** Made if missing, with its folder. Two more files stand beside it while it is open: `-wal` and `-shm`. */
   readonly file: string;
   /**
@@ -25,14 +26,16 @@ export interface SqliteOptions {
   readonly durability: Durability;
   /** Join calls under way together into one transaction. */
   readonly coalesce: boolean;
-  /** A number in [0, 1), for the length of naps. */
+  /** A number in [0, 1), for the length of waits. */
   readonly random: () => number;
+  /** Whole ms since some instant, never going back; a clock that is put must not end or prolong anybody's waiting. */
+  readonly steadyMs: () => number;
   readonly calendar: Calendar;
 }
 
 /** A store in one file, for any number of processes on one machine. */
 export function openSqlite(options: SqliteOptions): Store {
-  return storeOn(new Connection(options), options);
+  return storeOn(openConnection(options), options);
 }
 
 /** The store on an open connection. */

@@ -4,7 +4,7 @@ import type { HourCount } from "./open-hour.ts";
 /** Net millitokens per limit. Sums of many takes pass 2^53. */
 export type Counters = Map<string, bigint>;
 
-export interface BucketName {
+interface BucketName {
   readonly namespaceId: string;
   readonly entityId: string;
   readonly resource: string;

@@ -2,7 +2,7 @@ import type { Connection, Statement } from "./connection.ts";
 import { faultOf } from "./faults.ts";
 
 /**
- * Tells what other connections did to the file. `PRAGMA data_version` changes when any of them has committed: as long as it
+ * Notices what other connections did to the file. `PRAGMA data_version` changes when any of them has committed: as long as it
  * does not, everything remembered about the file still holds, the generation of configuration among it.
  */
 export class Watch {
@@ -49,7 +49,7 @@ export class Watch {
     try {
       this.refresh();
     } catch (error) {
-      // Somebody recovers the log just now: the number last seen will do, takes compare it again.
+      // Another process is recovering the log. The number last seen will do: takes compare it again.
       if (faultOf(error) === "other") throw error;
     }
     if (this.#turn === "open") this.#turn = "checked";

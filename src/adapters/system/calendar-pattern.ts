@@ -2,7 +2,7 @@ import { CronPattern } from "croner";
 import { canonicalFields } from "../../domain/schedule-grammar.ts";
 
 /** A minute of the local calendar, counted from 1970-01-01 00:00: a label, whether or not the zone's clock ever shows it. */
-export type LocalMinute = number;
+type LocalMinute = number;
 
 /**
  * A cron as sets of local minutes, searched by jumping from day to day and, within a day, through tables. Knows no zones.

@@ -1,5 +1,5 @@
 /** A local time in ms, as if the wall clock were UTC: a label. Some never show (spring), some show twice (autumn). */
-export type LocalMs = number;
+type LocalMs = number;
 
 /** A time zone: how instants and the labels of its wall clock belong together. */
 export interface Zone {

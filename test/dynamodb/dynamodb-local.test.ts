@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeDynamo } from "./engine.ts";
+import { describeDynamo } from "./dynamodb-local.ts";
 
 const moduleUrl = (name: string) => JSON.stringify(new URL(name, import.meta.url).href);
 
@@ -19,16 +19,16 @@ async function ran(script: string, env: Readonly<Record<string, string>>) {
 }
 
 function started(script: string, env: Readonly<Record<string, string>>): ChildProcess {
-  // What belongs to this runner, or was said about its engine, is not the script's.
+  // What belongs to this runner, or was said about its DynamoDB Local, is not the script's.
   const { NODE_TEST_CONTEXT, ZAEL_TEST_ENDPOINT, ZAEL_REQUIRE_DYNAMODB, ...own } = process.env;
   return spawn(process.execPath, ["--input-type=module", "-e", script], { env: { ...own, ...env } });
 }
 
 const SUITE = `
-  const { describeDynamo } = await import(${moduleUrl("engine.ts")});
-  await describeDynamo("a suite", () => { throw new Error("there is an engine"); });`;
+  const { describeDynamo } = await import(${moduleUrl("dynamodb-local.ts")});
+  await describeDynamo("a suite", () => { throw new Error("there is a DynamoDB"); });`;
 
-test("where no engine can be had a suite is skipped aloud, and fails where one is required", async (t) => {
+test("where no DynamoDB Local can be had a suite is skipped aloud, and fails where one is required", async (t) => {
   const folder = temporary(t);
   const env = { PATH: folder, XDG_CACHE_HOME: folder };
   const skipped = await ran(SUITE, env);
@@ -41,12 +41,12 @@ test("where no engine can be had a suite is skipped aloud, and fails where one i
 });
 
 const FETCH = `
-  const { fetchedEngine } = await import(${moduleUrl("engine-download.ts")});
-  console.log("fetched " + (await fetchedEngine()));`;
+  const { fetchedDynamodbLocal } = await import(${moduleUrl("dynamodb-local-download.ts")});
+  console.log("fetched " + (await fetchedDynamodbLocal()));`;
 
-test("test files that start together fetch the engine once", async (t) => {
+test("test files that start together fetch DynamoDB Local once", async (t) => {
   const folder = temporary(t);
-  const env = withMaven(folder, 'sleep 1; echo whole > "$out/engine.jar"');
+  const env = withMaven(folder, 'sleep 1; echo whole > "$out/DynamoDBLocal.jar"');
   const runs = await Promise.all([ran(FETCH, env), ran(FETCH, env), ran(FETCH, env)]);
   for (const { code, said } of runs) assert.equal(code, 0, said);
   assert.equal(readFileSync(join(folder, "calls"), "utf8"), "called\n");
@@ -57,30 +57,33 @@ test("half a download is never taken for a whole one", async (t) => {
   const folder = temporary(t);
   const failing = await ran(
     FETCH,
-    withMaven(folder, 'echo half > "$out/engine.jar"; echo "[ERROR] no network"; exit 1'),
+    withMaven(folder, 'echo half > "$out/DynamoDBLocal.jar"; echo "[ERROR] no network"; exit 1'),
   );
   assert.equal(failing.code, 1);
   assert.match(failing.said, /could not fetch DynamoDB Local \(it ended with 1\): \[ERROR\] no network/);
   assert.deepEqual(readdirSync(join(folder, "zae-limiter")), []);
   // Killed in the middle: what it held and what it left is in nobody's way.
-  const killed = started(FETCH, withMaven(folder, 'echo half > "$out/engine.jar"; exec sleep 5'));
+  const killed = started(FETCH, withMaven(folder, 'echo half > "$out/DynamoDBLocal.jar"; exec sleep 5'));
   while (readdirSync(join(folder, "zae-limiter")).length < 2) await sleep(20);
   killed.kill("SIGKILL");
   await new Promise((resolve) => killed.once("close", resolve));
-  const { code, said } = await ran(FETCH, withMaven(folder, 'echo whole > "$out/engine.jar"'));
+  const { code, said } = await ran(FETCH, withMaven(folder, 'echo whole > "$out/DynamoDBLocal.jar"'));
   assert.equal(code, 0, said);
-  assert.equal(readFileSync(join(folder, "zae-limiter", "dynamodb-local-3.1.0", "engine.jar"), "utf8"), "whole\n");
+  assert.equal(
+    readFileSync(join(folder, "zae-limiter", "dynamodb-local-3.1.0", "DynamoDBLocal.jar"), "utf8"),
+    "whole\n",
+  );
 });
 
 const START = `
-  const { fetchedEngine } = await import(${moduleUrl("engine-download.ts")});
-  const { startEngine } = await import(${moduleUrl("engine-process.ts")});
-  console.log(await startEngine(await fetchedEngine()));`;
+  const { fetchedDynamodbLocal } = await import(${moduleUrl("dynamodb-local-download.ts")});
+  const { startDynamodbLocal } = await import(${moduleUrl("dynamodb-local-process.ts")});
+  console.log(await startDynamodbLocal(await fetchedDynamodbLocal()));`;
 
-await describeDynamo("the engine of the tests", ({ endpoint }) => {
+await describeDynamo("the DynamoDB Local of the tests", ({ endpoint }) => {
   const { ZAEL_TEST_ENDPOINT, ZAEL_TEST_ENGINE } = process.env;
   // `npm test` starts one for all suites, and says that it is one that can be started here.
-  const skip = ZAEL_TEST_ENDPOINT && ZAEL_TEST_ENGINE !== "local" ? "the engine is somebody else's" : false;
+  const skip = ZAEL_TEST_ENDPOINT && ZAEL_TEST_ENGINE !== "local" ? "the endpoint was given, not started here" : false;
 
   test("answers", async () => {
     assert.ok(await isUp(endpoint));
@@ -116,7 +119,7 @@ async function goesDown(url: string): Promise<boolean> {
 }
 
 function temporary(t: { after(done: () => void): void }): string {
-  const folder = mkdtempSync(join(tmpdir(), "zael-engine-"));
+  const folder = mkdtempSync(join(tmpdir(), "zael-dynamodb-local-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { placeOf } from "../../src/adapters/dynamodb/store-connect.ts";
+import { locate } from "../../src/adapters/dynamodb/store-connect.ts";
 import { ValidationError } from "../../src/domain/errors.ts";
 
 // Where a store is looked for when nobody says so: as every program with the AWS SDK does.
@@ -23,16 +23,16 @@ const NOTHING = { region: undefined, endpoint: undefined };
 test("what is given is not looked for", async (t) => {
   environment(t, { AWS_REGION: "us-east-1", AWS_ENDPOINT_URL: "http://other:1" });
   const given = { region: "eu-west-1", endpoint: "http://localhost:8000" };
-  assert.deepEqual(await placeOf(given), given);
+  assert.deepEqual(await locate(given), given);
 });
 
 test("the region's own address is the default", async (t) => {
   environment(t, { AWS_REGION: "eu-west-1" });
-  assert.deepEqual(await placeOf(NOTHING), {
+  assert.deepEqual(await locate(NOTHING), {
     region: "eu-west-1",
     endpoint: "https://dynamodb.eu-west-1.amazonaws.com/",
   });
-  const china = await placeOf({ region: "cn-north-1", endpoint: undefined });
+  const china = await locate({ region: "cn-north-1", endpoint: undefined });
   assert.equal(china.endpoint, "https://dynamodb.cn-north-1.amazonaws.com.cn/");
 });
 
@@ -41,12 +41,12 @@ test("an address in the environment counts, the one for DynamoDB before the one 
     ...{ AWS_REGION: "eu-west-1", AWS_ENDPOINT_URL: "http://all:1" },
     AWS_ENDPOINT_URL_DYNAMODB: "http://dynamodb:8000",
   });
-  assert.equal((await placeOf(NOTHING)).endpoint, "http://dynamodb:8000/");
+  assert.equal((await locate(NOTHING)).endpoint, "http://dynamodb:8000/");
 });
 
 test("FIPS and dual stack are asked for as of the SDK", async (t) => {
   environment(t, { AWS_REGION: "us-east-1", AWS_USE_FIPS_ENDPOINT: "true", AWS_USE_DUALSTACK_ENDPOINT: "true" });
-  assert.equal((await placeOf(NOTHING)).endpoint, "https://dynamodb-fips.us-east-1.api.aws/");
+  assert.equal((await locate(NOTHING)).endpoint, "https://dynamodb-fips.us-east-1.api.aws/");
 });
 
 test("a profile of the shared configuration has region and address", async (t) => {
@@ -55,13 +55,10 @@ test("a profile of the shared configuration has region and address", async (t) =
   const file = join(folder, "config");
   writeFileSync(file, "[profile work]\nregion = ap-south-1\nendpoint_url = http://work:9000\n");
   environment(t, { AWS_CONFIG_FILE: file, AWS_PROFILE: "work" });
-  assert.deepEqual(await placeOf(NOTHING), { region: "ap-south-1", endpoint: "http://work:9000/" });
+  assert.deepEqual(await locate(NOTHING), { region: "ap-south-1", endpoint: "http://work:9000/" });
 });
 
 test("where there is no region, the error says how to give one", async (t) => {
   environment(t, {});
-  await assert.rejects(
-    placeOf(NOTHING),
-    (error) => error instanceof ValidationError && error.code === "region_missing",
-  );
+  await assert.rejects(locate(NOTHING), (error) => error instanceof ValidationError && error.code === "region_missing");
 });

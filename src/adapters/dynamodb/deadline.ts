@@ -2,7 +2,7 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer } from "./client.ts";
 import { unavailable } from "./errors.ts";
 
-export interface PatienceOptions {
+interface DeadlineOptions {
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
@@ -11,37 +11,37 @@ export interface PatienceOptions {
 }
 
 /**
- * How long something may be asked for again. By the clock; and by what was waited for, since a clock that was given may stand
- * still, and nobody should wait for ever by it.
+ * Until when a call is tried again. It goes by the clock, and by the time that was waited: a clock that the caller has given
+ * may stand still, and a call must end even then.
  */
-export class Patience {
+export class Deadline {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #untilMs: number;
   /** What is left of the time, were the clock to stand still. */
   #unspentMs: number;
 
-  constructor({ clock, random, timeoutMs }: PatienceOptions) {
+  constructor({ clock, random, timeoutMs }: DeadlineOptions) {
     this.#clock = clock;
     this.#random = random;
     this.#untilMs = clock.now() + timeoutMs;
     this.#unspentMs = timeoutMs;
   }
 
-  /** For the next attempt, at least a moment. */
+  /** For the next attempt, at least 1 ms. */
   get leftMs(): number {
     return Math.max(1, Math.min(this.#untilMs - this.#clock.now(), this.#unspentMs));
   }
 
-  /** An attempt that was given so many ms has been answered, or not. */
+  /** Notes the answer to an attempt that was given `timeoutMs`. */
   attempted(answer: DynamoAnswer, timeoutMs: number): void {
-    // Only what ran out of time may still be answered later.
+    // Only an attempt that used up its time can be answered later.
     if (answer.kind === "lost" && answer.later !== undefined) this.#unspentMs -= timeoutMs;
   }
 
-  /** Waits before the next attempt: longer after more of them in vain. Throws when there is no time for that. */
-  async pause(inVain: number, what: string, cause: unknown): Promise<void> {
-    const waitMs = Math.ceil((0.5 + this.#random() / 2) * BACKOFF_MS * 2 ** Math.min(inVain, BACKOFF_DOUBLINGS_MAX));
+  /** Waits before the next attempt, longer after more failures in a row. Throws when there is no time for that. */
+  async backOff(failures: number, what: string, cause: unknown): Promise<void> {
+    const waitMs = Math.ceil((0.5 + this.#random() / 2) * BACKOFF_MS * 2 ** Math.min(failures, BACKOFF_DOUBLINGS_MAX));
     this.#unspentMs -= waitMs;
     if (this.#unspentMs <= 0 || this.#clock.now() + waitMs >= this.#untilMs) throw unavailable(what, cause);
     await this.#clock.sleep(waitMs, undefined);

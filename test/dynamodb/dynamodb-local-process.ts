@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Starts DynamoDB Local, all in memory, at a port or at any that is free; its address. It ends with this process. */
-export async function startEngine(folder: string, wanted?: number): Promise<string> {
+export async function startDynamodbLocal(folder: string, wanted?: number): Promise<string> {
   let reason = "";
   for (let attempt = 0; attempt < (wanted === undefined ? ATTEMPTS_MAX : 1); attempt++) {
     const port = await freePort(wanted ?? 0);

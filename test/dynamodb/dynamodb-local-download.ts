@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { keptFolder } from "../kept-folder.ts";
 
 /** The folder with DynamoDB Local and all it needs; fetched the first time, kept outside of the repository. */
-export function fetchedEngine(): Promise<string> {
+export function fetchedDynamodbLocal(): Promise<string> {
   return keptFolder(`dynamodb-local-${pinnedVersion()}`, async (folder) => {
     process.stderr.write("Fetching DynamoDB Local for the tests (48 MB, once; a minute or two) ...\n");
     await maven(["dependency:copy-dependencies", "-DincludeScope=runtime", `-DoutputDirectory=${folder}`]);

@@ -1,70 +1,56 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import type { ConfigScope, LevelConfig } from "../../domain/config.ts";
+import type { ConfigScope } from "../../domain/config.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
+import type { ConfigReader, RecentChange } from "./config-reader.ts";
 import { stampOwner } from "./entities-owner.ts";
-import { chunksOf, type Records } from "./records.ts";
+import { chunksOf } from "./paging.ts";
+import type { Records } from "./records.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
-export interface ReachParts {
+interface PropagationParts {
   readonly records: Records;
   readonly live: LiveBuckets;
   readonly buckets: ProtocolBuckets;
   readonly clock: Clock;
-  /** The original writes the same buckets: nobody may be relied on to hear of a change. */
+  /** The original writes the same buckets and does not read announcements, so changes are written to the buckets at once. */
   readonly shared: boolean;
-  /** What counts on a bucket now, read with all that was answered before. */
-  resolve(bucket: BucketKey): Promise<LevelConfig>;
+  readonly reader: ConfigReader;
+  readonly recent: RecentChange;
 }
 
 /** Carries a change of configuration, once it is stored, to the live buckets that it concerns. */
-export class ConfigReach {
+export class ConfigPropagation {
   readonly #namespaceId: string;
-  readonly #parts: ReachParts;
-  #changedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #parts: PropagationParts;
 
-  constructor(namespaceId: string, parts: ReachParts) {
+  constructor(namespaceId: string, parts: PropagationParts) {
     this.#namespaceId = namespaceId;
     this.#parts = parts;
   }
 
-  /** Configuration changes here and now: what is read next must not be older. */
-  expire(): void {
-    this.#changedAtMs = this.#parts.clock.now();
-  }
-
-  /** Whether a reading that begins now might otherwise miss a change of this very process. */
-  get isFresh(): boolean {
-    const ageMs = this.#parts.clock.now() - this.#changedAtMs;
-    return ageMs >= 0 && ageMs < FRESH_MS;
-  }
-
-  /** Who is let through is stamped on every bucket, so that it counts from the next request on. */
+  /** Access (`enforce`, `bypass`, `disabled`) is written to every bucket, so that it counts from the next request on. */
   async accessChanged(scope: ConfigScope): Promise<void> {
     await this.#tell(scope, async (bucket, readingMs) => {
-      const { access } = await this.#parts.resolve(bucket);
+      const { access } = await this.#parts.reader.resolveNow(bucket);
       await this.#parts.buckets.stampAccess(bucket, access, readingMs);
     });
   }
 
-  /** Limits of an entity are brought to its buckets, or announced there. Those of many are noticed when they are read. */
+  /** An entity's limits are written to its buckets, or announced there. Defaults of many are noticed when they are read. */
   async limitsChanged(scope: ConfigScope): Promise<void> {
     if (scope.level === "resource" || scope.level === "system") return;
     await this.#tell(scope, (bucket, readingMs) => this.#renew(bucket, readingMs));
   }
 
-  /** Parent or cascading of an entity changed. */
+  /** An entity's parent changed, or whether the parent is charged too. */
   async ownerChanged(entityId: string): Promise<void> {
-    const { shared, buckets, records, live } = this.#parts;
+    const { shared, buckets, records, live, reader, recent } = this.#parts;
     if (shared) {
-      this.expire();
-      await stampOwner(this.#namespaceId, entityId, {
-        records,
-        live,
-        resolve: (bucket) => this.#parts.resolve(bucket),
-      });
+      recent.note();
+      await stampOwner(this.#namespaceId, entityId, { records, live, reader });
       return;
     }
     await this.#tell({ level: "entityDefault", entityId }, async (bucket, readingMs) => {
@@ -72,7 +58,7 @@ export class ConfigReach {
     });
   }
 
-  /** Whether parents are charged changed, by configuration. */
+  /** Configuration changed whether parents are charged. */
   async cascadeChanged(scope: ConfigScope): Promise<void> {
     if ("entityId" in scope) await this.ownerChanged(scope.entityId);
   }
@@ -83,10 +69,10 @@ export class ConfigReach {
       await buckets.announce(bucket, readingMs);
       return;
     }
-    // What the original changes in between is not undone: configuration is read again, after what the bucket says now.
+    // Configuration is read again before each try, so that a change which the original makes in between is not undone.
     for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
       const asOfMs = clock.now();
-      const { limits, reading } = await this.#parts.resolve(bucket);
+      const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
       if (limits.length === 0) return;
       const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading }) };
       if (await buckets.installLimits(bucket, { set: limitSet(limits), origin }, clock.now())) return;
@@ -96,10 +82,10 @@ export class ConfigReach {
     );
   }
 
-  // The second time finds what the index did not know yet.
+  // Twice: the second pass finds buckets that the index did not have yet at the first.
   async #tell(scope: ConfigScope, tell: (bucket: BucketKey, readingMs: number) => Promise<void>): Promise<void> {
     const { live, clock } = this.#parts;
-    this.expire();
+    this.#parts.recent.note();
     const told = new Set<string>();
     try {
       for (let pass = 0; pass < PASSES; pass++) {
@@ -123,5 +109,3 @@ export class ConfigReach {
 const PASSES = 2;
 const BRINGS_MAX = 10;
 const AT_ONCE = 8;
-/** Longer than a copy of the table lags behind. */
-const FRESH_MS = 5_000;

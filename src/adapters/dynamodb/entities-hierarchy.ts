@@ -1,18 +1,18 @@
-import { type Kin, LEVELS_MAX, type ParentProblem, parentProblem } from "../../domain/entity.ts";
+import { type Hierarchy, LEVELS_MAX, type ParentProblem, parentProblem } from "../../domain/entity.ts";
 import type { Attributes } from "./codec.ts";
-import { CHILD_LINK, entityOf, KIN, parentIn, standsBelow } from "./entities-record.ts";
-import { collected } from "./paging.ts";
-import { chunksOf, placeOf, type Records } from "./records.ts";
-import { checkRecord, type RecordWrite, updateRecord } from "./records-write.ts";
+import { CHILD_LINK, CHILD_SEQ, entityOf, parentIn, standsBelow } from "./entities-record.ts";
+import { chunksOf, collected } from "./paging.ts";
+import type { Records } from "./records.ts";
+import { checkRecord, keyIn, type RecordWrite, updateRecord } from "./records-write.ts";
 import { CHILDREN_INDEX, childKeys, entityKey, entityPk, GSI1PK, GSI1SK, PK, parseChildSk, SK } from "./schema.ts";
 
-/** A place below a parent: the writes that make sure of it in the transaction, or why it cannot be. */
-export type Place =
-  | { readonly kind: "free"; readonly writes: readonly RecordWrite[] }
+/** Whether an entity may be placed below a parent: the writes that keep it true in the transaction, or why it may not. */
+type Placement =
+  | { readonly kind: "allowed"; readonly writes: readonly RecordWrite[] }
   | { readonly kind: "refused"; readonly problem: ParentProblem };
 
 /** The hierarchy of one namespace, read as it stands. */
-export class DynamoKin {
+export class DynamoHierarchy {
   readonly #records: Records;
   readonly #namespaceId: string;
 
@@ -22,13 +22,13 @@ export class DynamoKin {
   }
 
   /**
-   * Whether `id` may hang below `parentId`. Everybody above is pinned to where he was seen, so that two moves at once cannot
-   * make a circle. What hangs below `id` is read, not pinned: there may be any number.
+   * Whether `id` may be placed below `parentId`. The transaction checks that every ancestor still has the parent that was read,
+   * so that two moves at once cannot make a circle. Descendants of `id` are read, not checked: there may be any number.
    */
-  async placeBelow(parentId: string, id: string, isNew: boolean): Promise<Place> {
+  async checkPlacement(parentId: string, id: string, isNew: boolean): Promise<Placement> {
     const above = await this.#chainAbove(parentId, id);
     const below = isNew ? new Map<string, readonly string[]>() : await this.#treeBelow(id);
-    const kin: Kin = {
+    const hierarchy: Hierarchy = {
       parentOf: (ancestorId) => {
         const item = above.get(ancestorId);
         if (item === undefined) return undefined;
@@ -37,19 +37,19 @@ export class DynamoKin {
       },
       childrenOf: (childId) => below.get(childId) ?? [],
     };
-    const problem = parentProblem(id, parentId, kin);
+    const problem = parentProblem(id, parentId, hierarchy);
     if (problem !== undefined) return { kind: "refused", problem };
     const writes = [...above].map(([ancestorId, item]) => {
       const key = entityKey(this.#namespaceId, ancestorId);
-      // Whoever deletes the parent sees that a child has come.
+      // A deletion of the parent goes by this number, and fails when a child came meanwhile.
       return ancestorId === parentId
-        ? updateRecord(key, { add: { [KIN]: { N: "1" } } }, standsBelow(item))
+        ? updateRecord(key, { add: { [CHILD_SEQ]: { N: "1" } } }, standsBelow(item))
         : checkRecord(key, standsBelow(item));
     });
-    return { kind: "free", writes };
+    return { kind: "allowed", writes };
   }
 
-  /** The first child by id; of those that we made, none is overlooked. */
+  /** The first child by id. A child that this library made is never overlooked; one of the original may be, for a moment. */
   async firstChild(id: string): Promise<string | undefined> {
     const [first] = (await this.#childrenOf(id)).toSorted();
     return first;
@@ -92,7 +92,7 @@ export class DynamoKin {
       index: CHILDREN_INDEX,
       partition: [GSI1PK, childKeys(this.#namespaceId, id, "")[GSI1PK] ?? ""],
     });
-    const ids = new Set((await collected(linked)).map((item) => placeOf(item).sk.slice(CHILD_LINK.length)));
+    const ids = new Set((await collected(linked)).map((item) => keyIn(item).sk.slice(CHILD_LINK.length)));
     for (const item of await collected(indexed)) {
       const childId = parseChildSk(item[GSI1SK]?.S ?? "");
       if (childId !== undefined) ids.add(childId);

@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
 import { createTable } from "../../src/adapters/dynamodb/table.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
-import { fetchedEngine } from "./engine-download.ts";
-import { startEngine } from "./engine-process.ts";
+import { fetchedDynamodbLocal } from "./dynamodb-local-download.ts";
+import { startDynamodbLocal } from "./dynamodb-local-process.ts";
 import { FetchClient } from "./fetch-client.ts";
 
 // The DynamoDB that suites run against: DynamoDB Local, fetched with Maven once and kept outside of the repository, started
@@ -12,23 +12,23 @@ import { FetchClient } from "./fetch-client.ts";
 // skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1 that is a failure.
 
 /** A DynamoDB for tests. */
-export interface Engine {
+export interface DynamodbLocal {
   readonly endpoint: string;
   readonly client: DynamoClient;
   /** A new table of its own; its name. */
-  newTable(options: EngineTable): Promise<string>;
+  newTable(options: LocalTable): Promise<string>;
 }
 
-export interface EngineTable {
+export interface LocalTable {
   readonly gsi2Projection: "KEYS_ONLY" | "ALL";
   /** Whether items go when their `ttl` has passed. */
   readonly expiry: boolean;
 }
 
 /** A suite on a real DynamoDB. To be awaited, at the top of a file. */
-export async function describeDynamo(name: string, define: (engine: Engine) => void): Promise<void> {
-  engine ??= engineOrReason();
-  const found = await engine;
+export async function describeDynamo(name: string, define: (dynamodb: DynamodbLocal) => void): Promise<void> {
+  dynamodb ??= dynamodbLocalOrReason();
+  const found = await dynamodb;
   if (typeof found !== "string") {
     describe(name, () => define(found));
     return;
@@ -44,20 +44,20 @@ export async function describeDynamo(name: string, define: (engine: Engine) => v
   test(name, { skip: reason }, () => {});
 }
 
-let engine: Promise<Engine | string> | undefined;
+let dynamodb: Promise<DynamodbLocal | string> | undefined;
 
-async function engineOrReason(): Promise<Engine | string> {
+async function dynamodbLocalOrReason(): Promise<DynamodbLocal | string> {
   try {
     const { ZAEL_TEST_ENDPOINT: given } = process.env;
-    return engineAt(given || (await startEngine(await fetchedEngine())));
+    return dynamodbLocalAt(given || (await startDynamodbLocal(await fetchedDynamodbLocal())));
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
 }
 
-function engineAt(endpoint: string): Engine {
+function dynamodbLocalAt(endpoint: string): DynamodbLocal {
   const client = new FetchClient(endpoint);
-  const newTable = async ({ gsi2Projection, expiry }: EngineTable): Promise<string> => {
+  const newTable = async ({ gsi2Projection, expiry }: LocalTable): Promise<string> => {
     const name = `test-${process.pid}-${randomBytes(6).toString("hex")}`;
     const options = { name, gsi2Projection, expiry, tags: {}, deletionProtection: false };
     await createTable(options, { client: withoutStreams(client), clock: systemClock, timeoutMs: 30_000 });
