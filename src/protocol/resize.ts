@@ -1,4 +1,5 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { traitsOf } from "../domain/limit-kinds.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { bringTo } from "./apply.ts";
@@ -37,7 +38,7 @@ function isYoung(memory: BucketMemory, readingMs: number): boolean {
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
 export function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => limit.resetAfterMs === undefined));
+  return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
 }
 
 /**
@@ -101,7 +102,7 @@ export async function makeShard(
     const [whole] = await readWhole(context, [bucket], { readingMs, timeoutMs: TIMEOUT_MS });
     const images = whole?.images ?? [];
     if (images.some(({ key }) => key.shard === shard)) return true;
-    if (images.some(({ state }) => state.limits.some(({ quota }) => quota !== undefined))) return false;
+    if (images.some(({ state }) => state.limits.some(({ limit }) => !traitsOf(limit).refillsSteadily))) return false;
     const sibling = siblingOf(images, shard);
     if (sibling === undefined) return false;
     const atMs = Math.max(readingMs, sibling.state.epochMs + 1);
