@@ -4,6 +4,7 @@ import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import type { Access } from "../domain/config.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { markOf, PLAIN_MARK } from "../domain/give-back.ts";
+import { traitsOf } from "../domain/limit-kinds.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type {
@@ -204,7 +205,7 @@ export class ProtocolBuckets implements BucketStore {
   /** The window of a session opens with the first use of the whole bucket. */
   #mustJoin({ bucket, set }: Claim): boolean {
     if (this.#caches.of(bucket).shardCount === 1) return false;
-    return set.limits.some(({ resetAfterMs }) => resetAfterMs !== undefined);
+    return set.limits.some((limit) => traitsOf(limit).opensWindow);
   }
 
   async #joinShards(bucket: BucketKey, readingMs: number): Promise<void> {

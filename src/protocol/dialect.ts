@@ -4,6 +4,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { traitsOf } from "../domain/limit-kinds.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../domain/limit-set.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
@@ -137,7 +138,7 @@ export const OWN: Dialect = {
 /** A table that the original writes too. */
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
-    const session = limits.find(({ resetAfterMs }) => resetAfterMs !== undefined);
+    const session = limits.find((limit) => traitsOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
       "shared_session",
@@ -187,8 +188,8 @@ export const SHARED: Dialect = {
 
   grantsOf: ({ limits }) => {
     const item: Record<string, ItemValue> = {};
-    for (const { name, quota, part } of limits) {
-      if (quota !== undefined) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
+    for (const { name, limit, part } of limits) {
+      if (!traitsOf(limit).refillsSteadily) item[namesOf(name).gc] = part?.grantedAmong ?? part?.count ?? 1;
     }
     return item;
   },

@@ -1,7 +1,7 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
-import { NO_MARKS } from "../domain/limit-state.ts";
+import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
@@ -17,7 +17,6 @@ import {
   type Low,
   leastMilli,
   moveTokens,
-  opensWindow,
   traceOf,
   withLimit,
 } from "./moves.ts";
@@ -64,8 +63,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (fits === "short") return { kind: "short", state: fresh };
     if (fits === "tooDeep") continue;
     const tokensMilli = held.tokensMilli - move.milli;
-    const quota = opensWindow(held, move.milli) ? { ...NO_MARKS, ...held.quota, windowStartMs: readingMs } : held.quota;
-    state = withLimit(state, { ...held, tokensMilli, quota });
+    state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
   }
   state = assembled(state, env.calendar);

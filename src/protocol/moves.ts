@@ -174,11 +174,6 @@ export function traceOf(
   return { form, readingMs, parts, spare };
 }
 
-/** The first use of a session quota opens its window. */
-export function opensWindow(held: LimitState, milli: number): boolean {
-  return milli > 0 && held.limit.resetAfterMs !== undefined && held.quota?.windowStartMs === undefined;
-}
-
 export function withLimit(state: BucketState, limit: LimitState): BucketState {
   return { ...state, limits: state.limits.map((one) => (one.name === limit.name ? limit : one)) };
 }

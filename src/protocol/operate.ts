@@ -4,6 +4,7 @@ import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
 import { type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { TOKENS_MAX } from "../domain/limit.ts";
+import { traitsOf } from "../domain/limit-kinds.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
@@ -150,7 +151,10 @@ function drawnFor(
     const step = writeRebased(image, rebase(image.state, anew, at, env.calendar), intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
     // What a limit that drips has room for depends on what it holds: then nobody may have moved it.
-    const pinned = own.filter(({ limit }) => findLimit(states[i] as BucketState, limit)?.quota === undefined);
+    const pinned = own.filter(({ limit }) => {
+      const held = findLimit(states[i] as BucketState, limit);
+      return held === undefined || traitsOf(held.limit).refillsSteadily;
+    });
     const pins = pinned.flatMap(({ limit }) => {
       const { tk } = namesOf(limit);
       const value = image.item[tk];
@@ -178,9 +182,10 @@ function sharedOut(
       if (held === undefined) continue;
       const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
-      if (held.quota !== undefined && i === 0) checkRoom(states, limit, milli);
-      const own = held.quota === undefined ? Math.min(left, room) : divided(milli, part);
-      if (own > 0 || (held.quota === undefined && states.length === 1)) shares[i]?.push({ limit, milli: own });
+      const { refillsSteadily } = traitsOf(held.limit);
+      if (!refillsSteadily && i === 0) checkRoom(states, limit, milli);
+      const own = refillsSteadily ? Math.min(left, room) : divided(milli, part);
+      if (own > 0 || (refillsSteadily && states.length === 1)) shares[i]?.push({ limit, milli: own });
       left -= own;
     }
     gained.push({ limit, milli: milli - left });

@@ -1,6 +1,6 @@
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { NO_MARKS } from "../domain/limit-state.ts";
+import { marksAfterUse } from "../domain/limit-kinds.ts";
 import type { Item } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, VU, WCU, WCU_MILLI } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
@@ -16,7 +16,6 @@ import {
   type Low,
   leastMilli,
   moveTokens,
-  opensWindow,
   TOP_MILLI,
   traceOf,
 } from "./moves.ts";
@@ -136,8 +135,7 @@ function writeFold(
     builder.where(tk, "<", (move?.milli ?? 0) - piece.milli - debtMaxMilli(after));
   }
   const tokensMilli = after.tokensMilli - due.milli;
-  const quota = opensWindow(after, due.milli) ? { ...NO_MARKS, ...after.quota, windowStartMs: atMs } : after.quota;
-  const limit = { ...after, tokensMilli, quota };
+  const limit = { ...after, tokensMilli, quota: marksAfterUse(after, due.milli, atMs) };
   if (before === undefined) {
     // The original adjusts limits that are no longer there: tokens without a capacity belong to no limit.
     builder.asSeen(tk, item).set(tk, tokensMilli);

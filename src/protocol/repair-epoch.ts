@@ -1,7 +1,5 @@
-import { refilledMilli } from "../bucket/level.ts";
 import { assembled, type LimitState } from "../domain/bucket-state.ts";
-import type { Calendar } from "../domain/calendar.ts";
-import { boundaryAfter, termsAt } from "../domain/limit-state.ts";
+import { rewound } from "../domain/limit-kinds.ts";
 import { namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { parameterNames, parametersOf } from "./encode-item.ts";
@@ -30,12 +28,12 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   const limits: LimitState[] = [];
   for (const held of state.limits) {
     const { tk } = namesOf(held.name);
-    const then = asOf(held, atMs, env.calendar);
-    limits.push(then.limit);
-    if (then.lost === "all") {
+    const { limit, lostMilli } = rewound(held, { fromMs: state.epochMs, toMs: atMs }, env.calendar);
+    limits.push(limit);
+    if (lostMilli === "all") {
       if (held.tokensMilli > 0) builder.where(tk, ">", 0).set(tk, 0);
       else builder.where(tk, "<=", 0);
-    } else builder.present(tk).add(tk, -then.lost);
+    } else builder.present(tk).add(tk, -lostMilli);
   }
   const { signature, origin } = state;
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
@@ -49,19 +47,4 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   addCountersAndNonce(builder, limits, { ...intent, counted: [], requests: 0 });
   const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
   return { kind: "write", write, state: next };
-
-  function asOf(
-    held: LimitState,
-    thenMs: number,
-    calendar: Calendar,
-  ): { readonly limit: LimitState; readonly lost: number | "all" } {
-    const terms = termsAt(held.limit, held.quota?.topUpMilli ?? 0, thenMs, calendar, held.part);
-    if (held.quota !== undefined) {
-      const passesEdge = boundaryAfter({ ...held, terms }, thenMs, calendar) <= state.epochMs;
-      const tokensMilli = passesEdge ? Math.min(held.tokensMilli, 0) : held.tokensMilli;
-      return { limit: { ...held, terms, tokensMilli, remainder: 0 }, lost: passesEdge ? "all" : 0 };
-    }
-    const lost = Math.min(terms.capacityMilli, refilledMilli(0, terms, state.epochMs - thenMs));
-    return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lost, remainder: 0 }, lost };
-  }
 }

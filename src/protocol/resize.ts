@@ -1,4 +1,5 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { traitsOf } from "../domain/limit-kinds.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
@@ -36,7 +37,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
 export function maySplit(images: readonly Image[]): boolean {
-  return images.every(({ state }) => state.limits.every(({ limit }) => limit.resetAfterMs === undefined));
+  return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
 }
 
 /**
@@ -80,7 +81,7 @@ export function makeShard(
 ): Promise<boolean> {
   const draw = (images: readonly Image[]): Drawn<boolean> => {
     if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: true, installs: [] };
-    if (images.some(({ state }) => state.limits.some(({ quota }) => quota !== undefined))) return NOT_DONE;
+    if (images.some(({ state }) => state.limits.some(({ limit }) => !traitsOf(limit).refillsSteadily))) return NOT_DONE;
     const sibling = siblingOf(images, shard);
     if (sibling === undefined) return NOT_DONE;
     const atMs = Math.max(readingMs, sibling.state.epochMs + 1);
