@@ -11,6 +11,7 @@ import { decode, type Image, SOFT_FOREVER_MS } from "../src/protocol/codec.ts";
 import type { Env } from "../src/protocol/intent.ts";
 import { newItem } from "../src/protocol/new-item.ts";
 import { ALL_RULES, type Rules } from "../src/protocol/rules.ts";
+import { TRUSTED_CLOCK } from "../src/protocol/server-time.ts";
 import type { ConditionalLine } from "../src/testing/conditional-line.ts";
 import {
   type ConditionalProcess,
@@ -27,7 +28,7 @@ export const ENV: Env = {
   calendar,
   shared: false,
   rules: ALL_RULES,
-  latestServerMs: () => Number.POSITIVE_INFINITY,
+  serverTime: TRUSTED_CLOCK,
   softUntilMs: () => SOFT_FOREVER_MS,
 };
 export const KEY: ItemKey = { bucket: bucketKey("ada", "api"), shard: 0 };

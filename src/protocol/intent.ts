@@ -4,14 +4,14 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { ItemWrite, TracePart } from "../ports/item-store.ts";
 import type { Rules } from "./rules.ts";
+import type { ServerTime } from "./server-time.ts";
 
 /** What forms go by besides the item and what is wanted of it. */
 export interface Env {
   readonly calendar: Calendar;
   /** The original writes the same items. */
   readonly shared: boolean;
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
-  readonly latestServerMs: () => number;
+  readonly serverTime: ServerTime;
   /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
   readonly softUntilMs: (atMs: number) => number;
   readonly rules: Rules;

@@ -6,6 +6,7 @@ import type { RateLimiter } from "../../src/entry/index.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
 import { ALL_RULES, type Rules } from "../../src/protocol/rules.ts";
+import { TRUSTED_CLOCK } from "../../src/protocol/server-time.ts";
 import { optionsFor } from "../dynamodb/store-kit.ts";
 import type { Shared } from "./kit.ts";
 
@@ -36,7 +37,6 @@ export async function bucketsWith(shared: Shared, rules: Rules): Promise<Protoco
   return new ProtocolBuckets({
     ...{ ...common, items, rules, calendar: createCalendar(), readings: new ConfigReadings(), shared: true },
     ...{ coalesce: true, exact: false, denyMemoryMs: 0 },
-    latestServerMs: () => Number.POSITIVE_INFINITY,
-    isTimeKnown: () => true,
+    serverTime: TRUSTED_CLOCK,
   });
 }

@@ -6,6 +6,7 @@ import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
 import { ALL_RULES, type Rules } from "../../protocol/rules.ts";
+import type { ServerTime } from "../../protocol/server-time.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
@@ -46,10 +47,7 @@ export interface DynamoStoreOptions {
   readonly timeoutMs: number;
   /** Bound on reads and changes that nobody waits for with a request of his own, in ms. */
   readonly adminTimeoutMs: number;
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
-  readonly latestServerMs: () => number;
-  /** Whether the clock has heard of the server's time; always true of one that does not listen. */
-  readonly isTimeKnown: () => boolean;
+  readonly serverTime: ServerTime;
   /** Absent: all of them. A test switches one off to show what it is for. */
   readonly rules?: Rules;
 }
@@ -163,8 +161,7 @@ function bucketsOf(
   return new ProtocolBuckets({
     ...{ items, calendar, clock, random, readings, coalesce, exact, shared, denyMemoryMs },
     rules: options.rules ?? ALL_RULES,
-    latestServerMs: options.latestServerMs,
-    isTimeKnown: options.isTimeKnown,
+    serverTime: options.serverTime,
   });
 }
 
