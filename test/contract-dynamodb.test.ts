@@ -3,6 +3,7 @@ import { prepareTable } from "../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemClock } from "../src/adapters/system/clock.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
+import { TRUSTED_CLOCK } from "../src/protocol/server-time.ts";
 import { describeStore } from "../src/testing/contract.ts";
 import { describeDynamo } from "./dynamodb/dynamodb-local.ts";
 
@@ -19,8 +20,7 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
       ...{ calendar, coalesce: true, exact: false, shared: false, denyMemoryMs: 0 },
       // DynamoDB Local shares its machine with everything else that is tested.
       ...{ timeoutMs: 10_000, adminTimeoutMs: 30_000 },
-      latestServerMs: () => Number.POSITIVE_INFINITY,
-      isTimeKnown: () => true,
+      serverTime: TRUSTED_CLOCK,
     });
     return {
       store,

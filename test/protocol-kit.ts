@@ -11,6 +11,7 @@ import { decode, type Image } from "../src/protocol/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../src/protocol/dialect.ts";
 import { newItem } from "../src/protocol/encode-item.ts";
 import type { Env } from "../src/protocol/intent.ts";
+import { TRUSTED_CLOCK } from "../src/protocol/server-time.ts";
 import type { ConditionalLine } from "../src/testing/conditional-line.ts";
 import {
   type ConditionalProcess,
@@ -26,7 +27,7 @@ import { anyLimit, anyState, calendar, ODD_NUMBERS } from "./kind-arbitraries.ts
 export const ENV: Env = {
   calendar,
   dialect: OWN,
-  latestServerMs: () => Number.POSITIVE_INFINITY,
+  serverTime: TRUSTED_CLOCK,
   softUntilMs: () => SOFT_FOREVER_MS,
 };
 export const KEY: ItemKey = { bucket: bucketKey("ada", "api"), shard: 0 };

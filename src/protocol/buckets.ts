@@ -54,13 +54,13 @@ export class ProtocolBuckets implements BucketStore {
   readonly #background: BackgroundTasks;
 
   constructor(options: ProtocolOptions) {
-    const { items, calendar, dialect, clock, random, readings, exact, latestServerMs } = options;
+    const { items, calendar, dialect, clock, random, readings, exact, serverTime } = options;
     const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
     this.#caches = new BucketCaches(calendar, dialect);
     this.#context = {
       items,
-      env: { calendar, dialect, latestServerMs, softUntilMs },
+      env: { calendar, dialect, serverTime, softUntilMs },
       clock,
       random,
       caches: this.#caches,
@@ -215,7 +215,7 @@ export class ProtocolBuckets implements BucketStore {
   #called<Context extends CallContext>(context: Context): Called<Context> {
     const untilMs = this.#context.clock.now() + context.timeoutMs;
     // A reading from before the clock was corrected may lie ahead of what the server can show.
-    return { ...context, nowMs: Math.min(context.nowMs, this.#options.latestServerMs()), untilMs };
+    return { ...context, nowMs: Math.min(context.nowMs, this.#options.serverTime.latestMs()), untilMs };
   }
 
   #jobOf(
@@ -310,7 +310,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   #unknownBuckets(claims: readonly Claim[]): readonly Claim[] {
-    if (!this.#options.isTimeKnown()) return claims;
+    if (!this.#options.serverTime.isKnown()) return claims;
     let unknown: Claim[] | undefined;
     for (const claim of claims) {
       if (!this.#caches.of(claim.bucket).isUnknown) continue;
@@ -323,7 +323,7 @@ export class ProtocolBuckets implements BucketStore {
   /** One read for all buckets that nothing is known of: nobody writes before having heard from the store. */
   async #firstContact(unknown: readonly Claim[], context: Called<TakeContext>): Promise<Called<TakeContext>> {
     const { nowMs, timeoutMs } = context;
-    const wasKnown = this.#options.isTimeKnown();
+    const wasKnown = this.#options.serverTime.isKnown();
     const keys = unknown.map(({ bucket }) => ({ bucket, shard: 0 }));
     const sentAtSequence = this.#caches.sequence;
     const found = await this.#context.items.read(keys, { consistent: false }, { timeoutMs });
@@ -332,7 +332,7 @@ export class ProtocolBuckets implements BucketStore {
       const about = { atMs: nowMs, eventuallyConsistent: true, set, ownWrites: 0, sentAtSequence };
       this.#caches.observe(this.#caches.of(key.bucket), key, found[i], about);
     }
-    if (wasKnown || !this.#options.isTimeKnown()) return context;
+    if (wasKnown || !this.#options.serverTime.isKnown()) return context;
     // A reading, and a deadline, from before the server's time was known may be off by any amount.
     return this.#called({ ...context, nowMs: this.#context.clock.now() });
   }

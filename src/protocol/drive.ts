@@ -118,14 +118,18 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
         break;
       case "write": {
         attempts++;
-        const sent = send(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
-        event = sent instanceof Promise ? await sent : sent;
+        const sentAtSequence = context.caches.sequence;
+        const timeoutMs = timeLeft(machine.untilMs(progress), budget, nowMs);
+        const answer = context.items.write(action.write, { timeoutMs });
+        event = observed(context, action, answer instanceof Promise ? await answer : answer, sentAtSequence);
         for (let resends = 0; event.kind === "refused"; resends++) {
           if (event.why === "throttled") machine.throttled();
           const untilMs = machine.untilMs(progress);
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
           await wait(context, budget, resends);
-          event = await send(context, action, timeLeft(untilMs, budget, clock.now()));
+          const sequence = context.caches.sequence;
+          const again = await context.items.write(action.write, { timeoutMs: timeLeft(untilMs, budget, clock.now()) });
+          event = observed(context, action, again, sequence);
         }
         break;
       }
@@ -170,14 +174,6 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
     key.operation === undefined ? caches.observe(caches.of(key.bucket), key, found[i], about) : undefined,
   );
   return { kind: "read", items: found, seen };
-}
-
-function send(context: ProtocolContext, action: WriteAction, timeoutMs: number): Event | Promise<Event> {
-  const sentAtSequence = context.caches.sequence;
-  const answer = context.items.write(action.write, { timeoutMs });
-  return answer instanceof Promise
-    ? answer.then((late) => observed(context, action, late, sentAtSequence))
-    : observed(context, action, answer, sentAtSequence);
 }
 
 function observed(

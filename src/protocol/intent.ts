@@ -3,13 +3,13 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { ItemWrite, TracePart } from "../ports/item-store.ts";
 import type { Dialect, Install } from "./dialect.ts";
+import type { ServerTime } from "./server-time.ts";
 
 /** What a write depends on besides the item and the intent. */
 export interface Env {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
-  readonly latestServerMs: () => number;
+  readonly serverTime: ServerTime;
   /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
   readonly softUntilMs: (atMs: number) => number;
 }

@@ -3,6 +3,7 @@ import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { ConfigReadings } from "./config-readings.ts";
 import type { Dialect } from "./dialect.ts";
+import type { ServerTime } from "./server-time.ts";
 
 /** How a process takes part in the protocol; every value given, defaults belong to whoever opens a store. */
 export interface ProtocolOptions {
@@ -20,8 +21,5 @@ export interface ProtocolOptions {
   readonly dialect: Dialect;
   /** How long an image may refuse without asking; 0 = never. */
   readonly denyMemoryMs: number;
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
-  readonly latestServerMs: () => number;
-  /** Whether the clock has heard of the server's time; always true of one that does not listen. */
-  readonly isTimeKnown: () => boolean;
+  readonly serverTime: ServerTime;
 }

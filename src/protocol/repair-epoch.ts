@@ -11,8 +11,8 @@ import { WriteBuilder } from "./write-builder.ts";
 const AHEAD_MS = 5_000;
 
 /** Whether the epoch of an item lies in the future. Never true where the server's time is not known. */
-export function isAhead({ state }: Image, { latestServerMs }: Env): boolean {
-  return state.epochMs > latestServerMs() + AHEAD_MS;
+export function isAhead({ state }: Image, { serverTime }: Env): boolean {
+  return state.epochMs > serverTime.latestMs() + AHEAD_MS;
 }
 
 /**

@@ -63,7 +63,7 @@ export async function resize(
     if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
     // Not by a reading from before the shards were read: what drips into one shard after it would pay for what was taken from
     // another by a later one, and joined they would hold more than both did.
-    const seenMs = Math.max(readingMs, Math.min(clock.now(), env.latestServerMs()));
+    const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
     const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
     const writes = writesFor(images, to, atMs, context);
     return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: true };

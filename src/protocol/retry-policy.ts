@@ -52,6 +52,9 @@ export const LOST_ANSWERS_MAX = 2;
 /** From then on a give-back that others were faster than waits before it is sent again. */
 export const OUTRUN_AT_ONCE_MAX = 4;
 
+/** How often shards are read in a row that do not agree on how many they are. */
+export const LOOKS_MAX = 4;
+
 /** How often a request follows a bucket whose shards are being split or joined. */
 export const MOVES_MAX = 6;
 

@@ -9,6 +9,7 @@ import { ProtocolBuckets } from "../protocol/buckets.ts";
 import { ConfigReadings } from "../protocol/config-readings.ts";
 import { OWN } from "../protocol/dialect.ts";
 import type { ProtocolOptions } from "../protocol/options.ts";
+import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { overriding } from "./overriding.ts";
@@ -69,8 +70,7 @@ export function openConditional(
         exact: false,
         dialect: OWN,
         denyMemoryMs: 0,
-        latestServerMs: () => Number.POSITIVE_INFINITY,
-        isTimeKnown: () => true,
+        serverTime: TRUSTED_CLOCK,
         ...given,
         readings,
         items: through(lineTo(namespaceId)),

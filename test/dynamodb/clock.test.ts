@@ -8,6 +8,7 @@ import { systemRandom } from "../../src/adapters/system/random.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
+import type { ServerTime } from "../../src/protocol/server-time.ts";
 import { claim } from "../../src/testing/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { optionsFor, Wire } from "./store-kit.ts";
@@ -31,7 +32,7 @@ interface Machine {
   readonly wire: Wire;
   readonly clock: Clock;
   readonly store: Store;
-  readonly isTimeKnown: () => boolean;
+  readonly serverTime: ServerTime;
 }
 
 async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string, offsetMs: number): Promise<Machine> {
@@ -45,9 +46,9 @@ async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string
   const connection = await connect({ ...way, local, steadyMs, given: undefined });
   t.after(() => connection.client.close());
   const wire = new Wire(connection.client);
-  const { clock, isTimeKnown } = connection;
+  const { clock, serverTime } = connection;
   const store = Object.assign(dynamoOver(optionsFor(wire, table, { ...connection, client: wire })), { clock });
-  return Object.assign(off, { wire, clock, store, isTimeKnown });
+  return Object.assign(off, { wire, clock, store, serverTime });
 }
 
 await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
@@ -106,10 +107,10 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
       await drain(right, other);
       // Put by somebody; or the machine slept, which looks the same from here.
       machine.offsetMs = offsetMs;
-      assert.equal(machine.isTimeKnown(), false);
+      assert.equal(machine.serverTime.isKnown(), false);
       const [first] = await machine.wire.during(() => assertDrained([wrong], entityId));
       assert.equal(first, "BatchGetItem");
-      assert.equal(machine.isTimeKnown(), true);
+      assert.equal(machine.serverTime.isKnown(), true);
       await assertDrained([right, wrong, right], entityId);
       await assertDrained([wrong, right], other);
     });
@@ -118,8 +119,8 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
       const entityId = `a-${++entities}`;
       const right = await newMachine(t, dynamodb, table, 0);
       const { id = "" } = (await right.store.namespaces.get("default")) ?? {};
-      const { store, clock, wire, isTimeKnown } = await newMachine(t, dynamodb, table, offsetMs);
-      assert.equal(isTimeKnown(), false);
+      const { store, clock, wire, serverTime } = await newMachine(t, dynamodb, table, offsetMs);
+      assert.equal(serverTime.isKnown(), false);
       const all = claim(entityId, [HOURLY], { rph: CAPACITY }, { origin: { asOfMs: 0, generation: 1 } });
       const context = { timeoutMs: TIMEOUT_MS, generation: undefined, atomic: false };
       const calls = await wire.during(async () => {

@@ -11,6 +11,7 @@ import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
+import { TRUSTED_CLOCK } from "../../src/protocol/server-time.ts";
 import { Place } from "../../src/testing/contract-kit.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
 
@@ -64,8 +65,7 @@ export function optionsFor(
   return {
     ...{ client, table, calendar, clock: systemClock, random: Math.random, ids: systemRandom },
     ...{ coalesce: true, exact: false, shared: false, denyMemoryMs: 0, timeoutMs: 10_000, adminTimeoutMs: 30_000 },
-    latestServerMs: () => Number.POSITIVE_INFINITY,
-    isTimeKnown: () => true,
+    serverTime: TRUSTED_CLOCK,
     ...given,
   };
 }

@@ -8,6 +8,7 @@ import type { RateLimiter } from "../../src/entry/index.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import { TRUSTED_CLOCK } from "../../src/protocol/server-time.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { optionsFor } from "../dynamodb/store-kit.ts";
 import { SHARED_FAULTLESS, type SharedFaulty } from "../faulty-shared-clients.ts";
@@ -88,7 +89,6 @@ function bucketsOf(
   return new ProtocolBuckets({
     ...{ ...common, ...client, items, calendar: createCalendar() },
     ...{ coalesce: true, exact: false, denyMemoryMs: 0 },
-    latestServerMs: () => Number.POSITIVE_INFINITY,
-    isTimeKnown: () => true,
+    serverTime: TRUSTED_CLOCK,
   });
 }

@@ -124,8 +124,7 @@ function connected(
     ...(corrected === undefined
       ? {}
       : {
-          latestServerMs: () => corrected.latestServerMs(),
-          isTimeKnown: () => corrected.isTimeKnown,
+          serverTime: { latestMs: () => corrected.latestServerMs(), isKnown: () => corrected.isTimeKnown },
         }),
     line: {
       random: random.fork(),

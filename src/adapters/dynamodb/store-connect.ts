@@ -1,6 +1,7 @@
 import { LimiterError, ValidationError } from "../../domain/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import { DisciplinedClock, type Stamp } from "../../protocol/disciplined-clock.ts";
+import { type ServerTime, TRUSTED_CLOCK } from "../../protocol/server-time.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";
 import { openSdkClient, type SdkClient } from "./sdk-client.ts";
@@ -26,8 +27,7 @@ interface ConnectOptions {
 export interface Connection {
   readonly client: DynamoClient;
   readonly clock: Clock;
-  readonly latestServerMs: () => number;
-  readonly isTimeKnown: () => boolean;
+  readonly serverTime: ServerTime;
 }
 
 export async function connect(options: ConnectOptions): Promise<Connection> {
@@ -37,13 +37,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   const onDate: DateListener = ({ dateMs, sent }) => clock.observe({ dateMs, sent: sent as Stamp });
   const client = await clientOf(options, { stamp, onDate, now: () => clock.now() });
   if (given !== undefined) {
-    return { client, clock: given, latestServerMs: () => Number.POSITIVE_INFINITY, isTimeKnown: () => true };
+    return { client, clock: given, serverTime: TRUSTED_CLOCK };
   }
   return {
     client,
     clock,
-    latestServerMs: () => clock.latestServerMs(),
-    isTimeKnown: () => clock.isDisciplined,
+    serverTime: { latestMs: () => clock.latestServerMs(), isKnown: () => clock.isDisciplined },
   };
 }
 

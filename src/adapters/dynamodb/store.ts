@@ -6,6 +6,7 @@ import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
 import { OWN, SHARED } from "../../protocol/dialect.ts";
+import type { ServerTime } from "../../protocol/server-time.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
 import type { DynamoClient } from "./client.ts";
@@ -47,10 +48,7 @@ export interface DynamoStoreOptions {
   readonly timeoutMs: number;
   /** Bound on reads and changes outside of requests, in ms. */
   readonly adminTimeoutMs: number;
-  /** The latest that the server's clock can show now; `Infinity` where that is not known. */
-  readonly latestServerMs: () => number;
-  /** Whether the clock has been compared with the server's; always true of a clock that the caller has given. */
-  readonly isTimeKnown: () => boolean;
+  readonly serverTime: ServerTime;
 }
 
 export interface DynamoStore extends Store {
@@ -166,8 +164,7 @@ function bucketsOf(
   return new ProtocolBuckets({
     ...{ items, calendar, clock, random, readings, coalesce, exact, denyMemoryMs },
     dialect: shared ? SHARED : OWN,
-    latestServerMs: options.latestServerMs,
-    isTimeKnown: options.isTimeKnown,
+    serverTime: options.serverTime,
   });
 }
 

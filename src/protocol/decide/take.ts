@@ -101,7 +101,7 @@ function writeFor(sent: Omit<Sent, "leaves">, { progress, facts, env }: Wanted, 
   const image = facts.seen?.image;
   if (image !== undefined && isAhead(image, env)) {
     // First this; then what was asked for, by a reading that can be.
-    const intent = { ...sent.intent, readingMs: Math.min(progress.readingMs, env.latestServerMs()) };
+    const intent = { ...sent.intent, readingMs: Math.min(progress.readingMs, env.serverTime.latestMs()) };
     const step = repairFutureEpochWrite(image, intent, env);
     return step.kind === "write" ? writeOf(step, { why: "repair-epoch", jobs: [], intent }, exact) : undefined;
   }

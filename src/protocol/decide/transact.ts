@@ -4,7 +4,7 @@ import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { BucketCache } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
 import type { Event, ReadAction, TransactAction, Turn, WriteAction } from "../drive.ts";
-import type { RetryPolicy } from "../retry-policy.ts";
+import { LOOKS_MAX, type RetryPolicy } from "../retry-policy.ts";
 
 /*
  * Whatever is done to all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases
@@ -109,8 +109,6 @@ export interface TransactFacts extends Turn {
   /** A name for a transaction that no other has. */
   readonly token: string;
 }
-
-const LOOKS_MAX = 4;
 
 export function startTransact<Result>(plan: Plan<Result>, from: "guess" | "reading"): TransactProgress<Result> {
   const phase: TransactPhase<Result> = from === "guess" ? { at: "guess" } : again(plan);
