@@ -1,7 +1,7 @@
 import { ValidationError } from "./errors.ts";
 import { checkEntityId, shown } from "./names.ts";
 
-/** Whoever is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
+/** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
 export interface Entity {
   readonly id: string;
   readonly name: string;
@@ -81,6 +81,29 @@ export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Enti
     version: entity.version + 1,
     updatedAtMs: nowMs,
   };
+}
+
+/** A change of an entity; with a `version` it is made only while the entity is at that version. */
+export interface EntityChange {
+  readonly patch: EntityPatch;
+  readonly version: number | undefined;
+  readonly nowMs: number;
+}
+
+export type EntityUpdate =
+  | { readonly kind: "updated"; readonly entity: Entity }
+  | { readonly kind: "missing" }
+  | { readonly kind: "conflict"; readonly version: number }
+  | ParentProblem;
+
+/** The entity as a change leaves it, or why the change cannot be made. */
+export function updateOf(entity: Entity | undefined, change: EntityChange, hierarchy: Hierarchy): EntityUpdate {
+  if (entity === undefined) return { kind: "missing" };
+  const { patch, version, nowMs } = change;
+  if (version !== undefined && version !== entity.version) return { kind: "conflict", version: entity.version };
+  const { parentId } = patch;
+  const problem = typeof parentId === "string" ? parentProblem(entity.id, parentId, hierarchy) : undefined;
+  return problem ?? { kind: "updated", entity: patched(entity, patch, nowMs) };
 }
 
 /** Why an entity cannot hang below a parent. */

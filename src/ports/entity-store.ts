@@ -1,15 +1,11 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import type { Entity, EntityPatch, ParentProblem } from "../domain/entity.ts";
+import type { Entity, EntityChange, EntityUpdate, ParentProblem } from "../domain/entity.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | ParentProblem;
 
-export type UpdateReply =
-  | { readonly kind: "updated"; readonly entity: Entity }
-  | { readonly kind: "missing" }
-  | { readonly kind: "conflict"; readonly version: number }
-  | ParentProblem;
+export type UpdateReply = EntityUpdate;
 
 export type DeleteReply =
   | { readonly kind: "deleted" }
@@ -20,12 +16,7 @@ export type DeleteReply =
 export interface EntityStore {
   create(entity: Entity, event: AuditEvent): MaybePromise<CreateReply>;
   get(id: string): MaybePromise<Entity | undefined>;
-  /** `version`: change it only while it is at this version. */
-  update(
-    id: string,
-    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
-    event: AuditEvent,
-  ): MaybePromise<UpdateReply>;
+  update(id: string, change: EntityChange, event: AuditEvent): MaybePromise<UpdateReply>;
   /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
   delete(id: string, event: AuditEvent): MaybePromise<DeleteReply>;
   children(id: string, page: PageRequest): MaybePromise<Page<Entity>>;

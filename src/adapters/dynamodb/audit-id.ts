@@ -4,8 +4,8 @@ import type { Clock, Random } from "../../ports/system.ts";
 
 /**
  * Names for audit events as the original gives them (ULIDs), so that both sort by when they were written: by the clock of the
- * writer, and within one process always upwards, also in one millisecond and when the clock is put back. The time that an event
- * says of itself is not asked: it may have waited.
+ * writer, and within one process always upwards, also in one millisecond and when the clock is set back. The event's own time
+ * is not used: the event may have waited.
  */
 export class AuditIds {
   readonly #clock: Clock;

@@ -17,11 +17,11 @@ import {
 /** Ours: the id that the caller gave the event. */
 const OWN_EVENT_ID = "own_event_id";
 
-/** An event in the original's words, but for its key. `untilS`: when it may go. */
+/** An event in the original's format, without its key. `untilS`: when it expires. */
 export function eventItem(namespaceId: string, event: AuditEvent, auditId: string, untilS: number): Attributes {
   const { eventId, atMs, action, entityId, resource, principal } = event;
   return {
-    // The original goes on with its list by what it reads here, and takes it for the sort key's.
+    // The original uses this attribute as the cursor of its list, so it must equal the sort key.
     ...texts({ [ENTITY_ID]: entityId, [EVENT_ID]: auditId, [OWN_EVENT_ID]: eventId, [ACTION]: action }),
     ...texts(auditIndexKeys(namespaceId, entityId)),
     [TIMESTAMP]: { S: new Date(atMs).toISOString() },

@@ -21,7 +21,7 @@ import {
   type TableKey,
 } from "./schema.ts";
 
-/** The audit log of one namespace: its events are written in the transactions of the changes they tell of. */
+/** The audit log of one namespace: its events are written in the transactions of the changes that they are about. */
 export class DynamoAudit implements AuditStore {
   readonly #records: Records;
   readonly #namespaceId: string;

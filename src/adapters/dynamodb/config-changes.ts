@@ -29,7 +29,7 @@ export interface ChangeParts {
   readonly recent: RecentChange;
 }
 
-/** What a scope shall say instead; `nothing`: it is as it should be. */
+/** The configuration that a scope gets, undefined to remove it; or `nothing`: it stays as it is. */
 type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
 /**
@@ -100,7 +100,7 @@ export class ConfigChanges {
     const resource = configResource(scope);
     if (resource === undefined) return [];
     if ("entityId" in scope) {
-      // What only has a policy counts, too.
+      // An item that has only a policy is counted too.
       const change = Number(after !== undefined) - Number(isCounted(before));
       return countConfigs(this.#namespaceId, { [resource]: change });
     }

@@ -24,7 +24,7 @@ import {
   SCHED_TZ,
 } from "./schema.ts";
 
-/** Ours: the names of the limits in the order in which they were set. The original drops it, and then they go by name. */
+/** Ours: the names of the limits in the order in which they were set. The original drops it; then they are sorted by name. */
 const LIMIT_ORDER = "limit_order";
 
 /** What an item of configuration says; undefined where it says nothing. Throws a `VersionError` for one that is unreadable. */

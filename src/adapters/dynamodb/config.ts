@@ -38,7 +38,7 @@ interface ConfigParts extends ChangeParts {
   readonly reader: ConfigReader;
   readonly gate: VersionGate;
   readonly propagation: ConfigPropagation;
-  /** Where the bucket is read together with its configuration, who takes it in; undefined where it is not. */
+  /** Called with the item of a bucket that is read together with its configuration; undefined where it need not be read. */
   onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
 

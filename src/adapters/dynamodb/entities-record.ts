@@ -20,7 +20,7 @@ import {
 
 /** Ours: grows by 1 with every change. */
 export const VERSION = "version";
-/** Ours: how often a child was attached. Deleting an entity goes by it, so that no child comes in between. */
+/** Ours: how often a child was attached. A deletion is conditional on it, so that it never misses a child that just came. */
 export const CHILD_SEQ = "kin";
 /** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
 export const DELETING = "deleting";
@@ -36,7 +36,7 @@ export function entityItem(namespaceId: string, entity: Entity, incarnation: str
   };
 }
 
-/** What a change replaces, but for the place among the children of a parent. */
+/** The attributes that a change replaces, except the keys in the index of children. */
 export function changeable({ name, parentId, cascade, metadata, version, updatedAtMs }: Entity): Attributes {
   const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
   return {
@@ -82,7 +82,7 @@ export function parentIn(item: Attributes): string | undefined {
   return item[PARENT_ID]?.S;
 }
 
-/** It is as it was read: by what both programs count, for the original does not know our version. */
+/** It is as it was read. Compares the numbers of both programs, for the original does not raise our version. */
 export function isUnchanged(item: Attributes): Condition {
   const pinned = [VERSION, PARENT_GENERATION, INCARNATION, PARENT_ID, DELETING];
   return all(...pinned.map((name) => isStill(name, item[name])));

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityPatch, patched } from "../../domain/entity.ts";
+import { type Entity, type EntityChange, patched } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Random } from "../../ports/system.ts";
@@ -105,11 +105,7 @@ export class DynamoEntities implements EntityStore {
     return entityOf(await this.#records.get(entityKey(this.#namespaceId, id)));
   }
 
-  async update(
-    id: string,
-    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
-    event: AuditEvent,
-  ): Promise<UpdateReply> {
+  async update(id: string, change: EntityChange, event: AuditEvent): Promise<UpdateReply> {
     const { patch, version, nowMs } = change;
     if (patch.parentId !== undefined) await this.#parts.gate.demand("parentMove");
     for (let attempt = 0; ; attempt++) {

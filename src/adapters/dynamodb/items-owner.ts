@@ -6,16 +6,16 @@ import type { Records } from "./records.ts";
 import { checkRecord, missing, type RecordWrite } from "./records-write.ts";
 import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID } from "./schema.ts";
 
-/** What the items that are made say of their owners, and that it is still so when they are made. */
+/** Writes whose new items name their owner, and checks that the owner is still the same when they are applied. */
 export interface Stamped {
   readonly writes: readonly ItemWrite[];
   readonly checks: readonly RecordWrite[];
 }
 
 /**
- * Who owns a bucket that is made on a table that the original works on, too: it charges the parent that the item names, and
- * none where the item names none. Read when the item is made, and pinned in the same transaction: a parent that changes in
- * between would else be undone for this bucket.
+ * Adds the owner to new items on a table shared with the original, which charges the parent that the item names, and none where
+ * it names none. The owner is read before the item is created and checked in the same transaction: otherwise the item could
+ * name a parent that was changed in between.
  */
 export class OwnerStamps {
   readonly #namespaceId: string;
@@ -31,7 +31,7 @@ export class OwnerStamps {
     this.#reader = parts.reader;
   }
 
-  /** The writes, with stamps on the items that are made; the very same where none is. */
+  /** The writes, with the owner added to each new item; the same objects where no item is new. */
   async on(writes: readonly ItemWrite[]): Promise<Stamped> {
     const checks = new Map<string, RecordWrite>();
     const stamped: ItemWrite[] = [];

@@ -52,7 +52,8 @@ export class DynamoItems implements ItemStore {
   constructor(options: DynamoItemsOptions) {
     const { tableName, namespaceId } = options;
     this.#options = options;
-    this.#calls = new RetriedCalls(options);
+    // An acquire waits for these: a table that is slow to answer is waited for as long as the acquire allows.
+    this.#calls = new RetriedCalls({ ...options, attemptMaxMs: Number.POSITIVE_INFINITY });
     this.#requests = new ItemRequests({ tableName, namespaceId });
     const texts = new ItemTexts();
     this.#readItem = (text) => texts.read(text);

@@ -35,7 +35,7 @@ export function namespaceOf(item: Attributes): Namespace {
 
 /**
  * Whether namespaces are active, as far as this process has seen lately. One item says it for all of a namespace, so it is not
- * read with every reading of configuration; whoever changes something goes by the item itself.
+ * read with every read of configuration. A change always checks the item itself.
  */
 export class NamespaceWatch {
   readonly #clock: Clock;

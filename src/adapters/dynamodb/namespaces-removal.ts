@@ -18,9 +18,9 @@ import {
 } from "./schema.ts";
 
 /**
- * Removes everything of a namespace, in steps of a few dozen records; says how many. What the index of the namespace does not
- * know (the provisioner of the original writes half of its keys only) is found by what the system partition says, so that one
- * goes last.
+ * Removes everything of a namespace, in steps of a few dozen records; answers how many. Items that are not in the index of the
+ * namespace (the original's provisioner writes only half of the keys) are found by the records of the system partition, which
+ * is therefore removed last.
  */
 export async function removeNamespace(
   records: Records,

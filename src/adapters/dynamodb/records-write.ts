@@ -30,7 +30,7 @@ export class Expression extends NamePlaceholders {
     return placeholder;
   }
 
-  /** As members of a request: what there is none of must not be named. */
+  /** As members of a request; DynamoDB refuses empty ones, so those are left out. */
   members(): Record<string, unknown> {
     return {
       ...(Object.keys(this.names).length === 0 ? {} : { ExpressionAttributeNames: this.names }),
@@ -71,7 +71,7 @@ export const missing: Condition = (e) => `attribute_not_exists(${e.name(PK)})`;
 export function isStill(name: string, value: AttributeValue | undefined): Condition {
   return (e) => {
     if (value === undefined) return `attribute_not_exists(${e.name(name)})`;
-    // One null is not said to equal another.
+    // DynamoDB does not document that one null equals another.
     if (value.NULL === true) return `attribute_type(${e.name(name)}, ${e.value({ S: "NULL" })})`;
     return `${e.name(name)} = ${e.value(value)}`;
   };

@@ -55,7 +55,7 @@ export class Records {
   constructor(options: RecordsOptions) {
     this.tableName = options.tableName;
     this.#options = options;
-    this.#calls = new RetriedCalls(options);
+    this.#calls = new RetriedCalls({ ...options, attemptMaxMs: ATTEMPT_MAX_MS });
   }
 
   /** Strongly consistent: every write that was answered before is in it. */
@@ -126,6 +126,7 @@ export class Records {
 }
 
 const WRITES_MAX = 25;
+const ATTEMPT_MAX_MS = 3_000;
 const CHANGES_MAX = 50;
 
 /** Ends a change that lost to others time and again: so many conflicts in a row mean that its condition is wrong. */

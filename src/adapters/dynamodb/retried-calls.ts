@@ -13,6 +13,8 @@ interface RetriedCallsOptions {
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
+  /** Bound on one attempt, in ms, besides the deadline: below it, a call whose answer was lost can be made again in time. */
+  readonly attemptMaxMs: number;
 }
 
 /** Calls of one table that may be made twice: tried again until there is an answer, or no time is left. */
@@ -42,9 +44,9 @@ export class RetriedCalls {
     }
   }
 
-  /** One attempt. It never uses up all the time, so that an answer that was lost can be asked for again. */
+  /** One attempt, within the time that is left. */
   async attempt(operation: DynamoOperation, body: string, deadline: Deadline): Promise<DynamoAnswer> {
-    const timeoutMs = Math.min(deadline.leftMs, ATTEMPT_MAX_MS);
+    const timeoutMs = Math.min(deadline.leftMs, this.#options.attemptMaxMs);
     const answer = await this.#options.client.send(operation, body, { timeoutMs });
     deadline.attempted(answer, timeoutMs);
     return answer;
@@ -92,7 +94,6 @@ export class RetriedCalls {
 }
 
 const GETS_MAX = 100;
-const ATTEMPT_MAX_MS = 3_000;
 
 /** Each key once: DynamoDB refuses a batch that names one twice. */
 export function uniqueKeys(keys: readonly TableKey[]): readonly TableKey[] {

@@ -127,7 +127,7 @@ export function itemPlace(namespaceId: string, { bucket, shard, operation }: Ite
   };
 }
 
-/** In the resource index. `#` stands before all that an entity id is made of, so these are in the order of the ids. */
+/** In the resource index. `#` sorts before every character of an entity id, so these are in the order of the ids. */
 export function resourceBucketSk(entityId: string, shard: number): string {
   return `BUCKET#${entityId}#${shard}`;
 }

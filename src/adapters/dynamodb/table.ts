@@ -4,7 +4,7 @@ import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf } from "./errors.ts";
 import { type TableOptions, TTL, tableDefinition } from "./schema.ts";
 
-/** How the life of a table is waited for. */
+/** What waiting for a table to be made or deleted needs. */
 export interface TableWait {
   readonly client: DynamoClient;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ export async function createTable(
     const specification = { AttributeName: TTL, Enabled: true };
     const input = { TableName: name, TimeToLiveSpecification: specification };
     const answer = await send(wait, "UpdateTimeToLive", input, untilMs);
-    // Said twice, when an answer was lost, it is refused with a sentence; what matters is that it is so.
+    // A second call, after a lost answer, is refused because expiry is on already: that is what was wanted.
     return answer.kind === "answered" || expires(wait, name, untilMs);
   });
 }

@@ -15,8 +15,8 @@ const NEEDS = {
 type Feature = keyof typeof NEEDS;
 
 /**
- * On a table that the original works on too: before anything is written that its older releases misread, those are shut out by
- * the version record, as it does itself. On a table of our own they are shut out from the beginning.
+ * On a table shared with the original: before something is written that its older releases would misread, the version record
+ * is raised so that they refuse the table, as the original itself does. A table that is not shared they refuse from the start.
  */
 export class VersionGate {
   readonly #records: Records;

@@ -33,7 +33,7 @@ export async function readVersion(records: Records): Promise<VersionRecord | und
   return item === undefined ? undefined : recordOf(item);
 }
 
-/** Says what a new table is; one that says so already is left as it is. `version`: of this package. */
+/** Writes the version record of a new table; one that is there stays as it is. `version`: of this package. */
 export async function writeVersion(
   records: Records,
   by: { readonly version: string; readonly nowMs: number },

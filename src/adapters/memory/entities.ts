@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityPatch, type Hierarchy, parentProblem, patched } from "../../domain/entity.ts";
+import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { requireActive } from "./config.ts";
@@ -30,23 +30,11 @@ export class MemoryEntities implements EntityStore {
     return this.#data.entities.get(id);
   }
 
-  update(
-    id: string,
-    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
-    event: AuditEvent,
-  ): UpdateReply {
+  update(id: string, change: EntityChange, event: AuditEvent): UpdateReply {
     requireActive(this.#all, this.#namespaceId);
-    const entity = this.#data.entities.get(id);
-    if (entity === undefined) return { kind: "missing" };
-    if (change.version !== undefined && change.version !== entity.version) {
-      return { kind: "conflict", version: entity.version };
-    }
-    const { parentId } = change.patch;
-    const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#hierarchy) : undefined;
-    if (problem !== undefined) return problem;
-    const updated = patched(entity, change.patch, change.nowMs);
-    this.#changed(updated, event);
-    return { kind: "updated", entity: updated };
+    const update = updateOf(this.#data.entities.get(id), change, this.#hierarchy);
+    if (update.kind === "updated") this.#changed(update.entity, event);
+    return update;
   }
 
   delete(id: string, event: AuditEvent): DeleteReply {

@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityPatch, type Hierarchy, parentProblem, patched } from "../../domain/entity.ts";
+import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Changes } from "./changes.ts";
@@ -58,24 +58,13 @@ export class SqliteEntities implements EntityStore {
     return this.#connection.read(() => this.#find(id));
   }
 
-  update(
-    id: string,
-    change: { readonly patch: EntityPatch; readonly version: number | undefined; readonly nowMs: number },
-    event: AuditEvent,
-  ): Promise<UpdateReply> {
+  update(id: string, change: EntityChange, event: AuditEvent): Promise<UpdateReply> {
     return this.#changes.makeIn(this.#namespaceId, (record): UpdateReply => {
-      const entity = this.#find(id);
-      if (entity === undefined) return { kind: "missing" };
-      if (change.version !== undefined && change.version !== entity.version) {
-        return { kind: "conflict", version: entity.version };
-      }
-      const { parentId } = change.patch;
-      const problem = typeof parentId === "string" ? parentProblem(id, parentId, this.#hierarchy) : undefined;
-      if (problem !== undefined) return problem;
-      const updated = patched(entity, change.patch, change.nowMs);
-      this.#store(updated);
+      const update = updateOf(this.#find(id), change, this.#hierarchy);
+      if (update.kind !== "updated") return update;
+      this.#store(update.entity);
       record(event);
-      return { kind: "updated", entity: updated };
+      return update;
     });
   }
 
