@@ -21,6 +21,7 @@ import type {
 import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
 import { announce, bringTo, stampAccess } from "./apply.ts";
 import { Beside } from "./beside.ts";
+import { type ChainOps, takeChain } from "./chain.ts";
 import { type Image, SOFT_FOREVER_MS } from "./codec.ts";
 import { Crediting, notRead } from "./crediting.ts";
 import { readWhole, takeTogether, wholeState } from "./gather.ts";
@@ -33,14 +34,11 @@ import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { doRounds, mayJoin, type RoundsContext } from "./rounds.ts";
-import { takeSeveral } from "./several.ts";
 import { checkShared, sharedTopUp } from "./shared-limits.ts";
 import { mergedState } from "./split.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
 
 const WAITING_MAX = 1_000;
-/** A bucket that refused so lately is asked first, alone: its siblings must not pay for it at their parent. */
-const SUSPECT_MS = 1_000;
 const MOVES_MAX = 6;
 const LISTED_TIMEOUT_MS = 5_000;
 
@@ -84,11 +82,11 @@ export class ProtocolBuckets implements BucketStore {
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
     if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
     if (context.atomic) return takeTogether(this.#context, claims, context);
-    return takeSeveral(claims, {
-      take: (claim) => this.#takeOne(claim, context),
-      giveBack: (claim, { ticket }) => this.credit({ ...claim, ticket }, claim.take, context),
-      isSuspect: ({ bucket }) => this.#isSuspect(bucket, context.nowMs),
-      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, context.nowMs) }),
+    return takeChain(claims, this.#chainOps(context), {
+      clock: this.#context.clock,
+      random: this.#context.random,
+      timeoutMs: context.timeoutMs,
+      signal: context.signal,
     });
   }
 
@@ -215,6 +213,24 @@ export class ProtocolBuckets implements BucketStore {
     return context.nowMs <= latestMs ? context : { ...context, nowMs: latestMs };
   }
 
+  #chainOps(context: TakeContext): ChainOps {
+    const { nowMs } = context;
+    const memoryOf = ({ bucket }: Claim) => this.#memories.of(bucket);
+    return {
+      take: (claim, timeoutMs) => this.#takeOne(claim, { ...context, timeoutMs }),
+      giveBack: async (claim, { ticket }) => {
+        const reply = await this.credit({ ...claim, ticket }, claim.take, context);
+        return reply.kind !== "unavailable" || reply.applied === "unknown";
+      },
+      isScarce: (claim) => memoryOf(claim).isScarce(nowMs),
+      noteScarce: (claim) => {
+        memoryOf(claim).scarceAtMs = nowMs;
+      },
+      hasOthers: (claim) => memoryOf(claim).hasCompany(nowMs),
+      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, nowMs) }),
+    };
+  }
+
   /** Whatever happens to one claim is an answer: others of the same call may have been taken, and must be told of. */
   async #takeOne(claim: Claim, context: TakeContext): Promise<Answer> {
     try {
@@ -309,11 +325,6 @@ export class ProtocolBuckets implements BucketStore {
     if (ageMs < 0 || ageMs >= this.#options.denyMemoryMs || nowMs >= state.renewAtMs) return false;
     if (state.signature !== set.signature) return false;
     return memory.refusedAtMs >= seen.atMs && !fits(state, take, nowMs);
-  }
-
-  #isSuspect(bucket: BucketKey, nowMs: number): boolean {
-    const ageMs = nowMs - this.#memories.of(bucket).refusedAtMs;
-    return ageMs >= 0 && ageMs < SUSPECT_MS;
   }
 
   #strangers(claims: readonly Claim[]): readonly Claim[] {

@@ -29,6 +29,8 @@ export class BucketMemory {
   readonly doubts: ({ readonly upTo: number; readonly says: string } | undefined)[] = [];
   /** When it last refused somebody. */
   refusedAtMs = Number.NEGATIVE_INFINITY;
+  /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
+  scarceAtMs = Number.NEGATIVE_INFINITY;
   /** When it was last seen that others write too: then what is remembered is likely old. */
   companyAtMs = Number.NEGATIVE_INFINITY;
   /** On which side of its brim a limit is likely found next. */
@@ -51,6 +53,11 @@ export class BucketMemory {
   /** Whether others are likely to have written since. */
   hasCompany(atMs: number): boolean {
     return atMs - this.companyAtMs < COMPANY_MS;
+  }
+
+  /** Whether requests of several levels should ask for it first. */
+  isScarce(atMs: number): boolean {
+    return isLately(this.scarceAtMs, atMs);
   }
 
   /** What to expect of a shard; undefined when nothing is known. */
@@ -133,9 +140,10 @@ export class Memories {
     memory.shardCount = image.shardCount;
     const writes = (numberOf(item, WRITES) ?? 0) / 1000;
     memory.rates[key.shard] = ratedAgain(memory.rates[key.shard], writes, atMs);
-    if (like === undefined || before === undefined) return seen;
-    if (writes - (numberOf(like.item, WRITES) ?? 0) / 1000 > about.own) memory.companyAtMs = atMs;
-    if (atMs > before.atMs && memory.hasCompany(atMs)) learnLoads(memory, like, image, atMs - before.atMs);
+    if (before === undefined) return seen;
+    if (writes - (numberOf(like?.item ?? NO_ITEM, WRITES) ?? 0) / 1000 > about.own) memory.companyAtMs = atMs;
+    if (like !== undefined && atMs > before.atMs && memory.hasCompany(atMs))
+      learnLoads(memory, like, image, { fromMs: before.atMs, toMs: atMs });
     return seen;
   }
 }
@@ -149,6 +157,11 @@ export interface LearnOptions {
   readonly asked: number;
 }
 
+function isLately(thenMs: number, atMs: number): boolean {
+  const ageMs = atMs - thenMs;
+  return ageMs >= 0 && ageMs < SCARCE_MS;
+}
+
 function isOlder(item: Item, than: Item): boolean {
   // Every write is counted; an item that was made anew counts from the beginning, but from a later epoch.
   return (
@@ -157,17 +170,26 @@ function isOlder(item: Item, than: Item): boolean {
   );
 }
 
-function learnLoads({ loads }: BucketMemory, before: Image, after: Image, spanMs: number): void {
-  for (const { name, terms } of after.state.limits) {
+function learnLoads(
+  memory: BucketMemory,
+  before: Image,
+  after: Image,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): void {
+  for (const held of after.state.limits) {
+    const { name, terms } = held;
     if (terms.refillAmountMilli === 0) continue;
     const { tc } = namesOf(name);
     const taken = (numberOf(after.item, tc) ?? 0) - (numberOf(before.item, tc) ?? 0);
-    const load = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * spanMs);
+    const load = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * (toMs - fromMs));
     // A single span may be short, and tell little.
-    loads.set(name, ((loads.get(name) ?? load) + load) / 2);
+    memory.loads.set(name, ((memory.loads.get(name) ?? load) + load) / 2);
   }
 }
 
 const COMPANY_MS = 10_000;
+/** Long enough for the next of several pulses; all it costs is a trip more. */
+const SCARCE_MS = 10_000;
+const NO_ITEM: Item = Object.freeze({});
 const BUCKETS_REMEMBERED = 20_000;
 const WRITES = namesOf(WCU).tc;
