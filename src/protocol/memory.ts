@@ -1,5 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
@@ -31,6 +32,8 @@ export class BucketMemory {
   refusedAtMs = Number.NEGATIVE_INFINITY;
   /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
   scarceAtMs = Number.NEGATIVE_INFINITY;
+  /** When it was last noticed that a limit had been nearly emptied. */
+  drainedAtMs = Number.NEGATIVE_INFINITY;
   /** When it was last seen that others write too: then what is remembered is likely old. */
   companyAtMs = Number.NEGATIVE_INFINITY;
   /** On which side of its brim a limit is likely found next. */
@@ -57,7 +60,12 @@ export class BucketMemory {
 
   /** Whether requests of several levels should ask for it first. */
   isScarce(atMs: number): boolean {
-    return isLately(this.scarceAtMs, atMs);
+    return isLately(this.scarceAtMs, atMs, SCARCE_MS);
+  }
+
+  /** Whether all it had was wanted lately: it refused somebody, or was nearly emptied. Nothing of it may be wasted then. */
+  isWanted(atMs: number): boolean {
+    return isLately(this.refusedAtMs, atMs, SCARCE_MS) || isLately(this.drainedAtMs, atMs, DRAINED_MS);
   }
 
   /** What to expect of a shard; undefined when nothing is known. */
@@ -157,9 +165,9 @@ export interface LearnOptions {
   readonly asked: number;
 }
 
-function isLately(thenMs: number, atMs: number): boolean {
+function isLately(thenMs: number, atMs: number, spanMs: number): boolean {
   const ageMs = atMs - thenMs;
-  return ageMs >= 0 && ageMs < SCARCE_MS;
+  return ageMs >= 0 && ageMs < spanMs;
 }
 
 function isOlder(item: Item, than: Item): boolean {
@@ -184,12 +192,19 @@ function learnLoads(
     const load = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * (toMs - fromMs));
     // A single span may be short, and tell little.
     memory.loads.set(name, ((memory.loads.get(name) ?? load) + load) / 2);
+    const was = findLimit(before.state, name);
+    // As if it had all been taken at once, right after the limit was seen.
+    const lowestMilli = was === undefined ? 0 : availableMilli(before.state, was, fromMs) - taken;
+    if (lowestMilli * NEARLY_EMPTY < terms.capacityMilli) memory.drainedAtMs = toMs;
   }
 }
 
+/** A limit is nearly empty when it has less than this part of its capacity: what the tolerance may hold back. */
+const NEARLY_EMPTY = 16;
 const COMPANY_MS = 10_000;
 /** Long enough for the next of several pulses; all it costs is a trip more. */
 const SCARCE_MS = 10_000;
+const DRAINED_MS = 2_000;
 const NO_ITEM: Item = Object.freeze({});
 const BUCKETS_REMEMBERED = 20_000;
 const WRITES = namesOf(WCU).tc;
