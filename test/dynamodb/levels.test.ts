@@ -42,7 +42,7 @@ async function burst(limiters: readonly RateLimiter[], entityId: string, request
   return outcomes.filter(({ ok }) => ok).length;
 }
 
-describeDynamo("Levels under contention", (engine) => {
+await describeDynamo("Levels under contention", (engine) => {
   for (const levels of [2, 3]) {
     for (const processes of [1, 3, 12]) {
       test(`60 at once on ${levels} levels of 30, by ${processes} processes: 30 are granted`, async (t) => {
