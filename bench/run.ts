@@ -1,6 +1,7 @@
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
 import { benchDynamodbTransport } from "./dynamodb-transport.ts";
 import { benchKinds } from "./kinds.ts";
+import { benchLevels } from "./levels.ts";
 import { benchMemory } from "./memory.ts";
 import { benchProtocol } from "./protocol.ts";
 import { benchSqlite } from "./sqlite.ts";
@@ -10,6 +11,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   sqlite: benchSqlite,
   kinds: benchKinds,
   protocol: benchProtocol,
+  levels: benchLevels,
   "dynamodb-transport": benchDynamodbTransport,
   dynamodb: benchDynamodb,
   "dynamodb-local": benchDynamodbLocal,

@@ -132,6 +132,39 @@ test("a level that is known to be short costs the other levels nothing", async (
   assert.deepEqual(cluster.spent(), FREE);
 });
 
+test("levels leave together while nothing is scarce; one that refused goes first, and alone if it refuses again", async () => {
+  const cluster = new Cluster();
+  let [underWay, together] = [0, 0];
+  const pause = async (_call: unknown, before: string) => {
+    if (before === "applying") together = Math.max(together, ++underWay);
+    else underWay--;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  };
+  const a = await cluster.open({ line: { pause } });
+  const one = (id: string, rpd: number) => claim(id, [Kinds.perDay("rpd", 100)], { rpd });
+  const chain = (rpd: number) => ["ada", "team", "org"].map((id) => one(id, rpd));
+  await a.place.take(chain(1), T0);
+  cluster.spent();
+  together = 0;
+  assert.deepEqual(kinds(await a.place.take(chain(1), T0 + 1)), ["taken", "taken", "taken"]);
+  assert.deepEqual([cluster.spent(), together], [{ writes: 3, transactions: 0, reads: 0 }, 3], "one trip");
+
+  await taken(a, one("team", 90), T0 + 2);
+  cluster.spent();
+  assert.deepEqual(kinds(await a.place.take(chain(20), T0 + 3)), ["taken", "short", "taken"]);
+  assert.deepEqual(
+    cluster.spent(),
+    { writes: 3, transactions: 0, reads: 0 },
+    "nobody else writes, so nobody is waited for",
+  );
+  assert.deepEqual(kinds(await a.place.take(chain(20), T0 + 4)), ["skipped", "short", "skipped"]);
+  assert.deepEqual(cluster.spent(), ONE_WRITE, "it went first");
+
+  together = 0;
+  assert.deepEqual(kinds(await a.place.take(chain(1), T0 + 5)), ["taken", "taken", "taken"]);
+  assert.deepEqual([cluster.spent().writes, together], [3, 2], "two trips: one alone, then two together");
+});
+
 test("a hundred acquires at once on one bucket are at most three writes", async () => {
   const cluster = new Cluster();
   const pause = () => new Promise<void>((resolve) => setImmediate(resolve));

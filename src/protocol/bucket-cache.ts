@@ -1,5 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
@@ -40,6 +41,10 @@ export class BucketCache {
   #shardCount = 1;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
   #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
+  /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
+  #scarceAtMs = Number.NEGATIVE_INFINITY;
+  /** When it was last noticed that a limit had been nearly emptied. */
+  #drainedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(key: BucketKey) {
     this.key = key;
@@ -62,6 +67,16 @@ export class BucketCache {
   /** Whether other processes are likely to have written since the last observation. */
   hasOtherWriters(atMs: number): boolean {
     return atMs - this.#otherWriterSeenAtMs < OTHER_WRITERS_MS;
+  }
+
+  /** Whether requests of several levels should ask for it first. */
+  isScarce(atMs: number): boolean {
+    return isLately(this.#scarceAtMs, atMs, SCARCE_MS);
+  }
+
+  /** Whether all it had was wanted lately: it refused somebody, or was nearly emptied. Nothing of it may be wasted then. */
+  isWanted(atMs: number): boolean {
+    return isLately(this.#refusedAtMs, atMs, SCARCE_MS) || isLately(this.#drainedAtMs, atMs, DRAINED_MS);
   }
 
   /** What to expect of a shard; undefined when nothing is known. */
@@ -106,6 +121,14 @@ export class BucketCache {
 
   noteRefusal(atMs: number): void {
     this.#refusedAtMs = atMs;
+  }
+
+  noteScarce(atMs: number): void {
+    this.#scarceAtMs = atMs;
+  }
+
+  noteDrained(atMs: number): void {
+    this.#drainedAtMs = atMs;
   }
 
   noteOtherWriter(atMs: number): void {
@@ -205,9 +228,13 @@ export class BucketCaches {
     cache.noteShard(shard, seen, image.shardCount);
     const writes = (numberOf(item, WRITES) ?? 0) / 1000;
     cache.noteWrites(shard, writes, atMs);
-    if (like === undefined || before === undefined) return seen;
-    if (writes - (numberOf(like.item, WRITES) ?? 0) / 1000 > about.ownWrites) cache.noteOtherWriter(atMs);
-    if (atMs > before.atMs && cache.hasOtherWriters(atMs)) noteUtilization(cache, like, image, atMs - before.atMs);
+    if (before === undefined) return seen;
+    // Where there was no item before, others made it.
+    const writesBefore = like === undefined ? 0 : (numberOf(like.item, WRITES) ?? 0) / 1000;
+    if (writes - writesBefore > about.ownWrites) cache.noteOtherWriter(atMs);
+    if (like !== undefined && atMs > before.atMs && cache.hasOtherWriters(atMs)) {
+      noteUtilization(cache, like, image, { fromMs: before.atMs, toMs: atMs });
+    }
     return seen;
   }
 }
@@ -220,17 +247,37 @@ function isOlder(item: Item, than: Item): boolean {
   );
 }
 
-function noteUtilization({ utilization }: BucketCache, before: Image, after: Image, spanMs: number): void {
+function noteUtilization(
+  cache: BucketCache,
+  before: Image,
+  after: Image,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): void {
+  const { utilization } = cache;
   for (const { name, terms } of after.state.limits) {
     if (terms.refillAmountMilli === 0) continue;
     const { tc } = namesOf(name);
     const taken = (numberOf(after.item, tc) ?? 0) - (numberOf(before.item, tc) ?? 0);
-    const used = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * spanMs);
+    const used = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * (toMs - fromMs));
     // A single span may be short, and then it says little.
     utilization.set(name, ((utilization.get(name) ?? used) + used) / 2);
+    const was = findLimit(before.state, name);
+    // As if it had all been taken at once, right after the limit was seen.
+    const lowestMilli = was === undefined ? 0 : availableMilli(before.state, was, fromMs) - taken;
+    if (lowestMilli * NEARLY_EMPTY < terms.capacityMilli) cache.noteDrained(toMs);
   }
 }
 
+function isLately(thenMs: number, atMs: number, spanMs: number): boolean {
+  const ageMs = atMs - thenMs;
+  return ageMs >= 0 && ageMs < spanMs;
+}
+
+/** A limit is nearly empty when it has less than this part of its capacity: what the tolerance may hold back. */
+const NEARLY_EMPTY = 16;
 const OTHER_WRITERS_MS = 10_000;
+/** Long enough for the next of several pulses; all it costs is a trip more. */
+const SCARCE_MS = 10_000;
+const DRAINED_MS = 2_000;
 const BUCKETS_MAX = 20_000;
 const WRITES = namesOf(WCU).tc;

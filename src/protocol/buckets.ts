@@ -23,12 +23,13 @@ import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
 import { announce, installLimits, stampAccess } from "./apply.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
+import { type ChainOps, takeChain } from "./chain.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
-import { isKnownShort, refusedLately } from "./known-short.ts";
+import { isKnownShort } from "./known-short.ts";
 import { Lane } from "./lane.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
@@ -36,7 +37,6 @@ import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
-import { takeSeveral } from "./several.ts";
 import { takeAtShard } from "./shard-take.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
@@ -84,11 +84,12 @@ export class ProtocolBuckets implements BucketStore {
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
     if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
     if (context.atomic) return takeTogether(this.#context, claims, context);
-    return takeSeveral(claims, {
-      take: (claim) => this.#takeOne(claim, context),
-      giveBack: (claim, { ticket }) => this.credit({ ...claim, ticket }, claim.take, context),
-      isSuspect: ({ bucket }) => refusedLately(this.#caches.of(bucket), context.nowMs),
-      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, context.nowMs) }),
+    const { clock, random } = this.#context;
+    return takeChain(claims, this.#chainOps(context), {
+      clock,
+      random,
+      untilMs: context.untilMs,
+      signal: context.signal,
     });
   }
 
@@ -216,6 +217,22 @@ export class ProtocolBuckets implements BucketStore {
     const untilMs = this.#context.clock.now() + context.timeoutMs;
     // A reading from before the clock was corrected may lie ahead of what the server can show.
     return { ...context, nowMs: Math.min(context.nowMs, this.#options.serverTime.latestMs()), untilMs };
+  }
+
+  #chainOps(context: Called<TakeContext>): ChainOps {
+    const { nowMs } = context;
+    const cacheOf = ({ bucket }: Claim) => this.#caches.of(bucket);
+    return {
+      take: (claim) => this.#takeOne(claim, context),
+      giveBack: async (claim, { ticket }) => {
+        const reply = await this.credit({ ...claim, ticket }, claim.take, context);
+        return reply.kind !== "unavailable" || reply.applied === "unknown";
+      },
+      isScarce: (claim) => cacheOf(claim).isScarce(nowMs),
+      noteScarce: (claim) => cacheOf(claim).noteScarce(nowMs),
+      hasOthers: (claim) => cacheOf(claim).hasOtherWriters(nowMs),
+      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, nowMs) }),
+    };
   }
 
   #jobOf(

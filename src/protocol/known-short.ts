@@ -2,14 +2,6 @@ import { fits } from "../domain/bucket-state.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 
-/** A bucket that refused so lately is asked first, alone: its siblings must not pay for it at their parent. */
-const SUSPECT_MS = 1_000;
-
-export function refusedLately({ refusedAtMs }: BucketCache, nowMs: number): boolean {
-  const ageMs = nowMs - refusedAtMs;
-  return ageMs >= 0 && ageMs < SUSPECT_MS;
-}
-
 /**
  * Whether a bucket was just seen to have too little for a claim, so that it need not be asked: an image refuses, it never
  * admits.

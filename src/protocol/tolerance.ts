@@ -9,8 +9,8 @@ import type { Guess, Intent, Move } from "./intent.ts";
  * What to expect of limits that the image shows over their brim, when others write too: by the time of the write somebody
  * may have taken from them. A limit that is little used is full again by then. One that is used much hovers about its brim;
  * when it is found over it, a little more is cut than needed: at most a second's refill, and only where that is two
- * requests or more. From then on it stays below for a while, and being below is what is expected. Cutting too much is
- * always safe.
+ * requests or more, and where not all of it is wanted. From then on it stays below for a while, and being below is what is
+ * expected. Cutting too much is always safe.
  */
 export function guessesFor(
   cache: BucketCache,
@@ -28,7 +28,8 @@ export function guessesFor(
     if (tokensMilli < brimMilli) continue;
     guesses ??= new Map();
     if (cache.lastSide.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
-    else guesses.set(name, { side: "over", spareMilli: spareOf(terms, milli) });
+    // Where all of it is wanted, what is given up here is missed by somebody.
+    else guesses.set(name, { side: "over", spareMilli: cache.isWanted(readingMs) ? 0 : spareOf(terms, milli) });
   }
   return guesses;
 }

@@ -78,6 +78,14 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   await limiter.acquire({ ...child, consume });
   await cost("`acquire`, child and parent", () => limiter.acquire({ ...child, consume }));
   await cost("`acquire` with `atomic`, child and parent", () => limiter.acquire({ ...child, consume, atomic: true }));
+  // After a transaction the buckets are looked at once.
+  await limiter.acquire({ ...child, consume });
+  await limiter.acquire({ entityId: "project", resource: "gpt-4", consume: { rpm: 95 } });
+  const much = { ...child, consume: { rpm: 50 } } as const;
+  await cost("`tryAcquire`, child and parent, refused by the parent", () => limiter.tryAcquire(much));
+  // Until the refusal is forgotten, nobody is asked at all.
+  await clock.advance(2_000);
+  await cost("`tryAcquire`, child and parent, refused by a parent that refused lately", () => limiter.tryAcquire(much));
   await limiter.acquire({ ...key, consume: { rpm: 90 } });
   await cost("`tryAcquire`, refused by the bucket", () => limiter.tryAcquire({ ...key, consume: { rpm: 50 } }));
   await cost("`tryAcquire`, refused from memory", () => limiter.tryAcquire({ ...key, consume: { rpm: 50 } }));

@@ -68,6 +68,8 @@ export class ConditionalCalls {
   readonly #journal: Journal;
   readonly #buckets: Buckets;
   readonly #asked = new WeakMap<object, Asked>();
+  /** By the amounts of a claim, and its bucket. */
+  readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new WeakMap<object, Asked["pins"]>();
   readonly #open = new Set<Open>();
 
@@ -77,12 +79,18 @@ export class ConditionalCalls {
   }
 
   of(object: object): Asked | undefined {
-    return this.#asked.get(object);
+    return this.#asked.get(object) ?? this.#yielded(object);
+  }
+
+  /** A request of several levels may give one of them back before it is answered: that is known by what it took there. */
+  #yielded(object: Partial<Claim>): Asked | undefined {
+    return this.#claims.get(object.take ?? NOTHING)?.get(object.bucket?.id ?? "");
   }
 
   /** In which periods something was taken that is given back now. */
-  pinsOf({ ticket }: Held): Asked["pins"] {
-    return (ticket === undefined ? undefined : this.#pins.get(ticket)) ?? [];
+  pinsOf(held: Held): Asked["pins"] {
+    const told = held.ticket === undefined ? undefined : this.#pins.get(held.ticket);
+    return told ?? this.#yielded(held)?.pins ?? [];
   }
 
   /** A bucket stands differently from now on. */
@@ -97,7 +105,7 @@ export class ConditionalCalls {
   watched(store: BucketStore, process: Process): BucketStore {
     return overriding(store, {
       take: (claims, context) => {
-        const asked = claims.map((claim) => this.#note(claim, process, context.nowMs, undefined));
+        const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
         const open = this.#opened(process, claims, context);
         const reply = store.take(claims, context);
         const over = () => this.#open.delete(open);
@@ -120,6 +128,13 @@ export class ConditionalCalls {
         this.#operated(operation, process, undefined, () => store.topUp(operation, amounts)),
       reset: (operation, limits) => this.#operated(operation, process, limits, () => store.reset(operation, limits)),
     });
+  }
+
+  #noteClaim(claim: Claim, process: Process, readingMs: number): Asked {
+    const asked = this.#note(claim, process, readingMs, undefined);
+    const byBucket = this.#claims.get(claim.take) ?? new Map<string, Asked>();
+    this.#claims.set(claim.take, byBucket.set(claim.bucket.id, asked));
+    return asked;
   }
 
   #note(of: object, process: Process, readingMs: number, limits: readonly string[] | undefined): Asked {
@@ -232,3 +247,5 @@ export class ConditionalCalls {
 function goesBy(model: ModelBucket, limits: readonly { readonly name: string }[]): boolean {
   return limits.every((limit) => JSON.stringify(model.limit(limit.name)?.limit) === JSON.stringify(limit));
 }
+
+const NOTHING = Object.freeze({});
