@@ -6,6 +6,7 @@ import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../../protocol/buckets.ts";
 import { stampOwner } from "./entities-owner.ts";
 import { chunksOf, type Records } from "./records.ts";
+import { RETRY } from "./retry-policy.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
 export interface ReachParts {
@@ -84,7 +85,7 @@ export class ConfigReach {
       return;
     }
     // What the original changes in between is not undone: configuration is read again, after what the bucket says now.
-    for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
+    for (let attempt = 0; attempt < RETRY.bringsMax; attempt++) {
       const asOfMs = clock.now();
       const { limits, reading } = await this.#parts.resolve(bucket);
       if (limits.length === 0) return;
@@ -102,7 +103,7 @@ export class ConfigReach {
     this.expire();
     const told = new Set<string>();
     try {
-      for (let pass = 0; pass < PASSES; pass++) {
+      for (let pass = 0; pass < RETRY.indexPasses; pass++) {
         const found = (await live.under(scope)).filter(({ id }) => !told.has(id));
         for (const some of chunksOf(found, AT_ONCE)) {
           await Promise.all(some.map((bucket) => tell(bucket, clock.now())));
@@ -120,8 +121,6 @@ export class ConfigReach {
   }
 }
 
-const PASSES = 2;
-const BRINGS_MAX = 10;
 const AT_ONCE = 8;
 /** Longer than a copy of the table lags behind. */
 const FRESH_MS = 5_000;

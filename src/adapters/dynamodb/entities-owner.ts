@@ -3,6 +3,7 @@ import type { LevelConfig } from "../../domain/config.ts";
 import { entityOf } from "./entities-record.ts";
 import type { Records } from "./records.ts";
 import { all, any, exists, isStill, updateRecord } from "./records-write.ts";
+import { RETRY } from "./retry-policy.ts";
 import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID, parseItemKey } from "./schema.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
@@ -20,7 +21,7 @@ export async function stampOwner(
   },
 ): Promise<void> {
   const { records, live, resolve } = parts;
-  for (let pass = 0; pass < PASSES; pass++) {
+  for (let pass = 0; pass < RETRY.indexPasses; pass++) {
     const meta = await records.get(entityKey(namespaceId, entityId));
     const generation = meta?.[PARENT_GENERATION];
     const incarnation = meta?.[INCARNATION];
@@ -44,5 +45,3 @@ export async function stampOwner(
     }
   }
 }
-
-const PASSES = 2;

@@ -20,6 +20,7 @@ import { ItemTexts } from "./item-text.ts";
 import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
 import { Patience } from "./patience.ts";
 import { type DynamoRequest, ItemRequests, KEYS_MAX } from "./requests.ts";
+import { RETRY } from "./retry-policy.ts";
 import { GSI2SK, PK, parseResourceBucketSk, SK, type TableKey } from "./schema.ts";
 
 export interface DynamoItemsOptions {
@@ -127,7 +128,7 @@ export class DynamoItems implements ItemStore {
 
   /** Makes an item, if its owner is still who it was. */
   async #make(write: ItemWrite, owners: OwnerStamps, timeoutMs: number): Promise<ItemAnswer> {
-    for (let attempt = 0; attempt < OWNERS_MAX; attempt++) {
+    for (let attempt = 0; attempt < RETRY.ownersMax; attempt++) {
       const asked = await owners.on([write]).catch(notAsked);
       if ("kind" in asked) return asked;
       const made = asked.writes[0] as ItemWrite;
@@ -191,7 +192,6 @@ export class DynamoItems implements ItemStore {
 }
 
 const NOTHING: Item = Object.freeze({});
-const OWNERS_MAX = 5;
 
 function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
   return operation === undefined ? decodeItem : decodeOperation;

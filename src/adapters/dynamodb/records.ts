@@ -5,6 +5,7 @@ import type { Attributes } from "./codec.ts";
 import { readFaultOf, transactionAnswerOf } from "./errors.ts";
 import { Patience } from "./patience.ts";
 import { Expression, keyOf, type RecordWrite } from "./records-write.ts";
+import { RETRY } from "./retry-policy.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
 export interface RecordsOptions {
@@ -151,8 +152,7 @@ export class Records {
   }
 
   async #send(operation: DynamoOperation, body: string, patience: Patience): Promise<DynamoAnswer> {
-    // One attempt never uses up all the time: an answer that was lost is asked for again.
-    const timeoutMs = Math.min(patience.leftMs, ATTEMPT_MAX_MS);
+    const timeoutMs = Math.min(patience.leftMs, RETRY.attemptMaxMs);
     const answer = await this.#options.client.send(operation, body, { timeoutMs });
     patience.attempted(answer, timeoutMs);
     return answer;
@@ -169,15 +169,14 @@ export class Records {
 
 const GETS_MAX = 100;
 const WRITES_MAX = 25;
-const ATTEMPT_MAX_MS = 3_000;
-const CHANGES_MAX = 50;
 
 /** Ends what is tried again because somebody was faster: so often nobody is, or a condition is wrong. */
 export function mustEnd(attempt: number, what: string): void {
-  if (attempt < CHANGES_MAX) return;
+  if (attempt < RETRY.changesMax) return;
   throw new ConflictError(
     "contended",
-    `${what} was changed by somebody else ${CHANGES_MAX} times while this change was tried; nothing was changed. Try again.`,
+    `${what} was changed by somebody else ${RETRY.changesMax} times while this change was tried; nothing was changed. ` +
+      "Try again.",
   );
 }
 
