@@ -63,6 +63,8 @@ export class DynamoItems implements ItemStore {
     const { operation, body } = this.#requests.write(write);
     const readItem = write.key.operation === undefined ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
+    // What nearly every answer is: nothing is left to be read.
+    if (answer.kind === "answered" && answer.item !== undefined) return { kind: "applied", item: answer.item };
     return itemAnswerOf(answer, this.#readerOf(write));
   }
 
