@@ -1,4 +1,5 @@
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
+import { benchDynamodbOverhead } from "./dynamodb-overhead.ts";
 import { benchDynamodbTransport } from "./dynamodb-transport.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchMemory } from "./memory.ts";
@@ -11,6 +12,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   kinds: benchKinds,
   protocol: benchProtocol,
   "dynamodb-transport": benchDynamodbTransport,
+  "dynamodb-overhead": benchDynamodbOverhead,
   dynamodb: benchDynamodb,
   "dynamodb-local": benchDynamodbLocal,
 };
