@@ -7,7 +7,7 @@ import { median } from "./measure.ts";
 
 const WARM_CALLS = 20_000;
 /** Many short rounds, as many calls in each: a machine that is busy for a while is so for all ways alike. */
-const ROUNDS = 40;
+const ROUNDS = 20;
 const ROUND_CALLS = 1_500;
 
 const BASE = "our transport alone: signed, the answer parsed (JSON)";
@@ -31,7 +31,6 @@ export async function benchDynamodbOverhead(): Promise<{ title: string; rows: re
   const ways = await Promise.all([
     way(BASE, { way: "transport", coalesce: false }),
     way("acquire, two limits, coalescing on", { way: "ours", coalesce: true }),
-    way("acquire, two limits, coalescing off", { way: "ours", coalesce: false }),
   ]);
   for (const { client } of ways) await client.run({ milliseconds: 0, calls: WARM_CALLS });
   for (let round = 0; round < ROUNDS; round++) {
