@@ -3,11 +3,12 @@ import { Agent } from "node:http";
 import { DynamoDB, type UpdateItemCommandInput } from "@aws-sdk/client-dynamodb";
 import { RateLimiterDynamo } from "rate-limiter-flexible";
 import { Pool } from "undici";
+import { openTransport } from "../src/adapters/dynamodb/transport.ts";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
 
 /** What is measured, where, and how. */
 export interface Scene {
-  readonly way: "floor" | "ours" | "SDK tuned" | "SDK default" | "rate-limiter-flexible";
+  readonly way: "floor" | "transport" | "ours" | "SDK tuned" | "SDK default" | "rate-limiter-flexible";
   readonly endpoint: string;
   readonly table: string;
   readonly limits: 1 | 2;
@@ -54,6 +55,8 @@ export async function callOf(scene: Scene): Promise<Call> {
       return ours(scene);
     case "floor":
       return floor(scene);
+    case "transport":
+      return transport(scene);
     case "SDK tuned":
       return sdk(scene, tunedClient(scene));
     case "SDK default":
@@ -153,6 +156,17 @@ async function floor(scene: Scene): Promise<Call> {
         },
       );
     });
+}
+
+/** The same body through our transport: signed, its answer checked and parsed. What an acquire adds to this is the limiter's. */
+async function transport(scene: Scene): Promise<Call> {
+  const bodies = (await recorded(scene)).map((input) => JSON.stringify(input));
+  const { endpoint } = scene;
+  const client = await openTransport({ region: REGION, endpoint, credentials: CREDENTIALS, now: Date.now });
+  return async (i) => {
+    const answer = await client.send("UpdateItem", bodies[i % bodies.length] as string, { timeoutMs: 30_000 });
+    if (answer.kind !== "answered") throw new Error("The transport was refused.", { cause: answer });
+  };
 }
 
 async function sdk(scene: Scene, client: DynamoDB): Promise<Call> {

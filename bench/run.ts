@@ -1,4 +1,5 @@
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
+import { benchDynamodbOverhead } from "./dynamodb-overhead.ts";
 import { benchDynamodbTransport } from "./dynamodb-transport.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchLevels } from "./levels.ts";
@@ -13,6 +14,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   protocol: benchProtocol,
   levels: benchLevels,
   "dynamodb-transport": benchDynamodbTransport,
+  "dynamodb-overhead": benchDynamodbOverhead,
   dynamodb: benchDynamodb,
   "dynamodb-local": benchDynamodbLocal,
 };

@@ -8,6 +8,7 @@ import type { ConfigReader, RecentChange } from "./config-reader.ts";
 import { stampOwner } from "./entities-owner.ts";
 import { chunksOf } from "./paging.ts";
 import type { Records } from "./records.ts";
+import { RETRY } from "./retry-policy.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
 interface PropagationParts {
@@ -70,7 +71,7 @@ export class ConfigPropagation {
       return;
     }
     // Configuration is read again before each try, so that a change which the original makes in between is not undone.
-    for (let attempt = 0; attempt < BRINGS_MAX; attempt++) {
+    for (let attempt = 0; attempt < RETRY.bringsMax; attempt++) {
       const asOfMs = clock.now();
       const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
       if (limits.length === 0) return;
@@ -88,7 +89,7 @@ export class ConfigPropagation {
     this.#parts.recent.note();
     const told = new Set<string>();
     try {
-      for (let pass = 0; pass < PASSES; pass++) {
+      for (let pass = 0; pass < RETRY.indexPasses; pass++) {
         const found = (await live.under(scope)).filter(({ id }) => !told.has(id));
         for (const some of chunksOf(found, AT_ONCE)) {
           await Promise.all(some.map((bucket) => tell(bucket, clock.now())));
@@ -106,6 +107,4 @@ export class ConfigPropagation {
   }
 }
 
-const PASSES = 2;
-const BRINGS_MAX = 10;
 const AT_ONCE = 8;

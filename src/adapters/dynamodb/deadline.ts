@@ -1,6 +1,7 @@
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer } from "./client.ts";
 import { unavailable } from "./errors.ts";
+import { RETRY } from "./retry-policy.ts";
 
 interface DeadlineOptions {
   readonly clock: Clock;
@@ -41,12 +42,10 @@ export class Deadline {
 
   /** Waits before the next attempt, longer after more failures in a row. Throws when there is no time for that. */
   async backOff(failures: number, what: string, cause: unknown): Promise<void> {
-    const waitMs = Math.ceil((0.5 + this.#random() / 2) * BACKOFF_MS * 2 ** Math.min(failures, BACKOFF_DOUBLINGS_MAX));
+    const mostMs = RETRY.pauseMs * 2 ** Math.min(failures, RETRY.pauseDoublingsMax);
+    const waitMs = Math.ceil((0.5 + this.#random() / 2) * mostMs);
     this.#unspentMs -= waitMs;
     if (this.#unspentMs <= 0 || this.#clock.now() + waitMs >= this.#untilMs) throw unavailable(what, cause);
     await this.#clock.sleep(waitMs, undefined);
   }
 }
-
-const BACKOFF_MS = 10;
-const BACKOFF_DOUBLINGS_MAX = 6;

@@ -2,6 +2,7 @@ import type { ConfigReader } from "./config-reader.ts";
 import { entityOf } from "./entities-record.ts";
 import type { Records } from "./records.ts";
 import { all, any, exists, isStill, updateRecord } from "./records-write.ts";
+import { RETRY } from "./retry-policy.ts";
 import { CASCADE, entityKey, INCARNATION, PARENT_GENERATION, PARENT_ID, parseItemKey } from "./schema.ts";
 import type { LiveBuckets } from "./store-buckets.ts";
 
@@ -19,7 +20,7 @@ export async function stampOwner(
   },
 ): Promise<void> {
   const { records, live, reader } = parts;
-  for (let pass = 0; pass < PASSES; pass++) {
+  for (let pass = 0; pass < RETRY.indexPasses; pass++) {
     const meta = await records.get(entityKey(namespaceId, entityId));
     const generation = meta?.[PARENT_GENERATION];
     const incarnation = meta?.[INCARNATION];
@@ -43,5 +44,3 @@ export async function stampOwner(
     }
   }
 }
-
-const PASSES = 2;

@@ -5,6 +5,7 @@ import { DELETING } from "./entities-record.ts";
 import { chunksOf, collected } from "./paging.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
 import { checkRecord, deleteRecord, exists, isStill, keyIn, type RecordWrite } from "./records-write.ts";
+import { RETRY } from "./retry-policy.ts";
 import {
   entityKey,
   entityPk,
@@ -92,7 +93,7 @@ export class EntityRemoval {
 
   async #buckets(entityId: string, marked: RecordWrite): Promise<boolean> {
     // The second time finds what the index did not know yet.
-    for (let pass = 0; pass < PASSES; pass++) {
+    for (let pass = 0; pass < RETRY.indexPasses; pass++) {
       const items = await this.#live.itemsOf(entityId);
       if (!(await this.#remove(items, marked))) return false;
       for (const bucket of bucketsIn(items)) this.#forget(bucket);
@@ -138,6 +139,5 @@ export class EntityRemoval {
   }
 }
 
-const PASSES = 2;
 const CONFIGS_AT_ONCE = 40;
 const ITEMS_AT_ONCE = 50;

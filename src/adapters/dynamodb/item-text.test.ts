@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import type { Item } from "../../ports/item-store.ts";
 import { decodeItem, encodeMembers } from "./codec.ts";
 import { ItemTexts } from "./item-text.ts";
 
@@ -21,6 +22,20 @@ test("whatever it reads, JSON reads the same, in whatever order items follow eac
         const text = answer(encodeMembers(item));
         const read = texts.read(text);
         if (read !== undefined) assert.deepEqual(read, byJson(text));
+      }
+    }),
+  );
+});
+
+test("a value that was the same for long is read as it is when it changes, also to one that begins like it", () => {
+  const value = fc.constantFrom<string | number>(1, 12, -1, 0, "", "1", "12", "rpm", "rpm,tpm");
+  const item = fc.record({ PK: value, rf: value, cfl: value, b_rpm_tk: value, n3: value }, { requiredKeys: ["rf"] });
+  fc.assert(
+    fc.property(fc.array(item, { minLength: 2, maxLength: 8 }), (items) => {
+      const texts = new ItemTexts();
+      for (const each of items.flatMap((one) => [one, one])) {
+        const text = answer(encodeMembers(each as Item));
+        assert.deepEqual(texts.read(text), byJson(text));
       }
     }),
   );

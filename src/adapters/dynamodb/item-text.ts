@@ -3,11 +3,12 @@ import { PLACE_ATTRIBUTES } from "./schema.ts";
 
 /**
  * Reads the text of an answer that shows the whole item of a bucket, in a third of the time of JSON: no object is made for each
- * value, names are expected as they came in the item before, and an item begins as a copy of one with the same names. What is
- * not of the plain form that DynamoDB writes is left to JSON.
+ * value, names are expected as they came in the item before, an item begins as a copy of one with the same names, and a value
+ * that has always been the same, as most of a bucket are, is only compared. What is not of the plain form that DynamoDB
+ * writes is left to JSON.
  */
 export class ItemTexts {
-  #start = placeOf("", undefined);
+  #start = rootPlace();
   #last = this.#start;
   #places = 0;
 
@@ -31,42 +32,53 @@ export class ItemTexts {
     let at = OPENING.length;
     for (;;) {
       let next = place.next;
-      if (next === undefined || !text.startsWith(next.head, at)) {
+      // Slices are compared, here and below, since for texts of this length `startsWith` takes twice as long.
+      if (next !== undefined && next.steady !== "" && text.slice(at, at + next.steady.length) === next.steady) {
+        place = next;
+        at += place.steady.length;
+        item[place.name] = place.value;
+        continue;
+      }
+      if (next === undefined || text.slice(at, at + next.head.length) !== next.head) {
         next = this.#after(place, text, at);
         if (next === undefined) return undefined;
         place.next = next;
       }
       place = next;
-      at += place.head.length;
-      const isNumber = text.startsWith(NUMBER, at);
-      if (!isNumber && !text.startsWith(TEXT, at)) return undefined;
-      const from = at + NUMBER.length;
+      const from = at + place.head.length;
       const end = text.indexOf('"', from);
       if (end < 0) return undefined;
+      const hasMore = text.charCodeAt(end + 2) === COMMA;
+      if (hasMore ? text.charCodeAt(end + 1) !== BRACE : text.slice(end + 1) !== CLOSING) return undefined;
       if (place.isOwn) {
-        const value = isNumber ? wholeIn(text, from, end) : text.slice(from, end);
+        const value = place.isNumber ? wholeIn(text, from, end) : text.slice(from, end);
         if (value === undefined) return undefined;
         item[place.name] = value;
+        if (place.isFirst && hasMore) expectAgain(place, text.slice(at, end + 3), value);
+        else place.steady = "";
       }
-      if (text.startsWith("},", end + 1)) at = end + 3;
-      else return text.startsWith("}}}", end + 1) && text.length === end + 4 ? place : undefined;
+      if (!hasMore) return place;
+      at = end + 3;
     }
   }
 
   #after(place: Place, text: string, at: number): Place | undefined {
-    const name = text.slice(at + 1, text.indexOf('"', at + 1));
-    let next = place.others.get(name);
+    const nameEnd = text.indexOf('"', at + 1);
+    const head = text.slice(at, nameEnd + HEAD_MORE);
+    let next = place.others.get(head);
     if (next === undefined) {
-      next = placeOf(name, place);
-      if (!text.startsWith(next.head, at)) return undefined;
+      const name = text.slice(at + 1, nameEnd);
+      const isNumber = head === `"${name}":{"N":"`;
+      if (!isNumber && head !== `"${name}":{"S":"`) return undefined;
       // Names come from configuration: should somebody make them up endlessly, they are learnt again.
       if (++this.#places > PLACES_MAX) {
         this.#places = 0;
-        this.#start = placeOf("", undefined);
+        this.#start = rootPlace();
         this.#last = this.#start;
         return undefined;
       }
-      place.others.set(name, next);
+      next = placeOf({ name, head, isNumber, before: place });
+      place.others.set(head, next);
     }
     return next;
   }
@@ -76,10 +88,17 @@ export class ItemTexts {
 interface Place {
   readonly name: string;
   readonly before: Place | undefined;
-  /** All of the text before the type of its value. */
+  /** All of the text before its value. */
   readonly head: string;
+  readonly isNumber: boolean;
   /** Part of the item: it does not follow from its key. */
   readonly isOwn: boolean;
+  /** No value has been seen here yet. */
+  isFirst: boolean;
+  /** All of its text up to the next name, while its value has always been the same; otherwise empty. */
+  steady: string;
+  /** The value that `steady` says. */
+  value: ItemValue;
   /** What came after it the last time, and what ever did. */
   next: Place | undefined;
   readonly others: Map<string, Place>;
@@ -87,9 +106,21 @@ interface Place {
   blank: Item | undefined;
 }
 
-function placeOf(name: string, before: Place | undefined): Place {
-  const isOwn = !PLACE_ATTRIBUTES.has(name);
-  return { name, before, head: `"${name}":{"`, isOwn, next: undefined, others: new Map(), blank: undefined };
+function rootPlace(): Place {
+  return placeOf({ name: "", head: "", isNumber: false, before: undefined });
+}
+
+function placeOf(given: Pick<Place, "name" | "head" | "isNumber" | "before">): Place {
+  const isOwn = !PLACE_ATTRIBUTES.has(given.name);
+  const nothing = { isFirst: true, steady: "", value: "", next: undefined, blank: undefined };
+  return { ...given, isOwn, ...nothing, others: new Map() };
+}
+
+function expectAgain(place: Place, steady: string, value: ItemValue): void {
+  place.isFirst = false;
+  // A copy: a slice would keep the whole answer.
+  place.steady = Buffer.from(steady).toString();
+  place.value = value;
 }
 
 // Made by JSON, for what is put together name by name becomes a hash table, which takes several times as long to copy.
@@ -102,12 +133,15 @@ function blankOf(end: Place): Item {
 }
 
 const OPENING = '{"Attributes":{';
-const NUMBER = 'N":"';
-const TEXT = 'S":"';
+const CLOSING = "}}}";
+/** How much of the head follows a name. */
+const HEAD_MORE = '":{"N":"'.length;
 const PLACES_MAX = 50_000;
 const DIGITS_EXACT = 15;
 const ZERO = 48;
 const NINE = 57;
+const COMMA = 44;
+const BRACE = 125;
 
 /** A plain whole number that is exact. */
 function wholeIn(text: string, from: number, end: number): number | undefined {

@@ -20,6 +20,7 @@ import { ItemTexts } from "./item-text.ts";
 import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
 import { type DynamoRequest, ItemRequests } from "./requests.ts";
 import { RetriedCalls } from "./retried-calls.ts";
+import { RETRY } from "./retry-policy.ts";
 import { GSI2SK, parseResourceBucketSk } from "./schema.ts";
 
 interface DynamoItemsOptions {
@@ -65,6 +66,8 @@ export class DynamoItems implements ItemStore {
     const { operation, body } = this.#requests.write(write);
     const readItem = write.key.operation === undefined ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
+    // What nearly every answer is: nothing is left to be read.
+    if (answer.kind === "answered" && answer.item !== undefined) return { kind: "applied", item: answer.item };
     return itemAnswerOf(answer, this.#readerOf(write));
   }
 
@@ -123,7 +126,7 @@ export class DynamoItems implements ItemStore {
 
   /** Makes an item, if its owner is still who it was. */
   async #make(write: ItemWrite, owners: OwnerStamps, timeoutMs: number): Promise<ItemAnswer> {
-    for (let attempt = 0; attempt < OWNERS_MAX; attempt++) {
+    for (let attempt = 0; attempt < RETRY.ownersMax; attempt++) {
       const asked = await owners.on([write]).catch(notAsked);
       if ("kind" in asked) return asked;
       const made = asked.writes[0] as ItemWrite;
@@ -147,7 +150,6 @@ export class DynamoItems implements ItemStore {
 }
 
 const NOTHING: Item = Object.freeze({});
-const OWNERS_MAX = 5;
 
 function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
   return operation === undefined ? decodeItem : decodeOperation;

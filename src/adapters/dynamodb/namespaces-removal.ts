@@ -4,6 +4,7 @@ import { managedIn } from "./provisioner.ts";
 import type { Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";
 import { uniqueKeys } from "./retried-calls.ts";
+import { RETRY } from "./retry-policy.ts";
 import {
   configKey,
   entityPk,
@@ -38,7 +39,7 @@ export async function removeNamespace(
   const system = systemPk(namespaceId);
   // An index follows its table after a moment: only a pass that finds nothing is the last, and what it still shows of the
   // passes before is not counted again.
-  for (let found = 1, pass = 0; found > 0 && pass < PASSES_MAX; pass++) {
+  for (let found = 1, pass = 0; found > 0 && pass < RETRY.removalPassesMax; pass++) {
     found = 0;
     const items = records.query({ index: NAMESPACE_INDEX, partition: [GSI4PK, namespaceId], keysOnly: true });
     for await (const chunk of inChunks(items, CHUNK)) {
@@ -54,7 +55,6 @@ export async function removeNamespace(
 }
 
 const CHUNK = 100;
-const PASSES_MAX = 20;
 
 /** Configuration that may be in no index. */
 async function unindexed(records: Records, namespaceId: string): Promise<readonly TableKey[]> {

@@ -7,6 +7,7 @@ import { failedReasons, transactionAnswerOf } from "./errors.ts";
 import { chunksOf } from "./paging.ts";
 import { Expression, keyOf, type RecordWrite } from "./records-write.ts";
 import { RetriedCalls } from "./retried-calls.ts";
+import { RETRY } from "./retry-policy.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
 interface RecordsOptions {
@@ -55,7 +56,7 @@ export class Records {
   constructor(options: RecordsOptions) {
     this.tableName = options.tableName;
     this.#options = options;
-    this.#calls = new RetriedCalls({ ...options, attemptMaxMs: ATTEMPT_MAX_MS });
+    this.#calls = new RetriedCalls({ ...options, attemptMaxMs: RETRY.attemptMaxMs });
   }
 
   /** Strongly consistent: every write that was answered before is in it. */
@@ -126,15 +127,14 @@ export class Records {
 }
 
 const WRITES_MAX = 25;
-const ATTEMPT_MAX_MS = 3_000;
-const CHANGES_MAX = 50;
 
 /** Ends a change that lost to others time and again: so many conflicts in a row mean that its condition is wrong. */
 export function failAfterMaxConflicts(attempt: number, what: string): void {
-  if (attempt < CHANGES_MAX) return;
+  if (attempt < RETRY.changesMax) return;
   throw new ConflictError(
     "contended",
-    `${what} was changed by somebody else ${CHANGES_MAX} times while this change was tried; nothing was changed. Try again.`,
+    `${what} was changed by somebody else ${RETRY.changesMax} times while this change was tried; nothing was changed. ` +
+      "Try again.",
   );
 }
 

@@ -96,26 +96,42 @@ function isOf(words: readonly string[], { item, when, set, place, add, remove }:
   return at === words.length;
 }
 
-// In the order in which `shapeOf` numbers them.
+// In the order in which `shapeOf` numbers them. Built for every write: no function and no list is made for it.
 function valuesOf({ when, set, place, add }: Expressed, types: string): string {
   let text = types;
   let count = 0;
-  const value = (given: ItemValue, name: string) => {
-    text += `${text === "" ? "" : ","}${valueMember(count++)}${encodeValue(given, name)}`;
-  };
-  for (const clause of when) for (const test of clause) if ("value" in test) value(test.value, test.name);
-  for (const name in set) value(set[name] as ItemValue, name);
-  for (const name in place) value(place[name] as ItemValue, name);
-  for (const name in add) value(add[name] as number, name);
+  for (const clause of when) {
+    for (const test of clause) {
+      if (!("value" in test)) continue;
+      text += valueMember(text, count++);
+      text += encodeValue(test.value, test.name);
+    }
+  }
+  for (const name in set) {
+    text += valueMember(text, count++);
+    text += encodeValue(set[name] as ItemValue, name);
+  }
+  for (const name in place) {
+    text += valueMember(text, count++);
+    text += encodeValue(place[name] as ItemValue, name);
+  }
+  for (const name in add) {
+    text += valueMember(text, count++);
+    text += encodeValue(add[name] as number, name);
+  }
   return text;
 }
 
 const memberNames: string[] = [];
 
-function valueMember(index: number): string {
-  for (let i = memberNames.length; i <= index; i++) memberNames.push(`":${i}":`);
+/** How a value's member begins: `":0":`, after a comma where others stand before it. */
+function valueMember(before: string, index: number): string {
+  if (before === "") return FIRST_MEMBER;
+  for (let i = memberNames.length; i <= index; i++) memberNames.push(`,":${i}":`);
   return memberNames[index] as string;
 }
+
+const FIRST_MEMBER = '":0":';
 
 function shapeOf({ item, when, set, place, add, remove }: Expressed, words: readonly string[]): Shape {
   for (const name of [...Object.keys(set), ...Object.keys(add), ...remove]) checkName(name);

@@ -2,6 +2,7 @@ import { ExistsError, RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf } from "./errors.ts";
+import { RETRY } from "./retry-policy.ts";
 import { type TableOptions, TTL, tableDefinition } from "./schema.ts";
 
 /** What waiting for a table to be made or deleted needs. */
@@ -50,8 +51,6 @@ export async function deleteTable(name: string, wait: TableWait): Promise<boolea
   return true;
 }
 
-const POLL_MS = 200;
-
 async function expires(wait: TableWait, name: string, untilMs: number): Promise<boolean> {
   const answer = await send(wait, "DescribeTimeToLive", { TableName: name }, untilMs);
   if (answer.kind !== "answered") return false;
@@ -66,10 +65,10 @@ function send(wait: TableWait, operation: DynamoOperation, input: object, untilM
 
 async function until({ clock }: TableWait, untilMs: number, what: string, done: () => Promise<boolean>): Promise<void> {
   while (!(await done())) {
-    if (clock.now() + POLL_MS >= untilMs) {
+    if (clock.now() + RETRY.tablePollMs >= untilMs) {
       throw new RateLimiterUnavailable(`Waited in vain until ${what}; look again in a while.`);
     }
-    await clock.sleep(POLL_MS, undefined);
+    await clock.sleep(RETRY.tablePollMs, undefined);
   }
 }
 

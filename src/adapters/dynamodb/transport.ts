@@ -4,6 +4,7 @@ import { LimiterError } from "../../domain/errors.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
 import { type Credentials, CredentialsCache, type CredentialsProvider, defaultProvider } from "./credentials.ts";
 import { type Endpoint, resolveEndpoint } from "./endpoint.ts";
+import { RETRY } from "./retry-policy.ts";
 import { Signer } from "./signer.ts";
 import { Exchange, type ExchangeHost } from "./transport-exchange.ts";
 import { peer } from "./transport-peer.ts";
@@ -165,7 +166,7 @@ class Transport implements DynamoClient, ExchangeHost {
   }
 
   mayRepeat({ attempts, credentials, signedMs, dateMs }: Exchange, code: string): boolean {
-    if (attempts > 1 || credentials === undefined) return false;
+    if (attempts >= RETRY.signaturesMax || credentials === undefined) return false;
     if (EXPIRED_CODES.has(code)) {
       this.#credentials.refuse(credentials);
       return true;
