@@ -135,6 +135,8 @@ class BucketPlay {
     delete: async () => {
       this.#tell("the entity is deleted");
       await this.#site.delete();
+      // Nobody deletes a bucket and makes it again within the same millisecond.
+      this.#nowMs++;
       this.#limits.clear();
     },
     split: async ({ by }) => this.#tell(`split: ${await this.#site.resize(by, "more")}`),

@@ -14,7 +14,7 @@ import { type ConditionalStore, conditionalWorld, openConditional } from "../../
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { BucketWorld, Fault } from "./bucket-world.ts";
 import { calendar } from "./calendar.ts";
-import { ruleIn } from "./item-reader.ts";
+import { ruleOf, rulesIn } from "./item-reader.ts";
 import type { Rule } from "./promised-limit.ts";
 
 /** What stands on the bucket: by what each of its limits goes, on any of its shards. */
@@ -154,7 +154,7 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
       let epochMs = 0;
       for (const [, item] of items()) {
         epochMs = Math.max(epochMs, Number(item.rf));
-        for (const rule of ruleIn(item)) rules.set(rule.name, [...(rules.get(rule.name) ?? []), rule]);
+        for (const rule of rulesIn(item)) rules.set(rule.name, [...(rules.get(rule.name) ?? []), rule]);
       }
       return { shards: Math.max(1, items().length), rules, epochMs };
     },
@@ -193,12 +193,3 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
     close: async () => {},
   };
 }
-
-function ruleOf({ name, capacity, refillAmount, refillPeriodMs, reset, resetAfterMs }: Limit): Rule {
-  const every = reset === undefined ? {} : { everyMs: (EVERY[reset.cron] ?? Number.NaN) * 60_000 };
-  const session = resetAfterMs === undefined ? {} : { sessionMs: resetAfterMs };
-  return { name, capacity, refill: refillAmount, periodMs: refillPeriodMs, ...every, ...session };
-}
-
-/** How many minutes are between the resets of these quotas. */
-const EVERY: Readonly<Record<string, number>> = { "*/15 * * * *": 15, "0 * * * *": 60, "0 0 * * *": 1440 };

@@ -2,7 +2,6 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
-import { decode, type Image } from "../../src/protocol/codec.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
@@ -22,7 +21,8 @@ import {
 } from "./conditional-item-rules.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
-import { type Shard, sharesMoved } from "./conditional-shares.ts";
+import { countsKept, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
 import { type Operation, shownKey } from "./operation.ts";
@@ -181,7 +181,8 @@ export class ConditionalRecorder {
       return;
     }
     const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
-    if (pins !== undefined) asked?.pins.push({ shard: key.shard, pins });
+    const limits = amounts.map(({ limit }) => limit);
+    if (pins !== undefined) asked?.pins.push({ shard: key.shard, limits, pins });
     if (kind === "debit") journal.count("debits");
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
@@ -237,18 +238,18 @@ export class ConditionalRecorder {
     { trace, before, after }: { trace: WriteTrace; before: Item | undefined; after: Item },
   ): boolean {
     model.cross(trace.readingMs);
-    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone.
-    const all = this.#calls.pinsOf(held).filter(({ pins }) => pins.has(amount.limit));
+    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone. What drips has no pin.
+    const all = this.#calls.pinsOf(held).filter(({ limits }) => limits.includes(amount.limit));
     const count = Number(after[SHARD_COUNT] ?? 1);
     const own = all.filter(({ shard }) => shard % count === key.shard);
     const pins = (own.length > 0 ? own : all).map((one) => one.pins);
     if (pins.length === 0) pins.push(NO_PINS);
-    const answers = pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? false);
+    const answers = new Set(pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? "no"));
     const { tk } = namesOf(amount.limit);
-    // Gathered from shards of different periods: either may be meant.
-    const isOf = answers.every((one) => one === answers[0]) ? answers[0] : after[tk] !== before?.[tk];
+    // Gathered from shards of different periods, or joined from them: either may be meant.
+    const isOf = answers.size > 1 || answers.has("either") ? after[tk] !== before?.[tk] : answers.has("yes");
     if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, trace.readingMs);
-    return isOf === true;
+    return isOf;
   }
 
   // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
@@ -311,12 +312,11 @@ export class ConditionalRecorder {
     const shards = this.#shardsOf(bucketId);
     const count = images.find((image) => image !== undefined)?.shardCount ?? 0;
     journal.count(`shards become ${count}`);
-    for (const problem of sharesMoved(
-      shards,
-      images.filter((image) => image !== undefined),
-    )) {
+    const left = images.filter((image) => image !== undefined);
+    for (const problem of [...sharesMoved(shards, left), ...countsKept(changes, calendar)]) {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
     }
+    const before = shards.map(({ model }) => model);
     for (const [i, { key }] of changes.entries()) {
       const image = images[i];
       if (image === undefined) {
@@ -324,7 +324,7 @@ export class ConditionalRecorder {
         continue;
       }
       const part = count === 1 ? undefined : { index: key.shard, count };
-      const model = ModelBucket.seeded(image.state, part, calendar);
+      const model = ModelBucket.seeded(image.state, part, before, calendar);
       this.#shards.set(itemId(key), { key, model, count, calendar });
     }
     if (this.#shardsOf(bucketId).length !== count) {
@@ -349,7 +349,8 @@ export class ConditionalRecorder {
     }
     const { state, shardCount: count } = this.#decoded(key, after);
     const part = count === 1 ? undefined : { index: key.shard, count };
-    const model = ModelBucket.seeded(state, part, calendar);
+    const known = this.#shards.get(itemId(key));
+    const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
     for (const limit of model.limits) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
@@ -387,8 +388,8 @@ export class ConditionalRecorder {
     return [...this.#shards.values()].filter(({ key }) => key.bucket.id === bucketId);
   }
 
-  #decoded(key: ItemKey, item: Item): Image {
-    return decode(key, item, { calendar: this.#context.calendar, shared: false, like: undefined, set: undefined });
+  #decoded(key: ItemKey, item: Item): ReadItem {
+    return readItem(key, item, this.#context.calendar);
   }
 
   #tell(key: ItemKey, problems: readonly string[]): void {

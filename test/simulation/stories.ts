@@ -13,8 +13,6 @@ import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
 
-export const ENTITIES = ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"] as const;
-
 /** Takes, works, and closes the lease in one of the ways there are. */
 export const holdLease: Story = async (scene) => {
   const lease = await granted(scene, drawRequest(scene));
@@ -180,7 +178,7 @@ export const look: Story = async (scene) => {
 /** Changes limits at one of the four levels, or takes them away. */
 export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile } }) => {
   const limits = drawLimits(random, profile);
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const at = random.chance(0.5) ? { resource } : {};
   await random.weighted<() => Promise<unknown>>([
@@ -193,9 +191,9 @@ export const changeLimits: Story = async ({ client: { limiter }, random, around:
 };
 
 /** Moves an entity, changes whether it cascades, deletes it or makes it again. */
-export const changeEntities: Story = async ({ client: { limiter }, random }) => {
-  const id = random.pick(ENTITIES.slice(0, -1));
-  const parentId = random.pick([null, "org", "team-1", "team-2"]);
+export const changeEntities: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+  const id = random.pick(profile.entities);
+  const parentId = random.pick([null, ...profile.entities.filter((one) => one !== id)]);
   await random.weighted<() => Promise<unknown>>([
     [4, () => limiter.updateEntity(id, { cascade: random.chance(0.7) })],
     [4, () => limiter.updateEntity(id, { parentId })],
@@ -206,7 +204,7 @@ export const changeEntities: Story = async ({ client: { limiter }, random }) => 
 
 /** Changes who is let through, and who is charged. */
 export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile } }) => {
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const where = random.weighted<PolicyScope>([
     [3, { entityId, resource }],
@@ -225,7 +223,7 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
 
 /** Buys, or begins anew; with a key that somebody may have used before. */
 export const operate: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const names = truth.level(entityId, resource).limits.map(({ name }) => name);
   if (names.length === 0) return;
@@ -318,7 +316,7 @@ async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: T
 
 function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
   const { profile, truth } = around;
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
