@@ -4,6 +4,7 @@ import { shrinkBucketWorld } from "./simulation/bucket-stories.ts";
 import { GROUNDS, type Ground, isBucketStore, playSeed } from "./simulation/play.ts";
 import { playSeeds } from "./simulation/pool.ts";
 import type { SeedReport } from "./simulation/simulation.ts";
+import { shrinkWorld } from "./simulation/world-stories.ts";
 
 // npm run simulate -- --seeds N --from S [--store KIND]     plays N seeds from S on
 // npm run simulate -- --seed K [--store KIND]               plays one seed and tells every step
@@ -45,7 +46,8 @@ async function main(args: string[]): Promise<number> {
 
 /** Tells the shortest story of a seed, and the data to keep it by. */
 async function shrink(seed: number, store: Ground): Promise<number> {
-  const found = isBucketStore(store) ? await shrinkBucketWorld(seed, store) : undefined;
+  if (store === "shared") throw new RangeError("Worlds with the original are not shortened; give another --store.");
+  const found = isBucketStore(store) ? await shrinkBucketWorld(seed, store) : await shrinkWorld(seed, store);
   if (found === undefined) {
     console.log(`seed ${seed} holds, there is nothing to shorten`);
     return 0;

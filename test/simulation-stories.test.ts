@@ -4,7 +4,10 @@ import { playBucketWorld } from "./simulation/bucket-fuzz.ts";
 import { keptBucketStories } from "./simulation/bucket-stories.ts";
 import { BUCKET_STORES } from "./simulation/bucket-world.ts";
 import { playSeeds } from "./simulation/pool.ts";
-import type { SeedReport } from "./simulation/simulation.ts";
+import { shrunk } from "./simulation/shrink.ts";
+import { type SeedReport, simulate } from "./simulation/simulation.ts";
+import { openFor } from "./simulation/stores.ts";
+import { keptWorldStories, playWorldStory } from "./simulation/world-stories.ts";
 
 // One bucket and no engine: what was found there, told as short stories (test/simulation/stories-found), and some thousand
 // worlds that nobody has chosen.
@@ -17,6 +20,26 @@ for (const { name, stores, world } of keptBucketStories()) {
     });
   }
 }
+
+for (const { name, ...story } of keptWorldStories()) {
+  test(`${name}, on ${story.store}: the promise is kept`, async () => {
+    const { violations, lastSteps } = await playWorldStory(story, false);
+    assert.deepEqual(violations, [], lastSteps.join("\n"));
+  });
+}
+
+test("a world plays the same way again from what was drawn", async () => {
+  for (const store of ["memory", "conditional"] as const) {
+    const first = await simulate(5, { open: () => openFor(store, 5), verbose: false });
+    assert.deepEqual(await playWorldStory({ store, seed: 5, script: first.script! }, false), first);
+  }
+});
+
+test("a list is shortened to what it fails with", async () => {
+  const fails = async (some: readonly number[]) => some.includes(3) && some.includes(17);
+  const all = Array.from({ length: 40 }, (_, i) => i);
+  assert.deepEqual(await shrunk(all, fails), [3, 17]);
+});
 
 const WORLDS = { "bucket-memory": 4_000, "bucket-sqlite": 60, "bucket-conditional": 1_500 } as const;
 

@@ -185,10 +185,11 @@ export class ModelBucket {
 
   /** Where the promise is broken, now that these amounts were granted with this reading; empty when it is kept. */
   overAdmissions(amounts: readonly Amount[], readingMs: number): string[] {
-    return amounts.flatMap(({ limit: name }) => {
+    return amounts.flatMap(({ limit: name, milli }) => {
       const limit = this.#limits.get(name);
       const over = -(limit?.slackMilli(readingMs) ?? 0n);
-      if (over <= 0n) return [];
+      // In debt, nothing is granted to whoever asks for nothing.
+      if (over <= 0n || milli === 0) return [];
       return limit?.period === undefined
         ? [`${over} millitokens of ${name} were granted above capacity and refill`]
         : [`${over} millitokens of ${name} were granted above what its period allows`];

@@ -156,7 +156,8 @@ export class ModelLimit {
     if (!this.#resets) this.#toppedUp = 0n;
     if (ruleOf(before) !== ruleOf(limit)) {
       // It began in the middle of something else: until its first reset there is what it held then, to the millitoken.
-      const allowed = lesser(level, lesser(brim, this.brimMilli)) + 1n;
+      const isForgiven = before.soft && !limit.soft && level < 0n;
+      const allowed = isForgiven ? 0n : lesser(level, lesser(brim, this.brimMilli)) + 1n;
       this.#period = { ...this.#begun(), allowed, byHand: Math.max(this.#epochMs, byHand + 1) };
     }
     if (limit.soft) this.#period.unbounded = true;

@@ -9,6 +9,7 @@ import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
 import {
   counterProblems,
+  cutProblems,
   epochProblems,
   isRepair,
   newestOf,
@@ -22,6 +23,7 @@ import {
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
@@ -51,11 +53,14 @@ export class ConditionalRecorder {
   readonly #promise = new PromiseLedger();
   readonly #calls: ConditionalCalls;
   readonly #purchased: Purchased;
+  readonly #forgotten: Forgotten;
+  readonly #takers = new Map<string, Set<Operation>>();
   #errorMaxMs = 0;
 
   constructor(context: RecorderContext) {
     this.#context = context;
     const { journal, calendar } = context;
+    this.#forgotten = new Forgotten(journal);
     this.#calls = new ConditionalCalls(journal, {
       calendar,
       shardsOf: (bucketId) => this.#shardsOf(bucketId).map(({ model }) => model),
@@ -129,10 +134,17 @@ export class ConditionalRecorder {
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
     this.#signed(key, parts, before, after);
-    this.#cut(key, model, trace, parts);
+    this.#tell(
+      key,
+      cutProblems(model, trace, parts, () => journal.count("tolerant cuts")),
+    );
     for (const part of parts) this.#moved(key, model, part, { trace, before, after, atMs });
     const image = this.#decoded(key, after);
     this.#tell(key, model.problems(image.state, trace.readingMs));
+    this.#forgotten.note(
+      itemId(key),
+      image.state.limits.map(({ name }) => name),
+    );
     this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
     for (const { kind, of, amounts } of parts) {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
@@ -171,6 +183,9 @@ export class ConditionalRecorder {
         `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${trace.readingMs}: ${JSON.stringify(amounts)}`,
     );
     asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    if (asked?.operation !== undefined) {
+      this.#takers.set(key.bucket.id, (this.#takers.get(key.bucket.id) ?? new Set()).add(asked.operation));
+    }
     if (kind === "credit") {
       journal.count("give-backs");
       const over = asked?.operation?.overReturned();
@@ -271,24 +286,6 @@ export class ConditionalRecorder {
     }
   }
 
-  // A little more may be cut off than needed: at most a second's refill, and a sixteenth of what there is.
-  #cut(key: ItemKey, model: ModelBucket, { spare, readingMs }: WriteTrace, parts: readonly Part[]): void {
-    for (const { limit: name, milli } of spare) {
-      const limit = model.limit(name);
-      if (limit === undefined || milli === 0) continue;
-      this.#context.journal.count("tolerant cuts");
-      const toMilli = limit.brimMilli - BigInt(milli);
-      const level = limit.levelMilli(readingMs);
-      if (level < toMilli - 1n) this.#tell(key, [`${name} was cut to ${toMilli}, and held only ${level}`]);
-      const { refill, periodMs } = limit.terms;
-      const isSmall = BigInt(milli) * 16n <= limit.brimMilli && BigInt(milli) * BigInt(periodMs) <= refill * 1000n;
-      if (!isSmall) this.#tell(key, [`${milli} of ${name} were cut off for tolerance, which is too much`]);
-      if (parts.some(({ asked }) => asked?.process.exact))
-        this.#tell(key, [`${name} was cut by a process that is exact`]);
-      limit.cut(toMilli, readingMs);
-    }
-  }
-
   #epochs(changes: readonly AppliedChange[]): void {
     for (const { key, before, after, trace } of changes)
       if (after !== undefined) this.#tell(key, epochProblems(before, after, trace));
@@ -312,6 +309,8 @@ export class ConditionalRecorder {
     const shards = this.#shardsOf(bucketId);
     const count = images.find((image) => image !== undefined)?.shardCount ?? 0;
     journal.count(`shards become ${count}`);
+    const isHeld = [...(this.#takers.get(bucketId) ?? [])].some(({ lease }) => lease?.status === "open");
+    if (count < shards.length && isHeld) journal.count("joins with a lease out");
     const left = images.filter((image) => image !== undefined);
     for (const problem of [...sharesMoved(shards, left), ...countsKept(changes, calendar)]) {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
@@ -372,6 +371,7 @@ export class ConditionalRecorder {
   }
 
   #vanished(key: ItemKey): void {
+    this.#forgotten.note(itemId(key), []);
     this.#shards.delete(itemId(key));
     this.#removals.set(key.bucket.id, (this.#removals.get(key.bucket.id) ?? 0) + 1);
   }

@@ -41,6 +41,8 @@ export interface Profile {
   readonly large: boolean;
   /** Whether limits are of all kinds; otherwise they drip. */
   readonly kinds: boolean;
+  /** Whether requests are small beside what there is, as they are where many share a bucket. */
+  readonly modest: boolean;
   /** How long a moment may be, at most. */
   readonly momentMs: number;
   readonly entities: readonly string[];
@@ -76,6 +78,7 @@ function drawSmall(random: SeededRandom, zone: string | undefined): Profile {
     limitsGiven: random.chance(0.2),
     large,
     kinds,
+    modest: random.chance(0.1),
     momentMs: random.pick([1_000, 60_000, 100_000_000, 100_000_000]),
     entities: random.pick([["org"], ["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
     resources: random.pick([["api"], ["api"], ["api"], ["api", "web"]]),
@@ -98,7 +101,7 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     policies: random.chance(0.6) ? 0 : some(1),
     operator: some(0.8),
     resize: some(2),
-    again: some(1.5),
+    again: random.pick([1, 4]),
     back: some(0.8),
   };
 }
@@ -111,16 +114,17 @@ function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
   const quiet = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
   return {
     startMs: (STARTS[0] as number) + random.integer(0, 59_999),
-    steps: random.integer(60, 110),
+    steps: random.integer(90, 160),
     clients: random.integer(2, 4),
     faultRate: random.pick([0, 0, 0.1]),
     skewMs: random.pick([0, 0, 300]),
     jumps: false,
     crashes: random.chance(0.2),
-    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 1, 4]), again: 0.5 },
+    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 12, 30]), again: 0.5 },
     limitsGiven: false,
     large: false,
     kinds: false,
+    modest: true,
     momentMs: random.pick([30, 120]),
     entities: ["org"],
     resources: ["api"],

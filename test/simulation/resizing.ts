@@ -7,6 +7,8 @@ export const resizeShards: Story = async ({ client, random, around: { profile, j
   const to = random.pick(["more", "more", "more", "fewer", 1] as const);
   // Before it has heard from the store, nobody goes by a clock that may be off by an hour.
   await client.protocol?.read([key]);
-  const done = await client.protocol?.resize(key, to, client.clock.now());
-  if (done) journal.count(`resizes to ${to === 1 ? "one" : to}`);
+  for (let times = to === "more" ? random.integer(1, 3) : 1; times > 0; times--) {
+    const done = await client.protocol?.resize(key, to, client.clock.now());
+    if (done) journal.count(`resizes to ${to === 1 ? "one" : to}`);
+  }
 };

@@ -176,8 +176,9 @@ export const look: Story = async (scene) => {
 };
 
 /** Changes limits at one of the four levels, or takes them away. */
-export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile, truth, journal } }) => {
   const limits = drawLimits(random, profile);
+  if (truth.hadBefore(limits)) journal.count("limits that come back");
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const at = random.chance(0.5) ? { resource } : {};
@@ -321,11 +322,13 @@ function drawRequest({ client, random, around, signal }: Scene, options = { wait
   const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
-  const also = others.map((name) => [name, drawConsume(random, truth.level(entityId, name).limits)] as const);
+  const also = others.map(
+    (name) => [name, drawConsume(random, truth.level(entityId, name).limits, profile.modest)] as const,
+  );
   return {
     entityId,
     resource,
-    consume: drawConsume(random, limits),
+    consume: drawConsume(random, limits, profile.modest),
     ...(given === undefined ? {} : { limits: given }),
     ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
@@ -334,11 +337,15 @@ function drawRequest({ client, random, around, signal }: Scene, options = { wait
   };
 }
 
-function drawConsume(random: SeededRandom, limits: readonly Limit[]): Record<string, number> {
+function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: boolean): Record<string, number> {
   const known = limits.length === 0 ? LIMIT_NAMES.map((name) => Limit.perMinute(name, 5)) : limits;
   const consume: Record<string, number> = {};
   for (const limit of known) {
     if (!random.chance(0.75)) continue;
+    if (isModest && random.chance(0.9)) {
+      consume[limit.name] = random.integer(1, Math.ceil(limit.capacity / 50));
+      continue;
+    }
     // What a soft limit, a quota that was topped up or the largest window has room for is more than the capacity that is
     // written on it.
     const more = limit.soft || (limit.refillAmount === 0 && random.chance(0.25));
