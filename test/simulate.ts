@@ -1,16 +1,16 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { type Ground, playSeed } from "./simulation/play.ts";
+import { shrinkBucketWorld } from "./simulation/bucket-stories.ts";
+import { GROUNDS, type Ground, isBucketStore, playSeed } from "./simulation/play.ts";
 import { playSeeds } from "./simulation/pool.ts";
 import type { SeedReport } from "./simulation/simulation.ts";
-import { STORE_KINDS } from "./simulation/stores.ts";
+import { shrinkWorld } from "./simulation/world-stories.ts";
 
 // npm run simulate -- --seeds N --from S [--store KIND]     plays N seeds from S on
 // npm run simulate -- --seed K [--store KIND]               plays one seed and tells every step
+// with --shrink, the first seed that fails is shortened: what it fails without is left out, and the rest told as a story
 // KIND is memory, sqlite, conditional (single-item conditional writes) or shared (the same, on a table that a client like the
-// original writes too).
-
-const GROUNDS = [...STORE_KINDS, "shared"] as const;
+// original writes too); or bucket-memory, bucket-sqlite, bucket-conditional: one bucket without an engine.
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -22,20 +22,38 @@ async function main(args: string[]): Promise<number> {
       from: { type: "string", default: "1" },
       seed: { type: "string" },
       store: { type: "string", default: "memory" },
+      shrink: { type: "boolean", default: false },
     },
   });
   const store = storeKind(values.store);
   if (values.seed !== undefined) {
     const seed = whole("seed", values.seed);
+    if (values.shrink) return shrink(seed, store);
     return conclude(1, tell(await playSeed(seed, store, true)));
   }
   const seeds = whole("seeds", values.seeds);
+  const from = whole("from", values.from);
   let violations = 0;
-  const workers = availableParallelism();
-  await playSeeds({ from: whole("from", values.from), seeds, store, workers }, (report) => {
-    violations += tell(report);
+  let firstFailed = Number.POSITIVE_INFINITY;
+  await playSeeds({ from, seeds, store, workers: availableParallelism() }, (report) => {
+    const found = values.shrink ? report.violations.length : tell(report);
+    violations += found;
+    if (found > 0) firstFailed = Math.min(firstFailed, report.seed);
   });
+  if (values.shrink && violations > 0) await shrink(firstFailed, store);
   return conclude(seeds, violations);
+}
+
+/** Tells the shortest story of a seed, and the data to keep it by. */
+async function shrink(seed: number, store: Ground): Promise<number> {
+  if (store === "shared") throw new RangeError("Worlds with the original are not shortened; give another --store.");
+  const found = isBucketStore(store) ? await shrinkBucketWorld(seed, store) : await shrinkWorld(seed, store);
+  if (found === undefined) {
+    console.log(`seed ${seed} holds, there is nothing to shorten`);
+    return 0;
+  }
+  console.log(`seed ${seed}, shortened:\n${found.report.lastSteps.join("\n")}\n${JSON.stringify(found.story)}`);
+  return 1;
 }
 
 function tell({ seed, violations, lastSteps }: SeedReport): number {

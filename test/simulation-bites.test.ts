@@ -6,9 +6,9 @@ import { simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
 
 // A simulation that finds nothing may be blind. Each of these is a limiter with one deliberate bug, the ones that limiters
-// really have; every bug has to be found within a few dozen worlds, and for what it is.
+// really have; every bug has to be found within a few hundred small worlds, and for what it is.
 
-const SEEDS_MAX = 60;
+const SEEDS_MAX = 400;
 
 for (const [bug, mutant] of Object.entries({ ...MUTANTS, ...KIND_MUTANTS })) {
   test(`the simulation catches ${bug}`, async () => {

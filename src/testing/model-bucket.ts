@@ -1,10 +1,28 @@
+import type { Terms } from "../bucket/balance.ts";
 import type { Amount } from "../domain/amounts.ts";
-import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
 import type { ModelPart } from "./model-terms.ts";
+
+/** A bucket as a store has it. */
+export interface StoredBucket {
+  readonly epochMs: number;
+  readonly limits: readonly StoredLimit[];
+  readonly origin: SetOrigin;
+  readonly validUntilMs: number;
+}
+
+export interface StoredLimit {
+  readonly name: string;
+  readonly limit: Limit;
+  readonly configured: boolean;
+  readonly tokensMilli: number;
+  readonly remainder: number;
+  readonly terms: Terms;
+  readonly quota: { readonly windowStartMs: number | undefined; readonly topUpMilli: number } | undefined;
+}
 
 /** In which period of each quota something was taken. */
 export type ModelPins = ReadonlyMap<string, ModelPeriod>;
@@ -35,13 +53,19 @@ export class ModelBucket {
   }
 
   /** One that goes on from what a store has, where nobody can say by single writes how it came about. */
-  static seeded(state: BucketState, part: ModelPart | undefined, calendar: Calendar): ModelBucket {
-    const { epochMs, origin, signature } = state;
+  static seeded(
+    state: StoredBucket,
+    part: ModelPart | undefined,
+    before: readonly ModelBucket[],
+    calendar: Calendar,
+  ): ModelBucket {
+    const { epochMs, origin } = state;
     const configured = state.limits.filter((held) => held.configured).map(({ limit }) => limit);
-    const model = new ModelBucket({ limits: configured, signature }, origin, epochMs, calendar, part);
+    const model = new ModelBucket({ limits: configured, signature: "" }, origin, epochMs, calendar, part);
     for (const { name, limit, tokensMilli, remainder, quota } of state.limits) {
-      const { topUpMilli: toppedUpMilli = 0, windowStartMs, resets: byHand = 0 } = quota ?? {};
-      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, byHand };
+      const { topUpMilli: toppedUpMilli = 0, windowStartMs } = quota ?? {};
+      const periods = before.flatMap((one) => one.limit(name)?.period ?? []);
+      const seed = { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before: periods };
       model.#limits.set(name, ModelLimit.seeded(seed, epochMs, calendar));
     }
     return model;
@@ -109,7 +133,7 @@ export class ModelBucket {
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name))) limit.write("credit", milli, readingMs);
+      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs);
       else late++;
     }
     return late;
@@ -131,7 +155,7 @@ export class ModelBucket {
    * What is wrong with the bucket that the store has, seen at a reading; empty when nothing is. It learns from it where the
    * store has moved the epoch to: that may be any reading of the write, and never back.
    */
-  problems(state: BucketState, readingMs: number): string[] {
+  problems(state: StoredBucket, readingMs: number): string[] {
     const problems: string[] = [];
     if (state.epochMs !== this.#epochMs) {
       if (state.epochMs < this.#epochMs || state.epochMs > readingMs) {
@@ -161,10 +185,11 @@ export class ModelBucket {
 
   /** Where the promise is broken, now that these amounts were granted with this reading; empty when it is kept. */
   overAdmissions(amounts: readonly Amount[], readingMs: number): string[] {
-    return amounts.flatMap(({ limit: name }) => {
+    return amounts.flatMap(({ limit: name, milli }) => {
       const limit = this.#limits.get(name);
       const over = -(limit?.slackMilli(readingMs) ?? 0n);
-      if (over <= 0n) return [];
+      // In debt, nothing is granted to whoever asks for nothing.
+      if (over <= 0n || milli === 0) return [];
       return limit?.period === undefined
         ? [`${over} millitokens of ${name} were granted above capacity and refill`]
         : [`${over} millitokens of ${name} were granted above what its period allows`];
@@ -198,7 +223,7 @@ export class ModelBucket {
     return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
-  #problemsOf(limit: LimitState, epochMs: number, readingMs: number): string[] {
+  #problemsOf(limit: StoredLimit, epochMs: number, readingMs: number): string[] {
     const { name } = limit;
     const model = this.#limits.get(name);
     if (model === undefined) return [`there is a limit ${name} that nobody brought`];
@@ -237,7 +262,7 @@ export class ModelBucket {
   }
 }
 
-function storedTerms({ limit, terms, quota }: LimitState): string {
+function storedTerms({ limit, terms, quota }: StoredLimit): string {
   return shown(limit, {
     brim: String(terms.capacityMilli),
     refill: String(terms.refillAmountMilli),
@@ -262,7 +287,11 @@ function shown(limit: object, terms: object): string {
 }
 
 /** What a stored limit holds, worked out from its parts. */
-export function storedMilli({ tokensMilli, remainder, terms }: LimitState, epochMs: number, readingMs: number): bigint {
+export function storedMilli(
+  { tokensMilli, remainder, terms }: StoredLimit,
+  epochMs: number,
+  readingMs: number,
+): bigint {
   const elapsed = BigInt(Math.max(readingMs, epochMs) - epochMs);
   const dripped = (elapsed * BigInt(terms.refillAmountMilli) + BigInt(remainder)) / BigInt(terms.refillPeriodMs);
   const level = BigInt(tokensMilli) + dripped;

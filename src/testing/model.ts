@@ -1,5 +1,6 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
+import { divisor, filledAtMs, floorDiv, type Mark, type ModelPeriod, type ModelSeed, ruleOf } from "./model-period.ts";
 import {
   capacityMost,
   type InForce,
@@ -10,46 +11,9 @@ import {
   windowChangeAfter,
 } from "./model-terms.ts";
 
+export type { ModelPeriod } from "./model-period.ts";
+
 export type WriteKind = "take" | "debit" | "credit";
-
-/** A moment at which a limit held no more than its brim, whatever came before. */
-interface Mark {
-  /** r(its reading): what had dripped in by then since the beginning, in units. */
-  readonly dripped: bigint;
-  readonly brim: bigint;
-  /** What was net taken before it, in units. */
-  readonly takenBefore: bigint;
-  /** A take or debit; otherwise the birth of the limit, or a change of its terms. */
-  readonly spends: boolean;
-}
-
-/** From one reset of a quota to the next, in millitokens. What is given back finds its way by it. */
-export interface ModelPeriod {
-  /** The calendar it goes by, or that it is a session. */
-  readonly rule: string;
-  readonly untilMs: number;
-  windowStartMs: number | undefined;
-  /** How often an operator began it anew, counted on from when the quota got its rule, if it had another before. */
-  byHand: number;
-  /** The capacity in force when it began, and what was bought since. */
-  allowed: bigint;
-  /** Taken and debited, less what was given back of it. */
-  granted: bigint;
-  /** The limit was soft at some time in it: then nothing was promised. */
-  unbounded: boolean;
-}
-
-/** How one limit stands on a bucket, as a store has written it down; told from an instant. */
-export interface ModelSeed {
-  readonly limit: Limit;
-  readonly part: ModelPart | undefined;
-  readonly tokensMilli: number;
-  /** What has dripped in besides, in fractions of a millitoken: so many of the refill period. */
-  readonly remainder: number;
-  readonly toppedUpMilli: number;
-  readonly windowStartMs: number | undefined;
-  readonly byHand: number;
-}
 
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
 const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
@@ -79,6 +43,8 @@ export class ModelLimit {
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
+  /** When the last of the rules that it went by earlier would have filled it. */
+  #filledAtMs = Number.NEGATIVE_INFINITY;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
   #otherStart: { windowStartMs: number | undefined } | undefined;
 
@@ -101,12 +67,16 @@ export class ModelLimit {
     this.#mark(atMs, this.#inForce.capacity, false);
   }
 
-  /** One that goes on from how a store has it: there is nothing to measure a quota's period by before its next reset. */
+  /** One that goes on from how a store has it; what it holds is what its period allows from now on. */
   static seeded(seed: ModelSeed, atMs: number, calendar: Calendar): ModelLimit {
-    const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, byHand } = seed;
+    const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before } = seed;
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
     model.#toppedUp = BigInt(toppedUpMilli);
-    model.#period = { ...model.#begun(), windowStartMs, byHand, unbounded: true };
+    const begun = model.#begun();
+    const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
+    const ids = same.length === 0 ? begun.ids : new Set(same.flatMap((period) => [...period.ids]));
+    const byHand = Math.max(0, ...same.map((period) => period.byHand));
+    model.#period = { ...begun, windowStartMs, ids, byHand, allowed: BigInt(tokensMilli) };
     const fraction = (BigInt(remainder) * model.#unitsPerMilli) / BigInt(model.#inForce.periodMs);
     const brim = BigInt(tokensMilli) * model.#unitsPerMilli + fraction;
     model.#marks = [{ dripped: model.#dripped(atMs), brim, takenBefore: 0n, spends: true }];
@@ -141,13 +111,12 @@ export class ModelLimit {
   }
 
   /** Whether what was taken in that period, or from what drips, belongs here still. */
-  isOf(taken: ModelPeriod | undefined): boolean {
+  isOf(taken: ModelPeriod | undefined): "yes" | "no" | "either" {
     const now = this.period;
-    if (now === undefined || taken === undefined || now === taken) return now === taken;
-    // The bucket may be another, made anew in the same period; or configuration went elsewhere and came back in no time.
-    if (now.rule !== taken.rule || now.byHand !== taken.byHand) return false;
-    if (this.#limit.reset !== undefined) return now.untilMs === taken.untilMs;
-    return now.windowStartMs !== undefined && now.windowStartMs === taken.windowStartMs;
+    if (now === undefined || taken === undefined) return now === taken ? "yes" : "no";
+    if (![...now.ids].some((id) => taken.ids.has(id))) return "no";
+    // Shards that began by themselves were joined: the period of one of them goes on.
+    return now.ids.size === 1 && taken.ids.size === 1 ? "yes" : "either";
   }
 
   /** When time will do something other than drip. */
@@ -171,7 +140,11 @@ export class ModelLimit {
     const level = this.levelMilli(this.#epochMs);
     const { windowStartMs } = this.#period;
     const byHand = this.period?.byHand ?? 0;
-    const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
+    const held = { level, brim, inForce: this.#inForce, windowStartMs };
+    this.#filledAtMs = Math.max(this.#filledAtMs, filledAtMs(before, held, this.#epochMs, this.#calendar));
+    // Closed, and nothing of what was taken by an earlier rule counts any more.
+    const isFree = windowStartMs === undefined && this.#filledAtMs <= this.#epochMs;
+    const wasClosed = before.resetAfterMs !== undefined && isFree;
     this.#drippedBefore = this.#dripped(this.#epochMs);
     this.#sinceMs = this.#epochMs;
     this.#limit = limit;
@@ -182,8 +155,10 @@ export class ModelLimit {
     }
     if (!this.#resets) this.#toppedUp = 0n;
     if (ruleOf(before) !== ruleOf(limit)) {
-      // It began in the middle of something else: there is nothing to measure it by before its first reset.
-      this.#period = { ...this.#begun(), unbounded: true, byHand: Math.max(this.#epochMs, byHand + 1) };
+      // It began in the middle of something else: until its first reset there is what it held then, to the millitoken.
+      const isForgiven = before.soft && !limit.soft && level < 0n;
+      const allowed = isForgiven ? 0n : lesser(level, lesser(brim, this.brimMilli)) + 1n;
+      this.#period = { ...this.#begun(), allowed, byHand: Math.max(this.#epochMs, byHand + 1) };
     }
     if (limit.soft) this.#period.unbounded = true;
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
@@ -249,6 +224,7 @@ export class ModelLimit {
   resetByHand(): void {
     // Full for everybody, also for a clock that is behind the operator's.
     const { byHand } = this.#period;
+    this.#filledAtMs = Number.NEGATIVE_INFINITY;
     this.#renew(this.#epochMs);
     this.#period.byHand = this.#resets ? byHand + 1 : 0;
   }
@@ -275,16 +251,13 @@ export class ModelLimit {
 
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
-    const { granted, byHand, unbounded } = this.#period;
+    if (this.#filledAtMs > readingMs) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
-    if (this.#resets) {
-      if (this.#toppedUp > 0n || byHand > 0 || granted > 0n) return false;
-      return !unbounded || this.levelMilli(readingMs) >= this.brimMilli - 1n;
-    }
-    const spent = this.#marks.some(({ spends }) => spends);
     const most = capacityMost(this.#limit);
-    const least = ((this.#part === undefined ? most : shareOf(most, this.#part)) - 1n) * this.#unitsPerMilli;
-    return !spent || this.#left(readingMs, (mark) => mark.spends) >= least;
+    const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
+    if (this.#resets) return this.#toppedUp === 0n && this.levelMilli(readingMs) >= least;
+    const spent = this.#marks.some(({ spends }) => spends);
+    return !spent || this.#left(readingMs, (mark) => mark.spends) >= least * this.#unitsPerMilli;
   }
 
   /** A part may owe as much less as there are parts: they may be joined. */
@@ -314,6 +287,7 @@ export class ModelLimit {
           ? Number.POSITIVE_INFINITY
           : this.#calendar.nextReset(reset.cron, reset.tz ?? "UTC", this.#epochMs),
       windowStartMs: undefined,
+      ids: new Set([{}]),
       byHand: 0,
       allowed: this.brimMilli,
       granted: 0n,
@@ -381,19 +355,4 @@ export class ModelLimit {
       `A refill period of ${inForce.periodMs} ms is not exact in this model; name it among the model's periods.`,
     );
   }
-}
-
-/** Quotas of one rule count on in the same period. */
-function ruleOf({ reset, resetAfterMs }: Limit): string {
-  if (reset !== undefined) return `${reset.cron} ${reset.tz ?? "UTC"}`;
-  return resetAfterMs === undefined ? "drip" : "session";
-}
-
-// Floor of a / b, also for negative a; b > 0.
-function floorDiv(a: bigint, b: bigint): bigint {
-  return a >= 0n ? a / b : -((-a + b - 1n) / b);
-}
-
-function divisor(a: bigint, b: bigint): bigint {
-  return b === 0n ? a : divisor(b, a % b);
 }

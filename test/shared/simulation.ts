@@ -73,7 +73,8 @@ class SharedScene {
       { now, random: random.fork(), writesPerSecond: Number.POSITIVE_INFINITY, staleMs },
       calendar,
     );
-    this.#scheduler = new Scheduler(random.fork());
+    const scheduled = random.fork();
+    this.#scheduler = new Scheduler(() => scheduled);
     this.#truth = new Truth(now);
     this.#wires = new Wires();
     const resetOf = (name: string) => (name === "q" ? RESET : undefined);

@@ -38,7 +38,7 @@ export interface Asked {
   /** Of a reset. */
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
-  readonly pins: { readonly shard: number; readonly pins: ModelPins }[];
+  readonly pins: { readonly shard: number; readonly limits: readonly string[]; readonly pins: ModelPins }[];
   /** Shards and nonces by which its writes are known. */
   readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */

@@ -57,7 +57,8 @@ export function conditionalGround(context: GroundContext): Ground {
     connector: () => connectorTo(site, spoilItems),
     happenings: (drawn) => [
       [
-        0.6,
+        2.5,
+        "sweep",
         () => {
           const removed = world.table.sweep(drawn.pick([0.3, 1]));
           if (removed > 0) journal.note(`${removed} items that had expired are removed`);

@@ -92,6 +92,31 @@ export function counterProblems(
   });
 }
 
+/** A little more may be cut off than needed: at most a second's refill, and a sixteenth of what there is. */
+export function cutProblems(
+  model: ModelBucket,
+  { spare, readingMs }: WriteTrace,
+  parts: readonly Part[],
+  onCut: () => void,
+): string[] {
+  return spare.flatMap(({ limit: name, milli }) => {
+    const limit = model.limit(name);
+    if (limit === undefined || milli === 0) return [];
+    onCut();
+    const toMilli = limit.brimMilli - BigInt(milli);
+    const level = limit.levelMilli(readingMs);
+    const { refill, periodMs } = limit.terms;
+    const isSmall = BigInt(milli) * 16n <= limit.brimMilli && BigInt(milli) * BigInt(periodMs) <= refill * 1000n;
+    const isExact = parts.some(({ asked }) => asked?.process.exact);
+    limit.cut(toMilli, readingMs);
+    return [
+      ...(level < toMilli - 1n ? [`${name} was cut to ${toMilli}, and held only ${level}`] : []),
+      ...(isSmall ? [] : [`${milli} of ${name} were cut off for tolerance, which is too much`]),
+      ...(isExact ? [`${name} was cut by a process that is exact`] : []),
+    ];
+  });
+}
+
 export function shownItem({ bucket, shard }: ItemKey): string {
   return `${shownKey(bucket.id)}#${shard}`;
 }

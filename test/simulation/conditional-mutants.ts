@@ -4,6 +4,7 @@ import { HOLDS_MORE, type Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 
 const TOKENS = /^b_.*_tk$/;
+const COUNT = /^b_.*_rn$/;
 const NONCE = /^n[0-9a-f]$/;
 
 /** Deliberate bugs between the protocol and its items. */
@@ -57,6 +58,18 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
       return {
         ...write,
         set: { ...set, ...Object.fromEntries(more.map(([name, milli]) => [name, Number(milli) + 50])) },
+      };
+    }),
+  },
+  "a count of resets that goes back with the shards": {
+    layer: "items",
+    caughtAs: /counts \d+, and was at \d+/,
+    spoil: rewriting((write) => {
+      if (write.trace?.form !== "share") return write;
+      const counts = Object.entries(write.set).filter(([name]) => COUNT.test(name));
+      return {
+        ...write,
+        set: { ...write.set, ...Object.fromEntries(counts.map(([name, is]) => [name, Number(is) - 1])) },
       };
     }),
   },

@@ -1,14 +1,13 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
-import type { Item, TracePart } from "../../src/ports/item-store.ts";
-import { decode, type Image } from "../../src/protocol/codec.ts";
-import { OWN } from "../../src/protocol/dialect.ts";
+import type { TracePart } from "../../src/ports/item-store.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 import type { PromiseLedger } from "./conditional-promise.ts";
 import type { Shard } from "./conditional-shares.ts";
+import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
 import { shownKey } from "./operation.ts";
 
@@ -26,7 +25,7 @@ const KEPT_MS = 3 * 24 * 3_600_000 - 2 * 3_600_000;
 interface Touched {
   readonly change: AppliedChange;
   readonly model: ModelBucket;
-  readonly image: Image;
+  readonly image: ReadItem;
 }
 
 /** What operators bought and reset: exactly that, over all shards together, and once for each key. */
@@ -59,7 +58,7 @@ export class Purchased {
     const touched = changes.flatMap((change): Touched[] => {
       const { key, before, after, trace } = change;
       if (after === undefined || trace === undefined) return [];
-      const image = decode(key, after as Item, { calendar, dialect: OWN, like: undefined, set: undefined });
+      const image = readItem(key, after, calendar);
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);

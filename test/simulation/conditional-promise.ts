@@ -73,8 +73,12 @@ export class PromiseLedger {
     const id = idOf(bucketId, limit.name);
     const terms = JSON.stringify(limit);
     if (this.#runs.get(id)?.terms !== terms) this.#runs.delete(id);
-    if (limit.reset === undefined || period === undefined) return;
     const quota = this.#quotas.get(id);
+    if (limit.reset === undefined || period === undefined) {
+      // An interlude: the quota that comes back has not been full in between.
+      if (quota !== undefined) this.#quotas.set(id, { ...quota, terms });
+      return;
+    }
     // One that began with its bucket, or was put on it, was full; what began in the middle of something else was not.
     if (quota === undefined && !period.unbounded)
       this.#quotas.set(id, { terms, unmeasuredMs: Number.NEGATIVE_INFINITY });

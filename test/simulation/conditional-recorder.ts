@@ -2,8 +2,6 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
-import { decode, type Image } from "../../src/protocol/codec.ts";
-import { OWN } from "../../src/protocol/dialect.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
@@ -11,6 +9,7 @@ import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
 import {
   counterProblems,
+  cutProblems,
   epochProblems,
   isRepair,
   newestOf,
@@ -23,7 +22,9 @@ import {
 } from "./conditional-item-rules.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
-import { type Shard, sharesMoved } from "./conditional-shares.ts";
+import { countsKept, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { Forgotten } from "./forgotten.ts";
+import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
 import { type Operation, shownKey } from "./operation.ts";
@@ -52,11 +53,14 @@ export class ConditionalRecorder {
   readonly #promise = new PromiseLedger();
   readonly #calls: ConditionalCalls;
   readonly #purchased: Purchased;
+  readonly #forgotten: Forgotten;
+  readonly #takers = new Map<string, Set<Operation>>();
   #errorMaxMs = 0;
 
   constructor(context: RecorderContext) {
     this.#context = context;
     const { journal, calendar } = context;
+    this.#forgotten = new Forgotten(journal);
     this.#calls = new ConditionalCalls(journal, {
       calendar,
       shardsOf: (bucketId) => this.#shardsOf(bucketId).map(({ model }) => model),
@@ -130,10 +134,17 @@ export class ConditionalRecorder {
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
     this.#signed(key, parts, before, after);
-    this.#cut(key, model, trace, parts);
+    this.#tell(
+      key,
+      cutProblems(model, trace, parts, () => journal.count("tolerant cuts")),
+    );
     for (const part of parts) this.#moved(key, model, part, { trace, before, after, atMs });
     const image = this.#decoded(key, after);
     this.#tell(key, model.problems(image.state, trace.readingMs));
+    this.#forgotten.note(
+      itemId(key),
+      image.state.limits.map(({ name }) => name),
+    );
     this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
     for (const { kind, of, amounts } of parts) {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
@@ -172,6 +183,9 @@ export class ConditionalRecorder {
         `  ${kind} for ${asked?.operation?.name} on ${shownItem(key)} at ${trace.readingMs}: ${JSON.stringify(amounts)}`,
     );
     asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    if (asked?.operation !== undefined) {
+      this.#takers.set(key.bucket.id, (this.#takers.get(key.bucket.id) ?? new Set()).add(asked.operation));
+    }
     if (kind === "credit") {
       journal.count("give-backs");
       const over = asked?.operation?.overReturned();
@@ -182,7 +196,8 @@ export class ConditionalRecorder {
       return;
     }
     const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
-    if (pins !== undefined) asked?.pins.push({ shard: key.shard, pins });
+    const limits = amounts.map(({ limit }) => limit);
+    if (pins !== undefined) asked?.pins.push({ shard: key.shard, limits, pins });
     if (kind === "debit") journal.count("debits");
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
@@ -238,18 +253,18 @@ export class ConditionalRecorder {
     { trace, before, after }: { trace: WriteTrace; before: Item | undefined; after: Item },
   ): boolean {
     model.cross(trace.readingMs);
-    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone.
-    const all = this.#calls.pinsOf(held).filter(({ pins }) => pins.has(amount.limit));
+    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone. What drips has no pin.
+    const all = this.#calls.pinsOf(held).filter(({ limits }) => limits.includes(amount.limit));
     const count = Number(after[SHARD_COUNT] ?? 1);
     const own = all.filter(({ shard }) => shard % count === key.shard);
     const pins = (own.length > 0 ? own : all).map((one) => one.pins);
     if (pins.length === 0) pins.push(NO_PINS);
-    const answers = pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? false);
+    const answers = new Set(pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? "no"));
     const { tk } = namesOf(amount.limit);
-    // Gathered from shards of different periods: either may be meant.
-    const isOf = answers.every((one) => one === answers[0]) ? answers[0] : after[tk] !== before?.[tk];
+    // Gathered from shards of different periods, or joined from them: either may be meant.
+    const isOf = answers.size > 1 || answers.has("either") ? after[tk] !== before?.[tk] : answers.has("yes");
     if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, trace.readingMs);
-    return isOf === true;
+    return isOf;
   }
 
   // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
@@ -268,24 +283,6 @@ export class ConditionalRecorder {
       if (!isAgain) continue;
       this.#context.journal.count("paid twice");
       asked?.operation?.uncertain.add(key.bucket.id);
-    }
-  }
-
-  // A little more may be cut off than needed: at most a second's refill, and a sixteenth of what there is.
-  #cut(key: ItemKey, model: ModelBucket, { spare, readingMs }: WriteTrace, parts: readonly Part[]): void {
-    for (const { limit: name, milli } of spare) {
-      const limit = model.limit(name);
-      if (limit === undefined || milli === 0) continue;
-      this.#context.journal.count("tolerant cuts");
-      const toMilli = limit.brimMilli - BigInt(milli);
-      const level = limit.levelMilli(readingMs);
-      if (level < toMilli - 1n) this.#tell(key, [`${name} was cut to ${toMilli}, and held only ${level}`]);
-      const { refill, periodMs } = limit.terms;
-      const isSmall = BigInt(milli) * 16n <= limit.brimMilli && BigInt(milli) * BigInt(periodMs) <= refill * 1000n;
-      if (!isSmall) this.#tell(key, [`${milli} of ${name} were cut off for tolerance, which is too much`]);
-      if (parts.some(({ asked }) => asked?.process.exact))
-        this.#tell(key, [`${name} was cut by a process that is exact`]);
-      limit.cut(toMilli, readingMs);
     }
   }
 
@@ -312,12 +309,13 @@ export class ConditionalRecorder {
     const shards = this.#shardsOf(bucketId);
     const count = images.find((image) => image !== undefined)?.shardCount ?? 0;
     journal.count(`shards become ${count}`);
-    for (const problem of sharesMoved(
-      shards,
-      images.filter((image) => image !== undefined),
-    )) {
+    const isHeld = [...(this.#takers.get(bucketId) ?? [])].some(({ lease }) => lease?.status === "open");
+    if (count < shards.length && isHeld) journal.count("joins with a lease out");
+    const left = images.filter((image) => image !== undefined);
+    for (const problem of [...sharesMoved(shards, left), ...countsKept(changes, calendar)]) {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
     }
+    const before = shards.map(({ model }) => model);
     for (const [i, { key }] of changes.entries()) {
       const image = images[i];
       if (image === undefined) {
@@ -325,7 +323,7 @@ export class ConditionalRecorder {
         continue;
       }
       const part = count === 1 ? undefined : { index: key.shard, count };
-      const model = ModelBucket.seeded(image.state, part, calendar);
+      const model = ModelBucket.seeded(image.state, part, before, calendar);
       this.#shards.set(itemId(key), { key, model, count, calendar });
     }
     if (this.#shardsOf(bucketId).length !== count) {
@@ -350,7 +348,8 @@ export class ConditionalRecorder {
     }
     const { state, shardCount: count } = this.#decoded(key, after);
     const part = count === 1 ? undefined : { index: key.shard, count };
-    const model = ModelBucket.seeded(state, part, calendar);
+    const known = this.#shards.get(itemId(key));
+    const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
     for (const limit of model.limits) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
@@ -372,6 +371,7 @@ export class ConditionalRecorder {
   }
 
   #vanished(key: ItemKey): void {
+    this.#forgotten.note(itemId(key), []);
     this.#shards.delete(itemId(key));
     this.#removals.set(key.bucket.id, (this.#removals.get(key.bucket.id) ?? 0) + 1);
   }
@@ -388,8 +388,8 @@ export class ConditionalRecorder {
     return [...this.#shards.values()].filter(({ key }) => key.bucket.id === bucketId);
   }
 
-  #decoded(key: ItemKey, item: Item): Image {
-    return decode(key, item, { calendar: this.#context.calendar, dialect: OWN, like: undefined, set: undefined });
+  #decoded(key: ItemKey, item: Item): ReadItem {
+    return readItem(key, item, this.#context.calendar);
   }
 
   #tell(key: ItemKey, problems: readonly string[]): void {

@@ -1,8 +1,11 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { ItemKey } from "../../src/ports/item-store.ts";
-import type { Image } from "../../src/protocol/codec.ts";
+import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { type ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
 import { inForceAt } from "../../src/testing/model-terms.ts";
+import { cronIn, type ReadItem } from "./item-reader.ts";
+
+const COUNT = /^b_(.+)_rn$/;
 
 /** What is known of one shard of a bucket. */
 export interface Shard {
@@ -17,7 +20,7 @@ export interface Shard {
  * What is wrong with shards that were split or joined: nothing may be minted, and nothing lost. The models stand as they
  * did before, the images are what there is now.
  */
-export function sharesMoved(before: readonly Shard[], after: readonly Image[]): string[] {
+export function sharesMoved(before: readonly Shard[], after: readonly ReadItem[]): string[] {
   const [first] = after;
   if (first === undefined) return ["no shard is left"];
   const atMs = first.state.epochMs;
@@ -30,7 +33,27 @@ export function sharesMoved(before: readonly Shard[], after: readonly Image[]): 
   return problems;
 }
 
-function limitMoved(name: string, before: readonly Shard[], after: readonly Image[], atMs: number): string[] {
+/**
+ * Beginnings of a quota are told apart by a count. Where shards have counted differently, the largest goes on: by a smaller
+ * one, what was taken before an operator's reset would be given back after it.
+ */
+export function countsKept(changes: readonly AppliedChange[], calendar: Calendar): string[] {
+  return changes.flatMap(({ after = {} }) =>
+    Object.keys(after).flatMap((attribute) => {
+      const name = COUNT.exec(attribute)?.[1];
+      const rsched = after[`b_${name}_rsched`];
+      if (name === undefined || typeof rsched !== "string") return [];
+      const all = changes.flatMap(({ before = {} }) => (before[`b_${name}_rsched`] === rsched ? [before] : []));
+      const [cron, tz] = [cronIn(rsched), String(after.sched_tz ?? "UTC")];
+      // A period that ended in between is another.
+      const same = all.filter(({ rf }) => calendar.nextReset(cron, tz, Number(rf)) > Number(after.rf));
+      const most = Math.max(0, ...same.map((before) => Number(before[attribute] ?? 0)));
+      return Number(after[attribute]) < most ? [`${name} counts ${after[attribute]}, and was at ${most}`] : [];
+    }),
+  );
+}
+
+function limitMoved(name: string, before: readonly Shard[], after: readonly ReadItem[], atMs: number): string[] {
   const models = before.map(({ model }) => model.limit(name));
   const states = after.map(({ state }) => state.limits.find((one) => one.name === name));
   // A limit that a shard has never heard of is full there.

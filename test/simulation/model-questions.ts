@@ -1,6 +1,5 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketState } from "../../src/domain/bucket-state.ts";
-import { type ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+import { type ModelBucket, type StoredBucket, storedMilli } from "../../src/testing/model-bucket.ts";
 
 /** What kind of limit that is, for the tally. */
 export function kindIn(model: ModelBucket, name: string): string {
@@ -12,7 +11,7 @@ export function kindIn(model: ModelBucket, name: string): string {
 /** The soft limits that stand below zero now. */
 export function overdrawnIn(
   model: ModelBucket,
-  state: BucketState,
+  state: StoredBucket,
   amounts: readonly Amount[],
   nowMs: number,
 ): string[] {

@@ -3,7 +3,25 @@ import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
 
-/** What kind of world a seed is: drawn once, so that each world has a character of its own. */
+/** The stories that clients live, each as often as its weight says. */
+export const STORY_NAMES = [
+  "hold",
+  "body",
+  "sync",
+  "greedy",
+  "look",
+  "limits",
+  "entities",
+  "policies",
+  "operator",
+  "resize",
+  "again",
+  "back",
+] as const;
+
+export type StoryName = (typeof STORY_NAMES)[number];
+
+/** What kind of world a seed is: drawn once, so that each world has a character of its own. Data, so that it can be kept. */
 export interface Profile {
   /** When the world begins: some begin just before something happens to clocks or calendars. */
   readonly startMs: number;
@@ -15,41 +33,155 @@ export interface Profile {
   readonly skewMs: number;
   readonly jumps: boolean;
   readonly crashes: boolean;
-  /** How often configuration changes rather than tokens. */
-  readonly changeWeight: number;
+  /** How often each story is begun; 0: never. */
+  readonly weights: Readonly<Record<StoryName, number>>;
   /** Whether requests bring limits of their own. */
   readonly limitsGiven: boolean;
   /** Whether limits reach the largest numbers there are. */
   readonly large: boolean;
   /** Whether limits are of all kinds; otherwise they drip. */
   readonly kinds: boolean;
-  /** How often operators buy and reset. */
-  readonly operatorWeight: number;
-  /** How often access and cascading change. */
-  readonly policyWeight: number;
+  /** Whether requests are small beside what there is, as they are where many share a bucket. */
+  readonly modest: boolean;
+  /** How long a moment may be, at most. */
+  readonly momentMs: number;
+  readonly entities: readonly string[];
   readonly resources: readonly string[];
+  /** Sets of limits that come again and again; none: each is drawn afresh. */
+  readonly palette: readonly (readonly Limit[])[];
   /** The zone of all limits; undefined: each bucket has its own. */
   readonly zone?: string | undefined;
 }
 
-export function drawProfile(random: SeededRandom): Profile {
+/** `zone`: of all limits, where a store knows only one. */
+export function drawProfile(random: SeededRandom, zone: string | undefined): Profile {
+  return random.weighted([
+    [6, drawSmall],
+    [2, drawBusy],
+    [1, drawLarge],
+  ])(random, zone);
+}
+
+/** Few buckets, few limits that come again: what happens, happens to the same thing. */
+function drawSmall(random: SeededRandom, zone: string | undefined): Profile {
   const kinds = random.chance(0.75);
+  const large = random.chance(0.05);
   return {
     startMs: random.pick(kinds ? STARTS : STARTS.slice(0, 1)) + random.integer(0, 59_999),
-    steps: random.integer(120, 260),
-    clients: random.integer(1, 4),
-    faultRate: random.pick([0, 0, 0.03, 0.1, 0.25]),
-    skewMs: random.pick([0, 300, 20_000, 600_000]),
-    jumps: random.chance(0.4),
-    crashes: random.chance(0.4),
-    changeWeight: random.pick([0, 0.5, 0.5, 3]),
-    limitsGiven: random.chance(0.3),
-    large: random.chance(0.1),
+    steps: random.integer(20, random.pick([40, 70])),
+    clients: random.integer(1, 3),
+    faultRate: random.pick([0, 0, 0.05, 0.25]),
+    skewMs: random.pick([0, 0, 300, 20_000, 600_000]),
+    jumps: random.chance(0.3),
+    crashes: random.chance(0.3),
+    weights: drawWeights(random),
+    limitsGiven: random.chance(0.2),
+    large,
     kinds,
-    operatorWeight: kinds ? random.pick([0, 0.5, 1.5]) : 0,
-    policyWeight: random.pick([0, 0, 0.4, 1.2]),
-    resources: random.pick([["api"], ["api", "web"], ["api", "web", "gpu"]]),
+    modest: random.chance(0.1),
+    momentMs: random.pick([1_000, 60_000, 100_000_000, 100_000_000]),
+    entities: random.pick([["org"], ["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
+    resources: random.pick([["api"], ["api"], ["api"], ["api", "web"]]),
+    palette: drawPalette(random, { large, kinds, zone }),
+    zone,
   };
+}
+
+/** Each story takes part or not, and as often as the world likes it. */
+function drawWeights(random: SeededRandom): Profile["weights"] {
+  const some = (weight: number) => (random.chance(0.5) ? 0 : weight * random.pick([0.5, 1, 3]));
+  return {
+    hold: random.pick([2, 6]),
+    body: some(4),
+    sync: some(1),
+    greedy: some(2),
+    look: some(0.5),
+    limits: some(1.5),
+    entities: random.chance(0.7) ? 0 : some(1),
+    policies: random.chance(0.6) ? 0 : some(1),
+    operator: some(0.8),
+    resize: some(2),
+    again: random.pick([1, 4]),
+    back: some(0.8),
+  };
+}
+
+/** Several processes on one bucket that drips fast, at half of its rate and more. */
+function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
+  const rate = random.pick([200, 1_000]);
+  const limit = (capacity: number) => make.custom("rpm", { capacity, refillAmount: rate, refillPeriodMs: 1_000 });
+  const palette = random.chance(0.7) ? [[limit(rate)]] : [[limit(rate)], [limit(2 * rate)]];
+  const quiet = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
+  return {
+    startMs: (STARTS[0] as number) + random.integer(0, 59_999),
+    steps: random.integer(90, 160),
+    clients: random.integer(2, 4),
+    faultRate: random.pick([0, 0, 0.1]),
+    skewMs: random.pick([0, 0, 300]),
+    jumps: false,
+    crashes: random.chance(0.2),
+    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 12, 30]), again: 0.5 },
+    limitsGiven: false,
+    large: false,
+    kinds: false,
+    modest: true,
+    momentMs: random.pick([30, 120]),
+    entities: ["org"],
+    resources: ["api"],
+    palette,
+    zone,
+  };
+}
+
+/** A whole tree, several resources, limits that are always others. */
+function drawLarge(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  return {
+    ...small,
+    steps: random.integer(60, 160),
+    clients: random.integer(1, 4),
+    entities: ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"],
+    resources: random.pick([["api"], ["api", "web"], ["api", "web", "gpu"]]),
+    palette: [],
+  };
+}
+
+/** Two to four sets: each follows from another, by a limit that is lowered, raised, of another kind, or left out. */
+function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
+  const sets = [drawFresh(random, kind)];
+  for (let more = random.integer(1, 3); more > 0; more--) {
+    const changed = random.pick(sets).flatMap((limit) =>
+      random.weighted<() => Limit[]>([
+        [2, () => [limit]],
+        [2, () => [withCapacity(limit, Math.max(1, Math.ceil(limit.capacity / random.pick([2, 10]))))]],
+        [1, () => [withCapacity(limit, Math.min(TOKENS_MAX, limit.capacity * 2))]],
+        [2, () => [drawLimit(limit.name, zoneOf(random, kind), random, kind)]],
+        [2, () => []],
+      ])(),
+    );
+    sets.push(changed.length === 0 ? drawFresh(random, kind) : oneZone(changed));
+  }
+  return sets;
+}
+
+function withCapacity(limit: Limit, capacity: number): Limit {
+  // A window of its own may hold more than the largest limit when it is scaled.
+  return limit.schedule === undefined ? { ...limit, capacity } : limit;
+}
+
+/** The limits of one bucket share a zone. */
+function oneZone(limits: readonly Limit[]): Limit[] {
+  const zones = limits.map(({ reset, schedule }) => reset?.tz ?? schedule?.[0]?.tz).filter((tz) => tz !== undefined);
+  return limits.filter(({ reset, schedule }) => {
+    const tz = reset?.tz ?? schedule?.[0]?.tz;
+    return tz === undefined || tz === zones[0];
+  });
+}
+
+interface Kinds {
+  readonly large: boolean;
+  readonly kinds: boolean;
+  readonly zone?: string | undefined;
 }
 
 export const LIMIT_NAMES = ["rpm", "tpm", "rpd"] as const;
@@ -78,18 +210,27 @@ const SCALES = [0.001, 0.25, 0.333, 0.5, 0.75];
 
 const make = limitMakers(calendar);
 
-/** One to three limits, in any order, of any kind, from starving to generous. */
-export function drawLimits(random: SeededRandom, profile: Profile): Limit[] {
-  const names = LIMIT_NAMES.filter(() => random.chance(0.6));
-  if (names.length === 0) names.push("rpm");
-  if (random.chance(0.3)) names.reverse();
-  // The limits of one bucket share a zone.
-  const own = random.pick(ZONES);
-  const tz = profile.zone ?? own;
-  return names.map((name) => drawLimit(name, tz, random, profile));
+/** The limits of one bucket: of those that come again in this world, mostly. */
+export function drawLimits(random: SeededRandom, profile: Profile): readonly Limit[] {
+  const { palette } = profile;
+  return palette.length > 0 ? random.pick(palette) : drawFresh(random, profile);
 }
 
-function drawLimit(name: string, tz: string, random: SeededRandom, { large, kinds }: Profile): Limit {
+/** One to three limits, in any order, of any kind, from starving to generous. */
+function drawFresh(random: SeededRandom, kind: Kinds): Limit[] {
+  const names = LIMIT_NAMES.filter(() => random.chance(0.5));
+  if (names.length === 0) names.push("rpm");
+  if (random.chance(0.3)) names.reverse();
+  const tz = zoneOf(random, kind);
+  return names.map((name) => drawLimit(name, tz, random, kind));
+}
+
+function zoneOf(random: SeededRandom, { zone }: Kinds): string {
+  const own = random.pick(ZONES);
+  return zone ?? own;
+}
+
+function drawLimit(name: string, tz: string, random: SeededRandom, { large, kinds }: Kinds): Limit {
   const tokens = () => (large && random.chance(0.6) ? random.integer(TOKENS_MAX - 5, TOKENS_MAX) : drawTokens(random));
   const drips = !kinds || random.chance(0.5);
   const kind = {
@@ -123,8 +264,8 @@ function drawTokens(random: SeededRandom): number {
 }
 
 /** A time that passes: mostly moments, now and then long enough to fill any bucket, or for a day to end. */
-export function drawPassingMs(random: SeededRandom, { kinds }: Profile): number {
+export function drawPassingMs(random: SeededRandom, { kinds, momentMs }: Profile): number {
   const moments = [0, 5, 60, 1_000, 1_000, 15_000, 120_000, 7_200_000];
-  if (!kinds) return random.integer(0, random.pick(moments));
-  return random.integer(0, random.pick([...moments, 120_000, 900_000, 900_000, random.pick([3_600_000, 100_000_000])]));
+  const long = [120_000, 900_000, 900_000, random.pick([3_600_000, 100_000_000])];
+  return random.integer(0, Math.min(momentMs, random.pick(kinds ? [...moments, ...long] : moments)));
 }

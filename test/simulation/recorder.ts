@@ -19,6 +19,7 @@ import type {
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { type ConfigWatch, watchedConfig } from "./config-watch.ts";
+import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn, overdrawnIn } from "./model-questions.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
@@ -52,11 +53,13 @@ export class Recorder {
   readonly #touched = new Set<string>();
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
   readonly #purchases = new Purchases();
+  readonly #forgotten: Forgotten;
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new WeakMap<object, ModelPins>();
 
   constructor(journal: Journal, truth: Truth, calendar: Calendar) {
     this.#journal = journal;
+    this.#forgotten = new Forgotten(journal);
     this.#truth = truth;
     this.#calendar = calendar;
   }
@@ -306,6 +309,7 @@ export class Recorder {
     for (const [i, { bucket }] of helds.entries()) {
       const model = this.#buckets.get(bucket.id)?.model;
       const state = states[i];
+      this.#forgotten.note(bucket.id, state?.limits.map(({ name }) => name) ?? []);
       if (model === undefined && state !== undefined) this.#tell(bucket, ["it exists, and was never made"]);
       if (model !== undefined && state !== undefined) this.#tell(bucket, model.problems(state, nowMs));
     }

@@ -16,10 +16,10 @@ interface Gate {
 export class Scheduler {
   /** Once calm, nobody waits: for the questions asked when all is over. */
   calm = false;
-  readonly #random: SeededRandom;
+  readonly #random: () => SeededRandom;
   #gates: Gate[] = [];
 
-  constructor(random: SeededRandom) {
+  constructor(random: () => SeededRandom) {
     this.#random = random;
   }
 
@@ -36,7 +36,7 @@ export class Scheduler {
   open(count: number): string {
     const opened: string[] = [];
     for (let i = 0; i < count && this.#gates.length > 0; i++) {
-      const index = this.#random.integer(0, this.#gates.length - 1);
+      const index = this.#random().integer(0, this.#gates.length - 1);
       const { owner, label, open } = this.#gates[index] as Gate;
       // A change goes alone: beside others nobody could say who came before it.
       const alone = label === "applying change";

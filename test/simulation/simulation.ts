@@ -1,17 +1,14 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
-import type { Limit } from "../../src/domain/limit.ts";
-import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { Arrival } from "./arrival.ts";
 import { checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
 import type { Mutant } from "./mutants.ts";
 import { Operation, runAs } from "./operation.ts";
-import { drawLimits, drawPassingMs, drawProfile, ZONES } from "./profile.ts";
+import { drawLimits, drawPassingMs, drawProfile, type Profile, type StoryName, ZONES } from "./profile.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -25,6 +22,20 @@ export interface SeedReport {
   readonly lastSteps: readonly string[];
   /** How often what happened. */
   readonly tally: Readonly<Record<string, number>>;
+  /** What was drawn: the same again plays the same world. */
+  readonly script?: Script;
+}
+
+/** A world as data: its character, and what happened in it, step by step. Some steps may be left out. */
+export interface Script {
+  readonly profile: Profile;
+  readonly decisions: readonly Decision[];
+}
+
+/** One step: what was done, and the seed of everything that was drawn for it. */
+export interface Decision {
+  readonly act: string;
+  readonly seed: number;
 }
 
 export interface SimulationOptions {
@@ -33,6 +44,8 @@ export interface SimulationOptions {
   readonly verbose: boolean;
   /** A deliberate bug, to see whether it is found. */
   readonly mutant?: Mutant;
+  /** What happens, where that is not left to the seed. */
+  readonly script?: Script;
 }
 
 const LIVE_MAX = 6;
@@ -53,7 +66,10 @@ export async function simulate(seed: number, options: SimulationOptions): Promis
 
 class Simulation {
   readonly #seed: number;
-  readonly #random: SeededRandom;
+  /** Of the step that is played: what one step draws does not depend on those before it. */
+  #random: SeededRandom;
+  readonly #decisions: Decision[] = [];
+  readonly #script: Script | undefined;
   readonly #around: Surroundings;
   readonly #ground: Ground;
   readonly #spoilClient: (store: Store) => Store;
@@ -63,21 +79,25 @@ class Simulation {
   /** How much time has passed since nobody was under way. */
   #uncaughtMs = 0;
 
-  constructor(seed: number, opened: Opened, { verbose, mutant }: SimulationOptions) {
+  constructor(seed: number, opened: Opened, { verbose, mutant, script }: SimulationOptions) {
     this.#seed = seed;
+    this.#script = script;
     this.#random = new SeededRandom(seed);
     const journal = new Journal(verbose);
-    const drawn = drawProfile(this.#random);
-    const profile = opened.oneZone ? { ...drawn, zone: ZONES[seed % ZONES.length] } : drawn;
+    const zone = opened.oneZone ? ZONES[seed % ZONES.length] : undefined;
+    const profile = script?.profile ?? drawProfile(this.#random, zone);
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
     this.#ground = opened.ground({ seed, journal, truth, clock, profile, mutant });
     this.#spoilClient = mutant?.layer === "client" ? mutant.spoil : SOUND;
+    const drawn = () => this.#random;
     this.#around = {
-      random: this.#random,
+      get random() {
+        return drawn();
+      },
       profile,
       clock,
-      scheduler: new Scheduler(this.#random),
+      scheduler: new Scheduler(drawn),
       journal,
       truth,
       disturbances: () => this.#ground.disturbances + truth.changes,
@@ -92,10 +112,16 @@ class Simulation {
     process.on("unhandledRejection", unhandled);
     try {
       await this.#furnish();
-      for (let step = 0; step < profile.steps && this.#sound; step++) {
-        await this.#step();
+      // What one step draws must not depend on the steps before it: some may be left out.
+      const seeds = new SeededRandom(this.#seed);
+      const { decisions } = this.#script ?? {};
+      for (let step = 0; step < (decisions?.length ?? profile.steps) && this.#sound; step++) {
+        const decision = decisions?.[step];
+        this.#random = new SeededRandom(seeds.integer(0, 2 ** 48));
+        await this.#step(decision);
         await this.#settled();
       }
+      this.#random = seeds.fork();
       if (this.#sound) await this.#finish();
     } catch (error) {
       journal.violation(`the simulation itself failed: ${shownError(error)}`);
@@ -107,63 +133,82 @@ class Simulation {
       violations: journal.violations,
       lastSteps: journal.steps,
       tally: journal.tally,
+      script: { profile, decisions: this.#decisions },
     };
   }
 
   /** A tree of entities with limits at some of the levels. */
   async #furnish(): Promise<void> {
     const { profile, scheduler } = this.#around;
+    this.#random = new SeededRandom(this.#seed + 2 ** 41);
     for (let i = 0; i < profile.clients; i++) this.#newClient();
     scheduler.calm = true;
     const random = this.#random;
     const around = { ...this.#around, random: random.fork(), profile: { ...profile, faultRate: 0 } };
     const { limiter } = new Client("setup", this.#ground.setup, around, SOUND);
-    for (const [id, parentId] of TREE) {
+    for (const id of profile.entities) {
+      if (id === STRANGER) continue;
+      const parentId = PARENTS[id]?.find((one) => profile.entities.includes(one));
       await limiter.createEntity({ id, cascade: random.chance(0.8), ...(parentId === undefined ? {} : { parentId }) });
     }
     await limiter.setSystemDefaults(drawLimits(random, profile), {
       ...(random.chance(0.3) ? { onUnavailable: random.pick(["allow", "block"]) } : {}),
     });
-    if (random.chance(0.5)) await limiter.setResourceDefaults("api", drawLimits(random, profile));
-    for (const id of ["org", "key-1"]) if (random.chance(0.5)) await limiter.setLimits(id, drawLimits(random, profile));
+    if (random.chance(0.3)) await limiter.setResourceDefaults("api", drawLimits(random, profile));
+    for (const id of profile.entities) {
+      if (id !== STRANGER && random.chance(0.3)) await limiter.setLimits(id, drawLimits(random, profile));
+    }
     scheduler.calm = false;
   }
 
-  async #step(): Promise<void> {
-    const { scheduler, clock, journal, profile } = this.#around;
-    const random = this.#random;
-    const live = this.#clients.flatMap((client) => [...client.live]);
-    const act = random.weighted<() => void | Promise<void>>([
-      [live.length < LIVE_MAX ? 5 : 0, () => this.#start(random.pick(this.#clients), this.#drawStory())],
-      [
-        scheduler.waiting > 0 ? 12 : 0,
-        () => journal.note(`go on: ${scheduler.open(random.pick(this.#ground.together))}`),
-      ],
-      [3, () => this.#pass(drawPassingMs(random, profile))],
-      [clock.nextWakeMs === undefined ? 0 : 2, () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()))],
-      [profile.jumps ? 0.5 : 0, () => this.#jump(random.pick(this.#clients))],
-      [this.#aborts.size > 0 ? 0.5 : 0, () => this.#abort(random.pick([...this.#aborts.keys()]))],
-      [profile.crashes ? 0.12 : 0, () => this.#crash(random.pick(this.#clients))],
-      [1.2, () => this.#alone(random.pick(this.#clients))],
-      ...this.#ground.happenings(random),
-    ]);
-    await act();
+  /** One thing happens: what is told, where that can happen now, or what the seed draws. */
+  async #step(told: Decision | undefined): Promise<void> {
+    const seed = told?.seed ?? this.#random.integer(0, 2 ** 48);
+    const acts = this.#acts();
+    const name = told?.act ?? this.#random.weighted(acts.map(([weight, act]) => [weight, act] as const));
+    const act = acts.find(([weight, one]) => one === name && weight > 0)?.[2];
+    this.#random = new SeededRandom(seed);
+    this.#decisions.push({ act: name, seed });
+    await act?.();
   }
 
-  #drawStory(): [string, Story] {
-    const { changeWeight, policyWeight, operatorWeight } = this.#around.profile;
-    return this.#random.weighted<[string, Story]>([
-      [6, ["hold", stories.holdLease]],
-      [4, ["body", stories.holdLeaseInBody]],
-      [1, ["sync", stories.holdLeaseSync]],
-      [2, ["greedy", stories.takeAllThereIs]],
-      [1, ["look", stories.look]],
-      [changeWeight, ["limits", stories.changeLimits]],
-      [changeWeight, ["entities", stories.changeEntities]],
-      [policyWeight, ["policies", stories.changePolicies]],
-      [operatorWeight, ["operator", stories.operate]],
-      [this.#clients.some(({ protocol }) => protocol !== undefined) ? 2 : 0, ["resize", resizeShards]],
-    ]);
+  /** What may happen now, as often as its weight says. */
+  #acts(): (readonly [weight: number, name: string, act: () => void | Promise<void>])[] {
+    const { scheduler, clock, journal, profile } = this.#around;
+    const { weights } = profile;
+    const live = this.#clients.flatMap((client) => [...client.live]);
+    const client = () => this.#random.pick(this.#clients);
+    const began = live.length < LIVE_MAX ? 5 : 0;
+    const all = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
+    const isSplit = this.#clients.some(({ protocol }) => protocol !== undefined);
+    const share = (name: StoryName) => (name === "resize" && !isSplit ? 0 : (6.2 * weights[name]) / all);
+    const alone = (["again", "back"] as const).map(
+      (name) => [share(name), name, () => this.#alone(client(), [name, STORIES[name]])] as const,
+    );
+    const together = (Object.keys(STORIES) as StoryName[]).flatMap((name) =>
+      name === "again" || name === "back"
+        ? []
+        : [[began * share(name), name, () => void this.#start(client(), [name, STORIES[name]])] as const],
+    );
+    return [
+      ...together,
+      ...alone,
+      [
+        scheduler.waiting > 0 ? 60 : 0,
+        "go on",
+        () => journal.note(`go on: ${scheduler.open(this.#random.pick(this.#ground.together))}`),
+      ],
+      [12, "pass", () => this.#pass(drawPassingMs(this.#random, profile))],
+      [
+        clock.nextWakeMs === undefined ? 0 : 8,
+        "wake",
+        () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now())),
+      ],
+      [profile.jumps ? 2 : 0, "jump", () => this.#jump(client())],
+      [this.#aborts.size > 0 ? 2 : 0, "abort", () => this.#abort(this.#random.pick([...this.#aborts.keys()]))],
+      [profile.crashes ? 1 : 0, "crash", () => this.#crash(client())],
+      ...this.#ground.happenings(this.#random),
+    ];
   }
 
   #start(client: Client, [name, story]: [string, Story]): Operation {
@@ -196,12 +241,8 @@ class Simulation {
   }
 
   /** One operation has the world for itself, until it is done. */
-  async #alone(client: Client): Promise<void> {
+  async #alone(client: Client, story: [string, Story]): Promise<void> {
     const { scheduler, clock } = this.#around;
-    const story: [string, Story] = this.#random.pick([
-      ["again", stories.askAgain],
-      ["back", stories.giveBackAndAsk],
-    ]);
     await this.#catchUp();
     const operation = this.#start(client, story);
     for (let turns = 0; client.live.has(operation) && turns < ALONE_TURNS; turns++) {
@@ -214,24 +255,23 @@ class Simulation {
   }
 
   async #pass(ms: number): Promise<void> {
-    const { clock, journal } = this.#around;
+    const { clock, journal, scheduler } = this.#around;
     journal.note(`${ms} ms pass`);
     const untilMs = clock.now() + ms;
-    // Also moments add up.
-    this.#uncaughtMs += ms;
-    if (this.#uncaughtMs > READING_AGE_MAX_MS) await this.#catchUp();
-    while (ms > READING_AGE_MAX_MS && (clock.nextWakeMs ?? Infinity) < untilMs) {
-      await this.#catchUp();
-      await clock.advance(Math.max(0, (clock.nextWakeMs ?? untilMs) - clock.now()));
-    }
-    if (ms > READING_AGE_MAX_MS) await this.#catchUp();
-    await clock.advance(Math.max(0, untilMs - clock.now()));
+    // Who wakes on the way reads his clock, and goes by that while time passes on: a while at a time.
+    do {
+      const isAnybody = scheduler.waiting > 0 || clock.nextWakeMs !== undefined;
+      const stepMs = Math.min(untilMs - clock.now(), isAnybody ? READING_AGE_MAX_MS / 2 : ms);
+      this.#uncaughtMs += stepMs;
+      if (this.#uncaughtMs > READING_AGE_MAX_MS) await this.#catchUp();
+      await clock.advance(stepMs);
+    } while (clock.now() < untilMs);
   }
 
   /** Nobody is under way with a reading that grows old: calls have a timeout, of which stores may rely on a bound. */
   async #catchUp(): Promise<void> {
-    this.#uncaughtMs = 0;
     for (let turns = 0; turns < 500 && this.#around.scheduler.openDated(); turns++) await this.#settled();
+    this.#uncaughtMs = 0;
   }
 
   #jump(client: Client): void {
@@ -285,82 +325,7 @@ class Simulation {
     }
     if (!this.#sound) return;
     await this.#checkUsage();
-    await this.#checkArrival();
-  }
-
-  /** When everybody has had time to hear of it, what is configured is what every bucket goes by. */
-  async #checkArrival(): Promise<void> {
-    const { scheduler, profile, truth, journal } = this.#around;
-    scheduler.calm = true;
-    for (const client of this.#clients) client.calm();
-    // Longer than anything is remembered, by the clock that is most behind.
-    await this.#pass(601_000 + 2 * profile.skewMs);
-    for (const entityId of stories.ENTITIES) {
-      for (const resource of profile.resources) {
-        const { limits } = truth.level(entityId, resource);
-        if (limits.length === 0 || truth.isDisabled(entityId, resource)) continue;
-        const stored = await this.#arrival(entityId, resource, limits);
-        if (stored === undefined) continue;
-        journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
-      }
-    }
-  }
-
-  /**
-   * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
-   * split hears of them shard by shard, so it is asked some more.
-   */
-  async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
-    let stored: readonly Limit[] | undefined;
-    for (let passes = 0; passes < 4; passes++) {
-      // Where each level is asked by itself, one below a level that refuses need not be asked.
-      let isAsked = false;
-      for (const client of this.#clients) {
-        const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
-        const isGranted = await this.#arrived(client, request);
-        isAsked ||= isGranted || client.protocol === undefined;
-        // A table has a ceiling of writes a second.
-        await this.#around.clock.advance(client.protocol === undefined ? 1 : 1_000);
-      }
-      if (!isAsked) return undefined;
-      stored = await this.#configured(entityId, resource);
-      if (stored === undefined || JSON.stringify(stored) === JSON.stringify(limits)) return undefined;
-      if (this.#clients.every(({ protocol }) => protocol === undefined)) return stored;
-    }
-    return stored;
-  }
-
-  /** The limits that a bucket goes by. */
-  async #configured(entityId: string, resource: string): Promise<readonly Limit[] | undefined> {
-    const [state] = await this.#ground.whole.scope("default").buckets.read([bucketKey(entityId, resource)]);
-    return state?.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
-  }
-
-  async #arrived(client: Client, request: AcquireRequest): Promise<boolean> {
-    try {
-      const operation = new Operation(`${client.id}.arrival`, client.id);
-      operation.request = request;
-      const asked = runAs(operation, () => client.limiter.tryAcquire(request));
-      return (await (client.protocol === undefined ? asked : this.#waited(asked))).ok;
-    } catch (error) {
-      if (!(error instanceof ValidationError || error instanceof ResourceDisabled)) throw error;
-      this.#around.journal.violation(`${client.id} never hears of its limits: ${error.message}`);
-      return false;
-    }
-  }
-
-  /** Time passes for whoever has to wait a moment before he sends a write again. */
-  async #waited<Value>(work: Promise<Value>): Promise<Value> {
-    const { clock } = this.#around;
-    let isDone = false;
-    const done = work.finally(() => {
-      isDone = true;
-    });
-    done.catch(() => {});
-    for (await this.#settled(); !isDone; await this.#settled()) {
-      await clock.advance(Math.max(1, (clock.nextWakeMs ?? 0) - clock.now()));
-    }
-    return done;
+    await new Arrival(this.#around, this.#ground, this.#clients, () => this.#settled()).check((ms) => this.#pass(ms));
   }
 
   async #checkUsage(): Promise<void> {
@@ -379,14 +344,32 @@ class Simulation {
 
 const SOUND = (store: Store): Store => store;
 
-const TREE: readonly (readonly [string, string | undefined])[] = [
-  ["org", undefined],
-  ["team-1", "org"],
-  ["team-2", "org"],
-  ["key-1", "team-1"],
-  ["key-2", "team-1"],
-  ["key-3", "team-2"],
-];
+/** Nobody has made it an entity. */
+const STRANGER = "stranger";
+
+/** Above which others each stands, the nearest first. */
+const PARENTS: Readonly<Record<string, readonly string[]>> = {
+  "team-1": ["org"],
+  "team-2": ["org"],
+  "key-1": ["team-1", "org"],
+  "key-2": ["team-1"],
+  "key-3": ["team-2"],
+};
+
+const STORIES: Readonly<Record<StoryName, Story>> = {
+  hold: stories.holdLease,
+  body: stories.holdLeaseInBody,
+  sync: stories.holdLeaseSync,
+  greedy: stories.takeAllThereIs,
+  look: stories.look,
+  limits: stories.changeLimits,
+  entities: stories.changeEntities,
+  policies: stories.changePolicies,
+  operator: stories.operate,
+  resize: resizeShards,
+  again: stories.askAgain,
+  back: stories.giveBackAndAsk,
+};
 
 function shownError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);

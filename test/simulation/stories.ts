@@ -13,8 +13,6 @@ import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
 
-export const ENTITIES = ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"] as const;
-
 /** Takes, works, and closes the lease in one of the ways there are. */
 export const holdLease: Story = async (scene) => {
   const lease = await granted(scene, drawRequest(scene));
@@ -178,9 +176,10 @@ export const look: Story = async (scene) => {
 };
 
 /** Changes limits at one of the four levels, or takes them away. */
-export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile, truth, journal } }) => {
   const limits = drawLimits(random, profile);
-  const entityId = random.pick(ENTITIES);
+  if (truth.hadBefore(limits)) journal.count("limits that come back");
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const at = random.chance(0.5) ? { resource } : {};
   await random.weighted<() => Promise<unknown>>([
@@ -193,9 +192,9 @@ export const changeLimits: Story = async ({ client: { limiter }, random, around:
 };
 
 /** Moves an entity, changes whether it cascades, deletes it or makes it again. */
-export const changeEntities: Story = async ({ client: { limiter }, random }) => {
-  const id = random.pick(ENTITIES.slice(0, -1));
-  const parentId = random.pick([null, "org", "team-1", "team-2"]);
+export const changeEntities: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+  const id = random.pick(profile.entities);
+  const parentId = random.pick([null, ...profile.entities.filter((one) => one !== id)]);
   await random.weighted<() => Promise<unknown>>([
     [4, () => limiter.updateEntity(id, { cascade: random.chance(0.7) })],
     [4, () => limiter.updateEntity(id, { parentId })],
@@ -206,7 +205,7 @@ export const changeEntities: Story = async ({ client: { limiter }, random }) => 
 
 /** Changes who is let through, and who is charged. */
 export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile } }) => {
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const where = random.weighted<PolicyScope>([
     [3, { entityId, resource }],
@@ -225,7 +224,7 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
 
 /** Buys, or begins anew; with a key that somebody may have used before. */
 export const operate: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const names = truth.level(entityId, resource).limits.map(({ name }) => name);
   if (names.length === 0) return;
@@ -318,16 +317,18 @@ async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: T
 
 function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
   const { profile, truth } = around;
-  const entityId = random.pick(ENTITIES);
+  const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
-  const also = others.map((name) => [name, drawConsume(random, truth.level(entityId, name).limits)] as const);
+  const also = others.map(
+    (name) => [name, drawConsume(random, truth.level(entityId, name).limits, profile.modest)] as const,
+  );
   return {
     entityId,
     resource,
-    consume: drawConsume(random, limits),
+    consume: drawConsume(random, limits, profile.modest),
     ...(given === undefined ? {} : { limits: given }),
     ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
@@ -336,11 +337,15 @@ function drawRequest({ client, random, around, signal }: Scene, options = { wait
   };
 }
 
-function drawConsume(random: SeededRandom, limits: readonly Limit[]): Record<string, number> {
+function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: boolean): Record<string, number> {
   const known = limits.length === 0 ? LIMIT_NAMES.map((name) => Limit.perMinute(name, 5)) : limits;
   const consume: Record<string, number> = {};
   for (const limit of known) {
     if (!random.chance(0.75)) continue;
+    if (isModest && random.chance(0.9)) {
+      consume[limit.name] = random.integer(1, Math.ceil(limit.capacity / 50));
+      continue;
+    }
     // What a soft limit, a quota that was topped up or the largest window has room for is more than the capacity that is
     // written on it.
     const more = limit.soft || (limit.refillAmount === 0 && random.chance(0.25));

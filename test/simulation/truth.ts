@@ -78,6 +78,17 @@ export class Truth {
     this.#history.push({ fromMs: this.#nowMs(), configs, entities });
   }
 
+  /** Whether some scope had these limits once and has others now. */
+  hadBefore(limits: readonly Limit[]): boolean {
+    const text = JSON.stringify(limits);
+    const scopesOf = ({ configs }: Snapshot) => {
+      const having = [...configs].filter(([, scoped]) => JSON.stringify(scoped.limits) === text);
+      return new Set(having.map(([scope]) => scope));
+    };
+    const now = scopesOf(this.#now);
+    return this.#history.some((then) => [...scopesOf(then)].some((scope) => !now.has(scope)));
+  }
+
   /** The level as it is now. */
   level(entityId: string, resource: string): Version {
     return resolved(this.#now, entityId, resource);

@@ -1,0 +1,85 @@
+import type { Calendar } from "../domain/calendar.ts";
+import type { Limit } from "../domain/limit.ts";
+import { type InForce, lesser, type ModelPart } from "./model-terms.ts";
+
+/** A moment at which a limit held no more than its brim, whatever came before. */
+export interface Mark {
+  /** r(its reading): what had dripped in by then since the beginning, in units. */
+  readonly dripped: bigint;
+  readonly brim: bigint;
+  /** What was net taken before it, in units. */
+  readonly takenBefore: bigint;
+  /** A take or debit; otherwise the birth of the limit, or a change of its terms. */
+  readonly spends: boolean;
+}
+
+/** From one reset of a quota to the next, in millitokens. What is given back finds its way by it. */
+export interface ModelPeriod {
+  /** The calendar it goes by, or that it is a session. */
+  readonly rule: string;
+  readonly untilMs: number;
+  windowStartMs: number | undefined;
+  /** Tells it from every other; after shards were joined that began by themselves, one of each. */
+  readonly ids: ReadonlySet<object>;
+  /** How often an operator began it anew, counted on from when the quota got its rule, if it had another before. */
+  byHand: number;
+  /** The capacity in force when it began, and what was bought since. */
+  allowed: bigint;
+  /** Taken and debited, less what was given back of it. */
+  granted: bigint;
+  /** The limit was soft at some time in it: then nothing was promised. */
+  unbounded: boolean;
+}
+
+/** How one limit stands on a bucket, as a store has written it down; told from an instant. */
+export interface ModelSeed {
+  readonly limit: Limit;
+  readonly part: ModelPart | undefined;
+  readonly tokensMilli: number;
+  /** What has dripped in besides, in fractions of a millitoken: so many of the refill period. */
+  readonly remainder: number;
+  readonly toppedUpMilli: number;
+  readonly windowStartMs: number | undefined;
+  /** The periods that it goes on with: those of the shards it was made of. Undefined: of none. */
+  readonly before: readonly ModelPeriod[];
+}
+
+/**
+ * When a limit would be full again by its rule, from what it holds now; not before that may it be forgotten. With windows,
+ * the instant itself: then nothing is said.
+ */
+export function filledAtMs(
+  limit: Limit,
+  {
+    level,
+    brim,
+    inForce,
+    windowStartMs,
+  }: { level: bigint; brim: bigint; inForce: InForce; windowStartMs: number | undefined },
+  atMs: number,
+  calendar: Calendar,
+): number {
+  const { soft, schedule, reset, resetAfterMs } = limit;
+  const missing = brim - level - 1n;
+  if (soft || schedule !== undefined || missing <= 0n) return atMs;
+  if (reset !== undefined) return calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
+  if (resetAfterMs !== undefined) return windowStartMs === undefined ? atMs : windowStartMs + resetAfterMs;
+  // Beyond all dates it is for ever.
+  const ms = (missing * BigInt(inForce.periodMs)) / inForce.refill;
+  return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
+}
+
+/** Quotas of one rule count on in the same period. */
+export function ruleOf({ reset, resetAfterMs }: Limit): string {
+  if (reset !== undefined) return `${reset.cron} ${reset.tz ?? "UTC"}`;
+  return resetAfterMs === undefined ? "drip" : "session";
+}
+
+// Floor of a / b, also for negative a; b > 0.
+export function floorDiv(a: bigint, b: bigint): bigint {
+  return a >= 0n ? a / b : -((-a + b - 1n) / b);
+}
+
+export function divisor(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : divisor(b, a % b);
+}

@@ -1,0 +1,97 @@
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
+import type { Limit } from "../../src/domain/limit.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import type { Client, Surroundings } from "./client.ts";
+import type { Ground } from "./ground.ts";
+import { Operation, runAs } from "./operation.ts";
+
+/** The last questions: whether what is configured has come to every bucket. */
+export class Arrival {
+  readonly #around: Surroundings;
+  readonly #ground: Ground;
+  readonly #clients: readonly Client[];
+  readonly #settled: () => Promise<void>;
+
+  constructor(around: Surroundings, ground: Ground, clients: readonly Client[], settled: () => Promise<void>) {
+    this.#around = around;
+    this.#ground = ground;
+    this.#clients = clients;
+    this.#settled = settled;
+  }
+
+  /** When everybody has had time to hear of it, what is configured is what every bucket goes by. */
+  async check(pass: (ms: number) => Promise<void>): Promise<void> {
+    const { scheduler, profile, truth, journal } = this.#around;
+    scheduler.calm = true;
+    for (const client of this.#clients) client.calm();
+    // Longer than anything is remembered, by the clock that is most behind.
+    await pass(601_000 + 2 * profile.skewMs);
+    for (const entityId of profile.entities) {
+      for (const resource of profile.resources) {
+        const { limits } = truth.level(entityId, resource);
+        if (limits.length === 0 || truth.isDisabled(entityId, resource)) continue;
+        const stored = await this.#arrival(entityId, resource, limits);
+        if (stored === undefined) continue;
+        journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
+      }
+    }
+  }
+
+  /**
+   * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
+   * split hears of them shard by shard, so it is asked some more.
+   */
+  async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
+    let stored: readonly Limit[] | undefined;
+    for (let passes = 0; passes < 4; passes++) {
+      // Where each level is asked by itself, one below a level that refuses need not be asked.
+      let isAsked = false;
+      for (const client of this.#clients) {
+        const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
+        const isGranted = await this.#arrived(client, request);
+        isAsked ||= isGranted || client.protocol === undefined;
+        // A table has a ceiling of writes a second.
+        await this.#around.clock.advance(client.protocol === undefined ? 1 : 1_000);
+      }
+      if (!isAsked) return undefined;
+      stored = await this.#configured(entityId, resource);
+      if (stored === undefined || JSON.stringify(stored) === JSON.stringify(limits)) return undefined;
+      if (this.#clients.every(({ protocol }) => protocol === undefined)) return stored;
+    }
+    return stored;
+  }
+
+  /** The limits that a bucket goes by. */
+  async #configured(entityId: string, resource: string): Promise<readonly Limit[] | undefined> {
+    const [state] = await this.#ground.whole.scope("default").buckets.read([bucketKey(entityId, resource)]);
+    return state?.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
+  }
+
+  async #arrived(client: Client, request: AcquireRequest): Promise<boolean> {
+    try {
+      const operation = new Operation(`${client.id}.arrival`, client.id);
+      operation.request = request;
+      const asked = runAs(operation, () => client.limiter.tryAcquire(request));
+      return (await (client.protocol === undefined ? asked : this.#waited(asked))).ok;
+    } catch (error) {
+      if (!(error instanceof ValidationError || error instanceof ResourceDisabled)) throw error;
+      this.#around.journal.violation(`${client.id} never hears of its limits: ${error.message}`);
+      return false;
+    }
+  }
+
+  /** Time passes for whoever has to wait a moment before he sends a write again. */
+  async #waited<Value>(work: Promise<Value>): Promise<Value> {
+    const { clock } = this.#around;
+    let isDone = false;
+    const done = work.finally(() => {
+      isDone = true;
+    });
+    done.catch(() => {});
+    for (await this.#settled(); !isDone; await this.#settled()) {
+      await clock.advance(Math.max(1, (clock.nextWakeMs ?? 0) - clock.now()));
+    }
+    return done;
+  }
+}

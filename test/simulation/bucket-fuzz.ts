@@ -1,0 +1,336 @@
+import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { limitMakers } from "../../src/domain/limit.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import type { CallContext, Claim, Held, Operation } from "../../src/ports/bucket-store.ts";
+import { SeededRandom } from "../../src/testing/random.ts";
+import { type BucketSite, openSite } from "./bucket-sites.ts";
+import { type Ask, type BucketStoreKind, type BucketWorld, drawBucketWorld, type Happening } from "./bucket-world.ts";
+import { calendar } from "./calendar.ts";
+import { PromisedLimit, type Rule } from "./promised-limit.ts";
+import type { SeedReport } from "./simulation.ts";
+
+const BUCKET = bucketKey("somebody", "api");
+
+/** Plays one seed; any seed plays the same way again. */
+export function fuzzBucket(seed: number, store: BucketStoreKind): Promise<SeedReport> {
+  return playBucketWorld(drawBucketWorld(store, new SeededRandom(seed)), seed);
+}
+
+export async function playBucketWorld(world: BucketWorld, seed: number): Promise<SeedReport> {
+  const play = new BucketPlay(world, seed);
+  const { violations, told, tally } = await play.run();
+  return { seed, violations, lastSteps: told, tally };
+}
+
+/** Something that was taken, and not given back yet. */
+interface Lease {
+  readonly held: Held;
+  /** In millitokens, and in which eras of the limit they were taken. */
+  readonly left: Map<string, { milli: number; readonly eras: readonly object[] }>;
+}
+
+/**
+ * One bucket, a few processes, one clock, no engine. What is granted is held against the most that the promise allows;
+ * whether enough is granted is not asked here.
+ */
+class BucketPlay {
+  readonly violations: string[] = [];
+  readonly told: string[] = [];
+  readonly tally: Record<string, number> = {};
+  readonly #world: BucketWorld;
+  readonly #site: BucketSite;
+  readonly #sets: readonly LimitSet[];
+  readonly #limits = new Map<string, PromisedLimit>();
+  readonly #leases: Lease[] = [];
+  #nowMs: number;
+  #set = 0;
+  #changes = 0;
+  #keys = 0;
+  #shardsMost = 1;
+  /** Give-backs beside others: they may reach a bucket that is only just made. */
+  readonly #underWay: { readonly limit: string; readonly milli: number; readonly eras: readonly object[] }[] = [];
+  /** By so many milliseconds the bucket's time may be ahead. */
+  #writes = 0;
+
+  constructor(world: BucketWorld, seed: number) {
+    this.#world = world;
+    this.#nowMs = world.startMs;
+    this.#sets = world.sets.map((rules) => limitSet(rules.map(limitOf)));
+    this.#site = openSite(world, BUCKET, {
+      seed,
+      now: () => this.#nowMs,
+      moved: () => {
+        this.#writes++;
+        this.#look();
+      },
+      operated: (key) => this.#operations.get(key)?.(),
+    });
+  }
+
+  readonly #operations = new Map<string, () => void>();
+
+  async run(): Promise<this> {
+    this.#tell(`limits are ${JSON.stringify(this.#world.sets[0])}`);
+    try {
+      for (const happening of this.#world.happenings) {
+        if (this.violations.length > 0) break;
+        await this.#happen(happening);
+        this.#look();
+      }
+    } catch (error) {
+      this.#violation(`it failed: ${error instanceof Error ? error.stack : error}`);
+    } finally {
+      await this.#site.close();
+    }
+    return this;
+  }
+
+  async #happen(what: Happening): Promise<void> {
+    if (what.do === "together") {
+      this.#tell(`together: ${what.all.length}`);
+      await this.#site.together(what.all.map((one) => () => this.#happen(one)));
+      this.#underWay.length = 0;
+      return;
+    }
+    this.#count(what.do);
+    const { [what.do]: act } = this.#acts;
+    await (act as (what: Happening) => Promise<void> | void)(what);
+  }
+
+  readonly #acts: {
+    readonly [Do in Exclude<Happening["do"], "together">]: (
+      what: Extract<Happening, { do: Do }>,
+    ) => Promise<void> | void;
+  } = {
+    take: (what) => this.#take(what),
+    giveBack: (what) => this.#giveBack(what),
+    debit: (what) => this.#debit(what),
+    limits: ({ set }) => {
+      this.#set = set;
+      this.#changes++;
+      this.#tell(`limits become ${JSON.stringify(this.#world.sets[set])}`);
+    },
+    pass: ({ ms }) => this.#pass(ms),
+    passToHour: ({ offMs }) => this.#pass(HOUR_MS - (this.#nowMs % HOUR_MS) + offMs),
+    topUp: ({ by, limit, tokens }) => {
+      if (this.#sets[this.#set]?.limits.every(({ name }) => name !== limit)) return;
+      return this.#operate(
+        `${tokens} of ${limit} are bought`,
+        () => this.#limits.get(limit)?.topUp(tokens * 1000),
+        (operation) => this.#site.buckets(by).topUp(operation, [{ limit, milli: tokens * 1000 }]),
+      );
+    },
+    reset: ({ by, limits }) =>
+      this.#operate(
+        `${limits ?? "all"} are reset`,
+        () => {
+          for (const [name, limit] of this.#limits) if (limits?.includes(name) ?? true) limit.reset();
+        },
+        (operation) => this.#site.buckets(by).reset(operation, limits),
+      ),
+    sweep: async () => {
+      this.#tell("what has expired is removed");
+      await this.#site.sweep();
+    },
+    delete: async () => {
+      this.#tell("the entity is deleted");
+      await this.#site.delete();
+      // Nobody deletes a bucket and makes it again within the same millisecond.
+      this.#nowMs++;
+      this.#limits.clear();
+    },
+    split: async ({ by }) => this.#tell(`split: ${await this.#site.resize(by, "more")}`),
+    join: async ({ by }) => this.#tell(`join: ${await this.#site.resize(by, "fewer")}`),
+    announce: ({ by }) => this.#site.announce(by),
+    fail: ({ by, call, how, after }) => {
+      this.#tell(`a ${call} of ${by} will be ${how}, after ${after}`);
+      this.#site.fail(by, call, how, after);
+    },
+    restart: ({ by }) => {
+      this.#tell(`${by} starts anew`);
+      this.#site.restart(by);
+    },
+  };
+
+  #pass(ms: number): void {
+    if (ms > 0) this.#writes = Math.max(0, this.#writes - ms);
+    this.#nowMs += ms;
+    this.#tell(`${ms} ms pass`);
+  }
+
+  async #take({ by, asks }: Extract<Happening, { do: "take" }>): Promise<void> {
+    const set = this.#sets[this.#set] as LimitSet;
+    const take = set.limits.flatMap(({ name }) => {
+      const asked = asks.find(([limit]) => limit === name);
+      return asked === undefined ? [] : [{ limit: name, milli: this.#milliOf(name, asked[1]) }];
+    });
+    const claim = (): Claim => ({ bucket: BUCKET, set, origin: this.#origin(by), take, bypass: false });
+    const context = { ...this.#context(), generation: undefined, atomic: false };
+    let asked = claim();
+    let reply = await this.#site.buckets(by).take([asked], context);
+    if (reply !== "stale" && reply[0]?.kind === "configSuspect") {
+      asked = claim();
+      reply = await this.#site.buckets(by).take([asked], context);
+    }
+    const answer = reply === "stale" ? undefined : reply[0];
+    this.#look();
+    const shown = take.map(({ limit, milli }) => `${milli} of ${limit}`).join(", ");
+    this.#tell(`${by} asks for ${shown || "nothing"}: ${answer?.kind}`);
+    this.#count(`claims ${answer?.kind}`);
+    if (answer?.kind !== "taken") return;
+    const left: Lease["left"] = new Map();
+    for (const { limit, milli } of take) {
+      const promised = this.#limits.get(limit);
+      if (promised === undefined) {
+        if (milli > 0) this.#violation(`${milli} of ${limit} were taken, and there is no such limit`);
+        continue;
+      }
+      const over = promised.take(milli, 1 + this.#shardsMost);
+      left.set(limit, { milli, eras: promised.eras });
+      if (over > 0) this.#violation(`${over} millitokens of ${limit} were granted above the promise`);
+    }
+    const { bucket, origin, bypass } = asked;
+    this.#leases.push({ held: { bucket, set, origin, bypass, ticket: answer.ticket }, left });
+  }
+
+  async #giveBack({ by, lease: index, tokens }: Extract<Happening, { do: "giveBack" | "debit" }>): Promise<void> {
+    const lease = this.#leases[index % Math.max(1, this.#leases.length)];
+    if (lease === undefined) return;
+    const amounts = [...lease.left].flatMap(([limit, held]) => {
+      const milli = Math.min(held.milli, tokens * 1000);
+      held.milli -= milli;
+      return milli === 0 ? [] : [{ limit, milli, eras: held.eras }];
+    });
+    if (amounts.length === 0) return;
+    // Beside others it may be applied at any moment until it is answered.
+    const give = (isCertain: boolean) => {
+      for (const { limit, milli, eras } of amounts) {
+        this.#limits.get(limit)?.giveBack(milli, eras, isCertain);
+        if (this.#site.isBusy) this.#underWay.push({ limit, milli, eras });
+      }
+    };
+    this.#look();
+    if (this.#site.isBusy) give(false);
+    const given = amounts.map(({ limit, milli }) => ({ limit, milli }));
+    const reply = await this.#site.buckets(by).credit(lease.held, given, this.#context());
+    this.#tell(`${by} gives back ${given.map(({ limit, milli }) => `${milli} of ${limit}`)}: ${reply.kind}`);
+    this.#look();
+    if (!this.#site.isBusy && reply.kind !== "gone") give(reply.kind === "applied");
+  }
+
+  async #debit({ by, lease: index, tokens }: Extract<Happening, { do: "giveBack" | "debit" }>): Promise<void> {
+    const lease = this.#leases[index % Math.max(1, this.#leases.length)];
+    const [limit] = lease?.left.keys() ?? [];
+    if (lease === undefined || limit === undefined) return;
+    const milli = Math.min(tokens, 20) * 1000;
+    const reply = await this.#site.buckets(by).debit(lease.held, [{ limit, milli }], this.#context());
+    this.#tell(`${by} debits ${milli} of ${limit}: ${reply.kind}`);
+    this.#look();
+    const promised = this.#limits.get(limit);
+    if (reply.kind !== "applied" || promised === undefined) return;
+    // Beside others, one that was answered later may have come first.
+    promised.debit(milli, this.#site.shards === 1 && !this.#site.isBusy);
+    if (reply.ticket === undefined) return;
+    const { bucket, set, origin, bypass } = lease.held;
+    const held = { bucket, set, origin, bypass, ticket: reply.ticket };
+    this.#leases.push({ held, left: new Map([[limit, { milli, eras: promised.eras }]]) });
+  }
+
+  async #operate(what: string, apply: () => void, act: (operation: Operation) => unknown): Promise<void> {
+    const idempotencyKey = `key-${++this.#keys}`;
+    let isApplied = false;
+    this.#operations.set(idempotencyKey, () => {
+      if (isApplied) this.#violation(`${what}, twice`);
+      isApplied = true;
+      this.#look();
+      apply();
+    });
+    const set = this.#sets[this.#set] as LimitSet;
+    const about = { entityId: BUCKET.entityId, resource: BUCKET.resource };
+    const event = {
+      eventId: idempotencyKey,
+      atMs: this.#nowMs,
+      action: "bucket_reset",
+      ...about,
+      details: {},
+    } as const;
+    const operation = { bucket: BUCKET, set, origin: this.#origin(0), nowMs: this.#nowMs, idempotencyKey, event };
+    try {
+      await act(operation);
+      // A store that tells nobody of its writes has done it by now.
+      if (!isApplied) this.#operations.get(idempotencyKey)?.();
+      this.#tell(what);
+    } catch (error) {
+      if (!this.#site.hasFaults) throw error;
+      this.#tell(`${what}, or not: ${(error as Error).name}`);
+    }
+  }
+
+  /** What the limits on the bucket are, now that something was written. How much they hold is not looked at. */
+  #look(): void {
+    const { shards, rules, epochMs } = this.#site.inForce();
+    this.#shardsMost = Math.max(this.#shardsMost, shards);
+    // Each write that tells a bucket anew tells it from a millisecond later, also where several come at one instant.
+    const nowMs = Math.max(this.#nowMs, Math.min(epochMs, this.#nowMs + this.#writes));
+    if (shards > 1) this.#count(`with ${shards} shards`);
+    for (const [name, inForce] of rules) {
+      const known = this.#limits.get(name);
+      if (known === undefined) this.#limits.set(name, this.#made(name, inForce, nowMs));
+      else if (known.goBy(inForce, this.#nowMs, inForce.length === shards))
+        this.#count("forgotten limits that come back");
+      known?.advance(nowMs);
+    }
+    for (const [name, limit] of this.#limits) if (!rules.has(name)) limit.goBy([], this.#nowMs, false);
+  }
+
+  #made(name: string, rules: readonly Rule[], nowMs: number): PromisedLimit {
+    const made = new PromisedLimit(rules, nowMs);
+    for (const { limit, milli, eras } of this.#underWay) if (limit === name) made.giveBack(milli, eras, false);
+    return made;
+  }
+
+  #milliOf(name: string, ask: Ask): number {
+    if (typeof ask === "number") return ask * 1000;
+    this.#look();
+    const promised = this.#limits.get(name);
+    const rule = this.#world.sets[this.#set]?.find((one) => one.name === name);
+    const capacity = (rule?.capacity ?? 0) * 1000;
+    const most = Math.max(0, promised?.mostMilli ?? capacity);
+    return ask === "all" ? Math.min(capacity, most) : Math.min(capacity, most + 2 + this.#shardsMost);
+  }
+
+  #origin(by: number): SetOrigin {
+    return this.#site.origin(by, this.#changes, this.#nowMs);
+  }
+
+  #context(): CallContext {
+    return { nowMs: this.#nowMs, timeoutMs: 60_000 };
+  }
+
+  #tell(text: string): void {
+    this.told.push(`${String(this.#nowMs - this.#world.startMs).padStart(10)} ms  ${text}`);
+  }
+
+  #count(what: string): void {
+    this.tally[what] = (this.tally[what] ?? 0) + 1;
+  }
+
+  #violation(text: string): void {
+    this.violations.push(text);
+    this.#tell(`VIOLATION ${text}`);
+  }
+}
+
+const HOUR_MS = 3_600_000;
+const make = limitMakers(calendar);
+
+function limitOf({ name, capacity, refill, periodMs, everyMs, sessionMs }: Rule) {
+  if (sessionMs !== undefined) return make.quota(name, capacity, { resetAfterMs: sessionMs });
+  if (everyMs === undefined) return make.custom(name, { capacity, refillAmount: refill, refillPeriodMs: periodMs });
+  const cron = CRONS[everyMs / 60_000];
+  if (cron === undefined) throw new RangeError(`There is no cron here for every ${everyMs} ms.`);
+  return make.quota(name, capacity, { reset: { cron } });
+}
+
+/** By the minutes that a period is long. */
+const CRONS: Readonly<Record<number, string>> = { 15: "*/15 * * * *", 60: "0 * * * *", 1440: "0 0 * * *" };
