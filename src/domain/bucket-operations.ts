@@ -3,7 +3,7 @@ import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { MILLI_MAX, TOKENS_MAX } from "./limit-numbers.ts";
-import { boundaryAfter, type LimitState, rememberedUntilMs, renewed } from "./limit-state.ts";
+import { boundaryAfter, type LimitState, renewed } from "./limit-state.ts";
 
 /**
  * The bucket after a purchase: a quota gains exactly the amount, and its brim rises by it until the next reset; a limit
@@ -38,10 +38,9 @@ export function resetLimits(
   const limits = state.limits.map((held) => {
     if (names !== undefined && !names.includes(held.name)) return held;
     const full = renewed(held, atMs, calendar);
-    if (held.quota === undefined || full.quota === undefined) return full;
-    // Remembered for its period: leases from before the reset must still be told from later ones.
-    const rememberUntilMs = rememberedUntilMs(held, atMs, calendar);
-    return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs };
+    if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0, resetsBefore: 0 };
+    // Leases from before the reset give nothing back after it.
+    return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs: 0 };
   });
   return assembled({ ...state, limits }, calendar);
 }

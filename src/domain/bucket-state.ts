@@ -45,9 +45,21 @@ export interface BucketState {
 
 /** A bucket nobody has taken from: full at the capacities in force. */
 export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
-  // Leases of a bucket that was deleted in the same period give nothing back into this one.
-  const limits = set.limits.map((limit) => withResets(fullLimit(limit, true, nowMs, calendar), nowMs));
-  return { ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin }, calendar), untouched: true };
+  const limits = set.limits.map((limit) => fullLimit(limit, true, nowMs, calendar));
+  const fresh = {
+    ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin }, calendar),
+    untouched: true,
+  };
+  // Whoever deletes a bucket makes a new generation: the next one of the same millisecond is born with another number.
+  return bornAs(fresh, nowMs + (origin.generation ?? 0));
+}
+
+/**
+ * A new bucket whose quotas count their resets from a number that no earlier bucket of the same name had: so leases of one
+ * that was deleted in the same period give nothing back into this one.
+ */
+export function bornAs(fresh: BucketState, birth: number): BucketState {
+  return fresh.plain ? fresh : { ...fresh, limits: fresh.limits.map((limit) => withResets(limit, birth)) };
 }
 
 /**
@@ -75,9 +87,9 @@ export function bucketFor(
   const now = advanced(due, nowMs, calendar);
   const limits = set.limits.map((limit) => {
     const old = findLimit(now, limit.name);
-    return old === undefined
-      ? fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part)
-      : changed(old, limit, now.epochMs, calendar);
+    if (old !== undefined) return changed(old, limit, now.epochMs, calendar);
+    const full = fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part);
+    return withResets(full, now.epochMs);
   });
   for (const old of now.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
@@ -110,7 +122,8 @@ export function advanced(state: BucketState, nowMs: number, calendar: Calendar):
       limit.limit.schedule === undefined && limit.quota === undefined
         ? dripped(limit, nowMs - epochMs)
         : advanceLimit(limit, epochMs, nowMs, calendar);
-    return then.rememberUntilMs === 0 || then.rememberUntilMs > nowMs ? then : { ...then, rememberUntilMs: 0 };
+    const isOver = then.rememberUntilMs !== 0 && then.rememberUntilMs <= nowMs;
+    return isOver ? { ...then, rememberUntilMs: 0, resetsBefore: 0 } : then;
   });
   return assembled({ ...state, epochMs: nowMs, limits }, calendar);
 }
@@ -252,11 +265,12 @@ function dripped(limit: LimitState, elapsedMs: number): LimitState {
 function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
   const kind = kindOf(limit);
   const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
-  // A session that is closed is full, whatever it holds from now on.
-  if (kind === "session" && old.limit.resetAfterMs !== undefined && old.quota?.windowStartMs === undefined) {
-    return { ...fullLimit(limit, true, atMs, calendar, old.part), rememberUntilMs };
+  const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
+  // A session that is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
+  const isClosed = old.limit.resetAfterMs !== undefined && marks.windowStartMs === undefined;
+  if (kind === "session" && isClosed && rememberUntilMs === 0) {
+    return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
   }
-  const marks = old.quota ?? NO_MARKS;
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
   // on top of that when the first rule returns.
   const ruled = sameRule(old.limit, limit) ? marks : { ...marks, resets: Math.max(atMs, marks.resets + 1) };
@@ -286,6 +300,7 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
     quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
     part: old.part,
     rememberUntilMs,
+    resetsBefore: kind === "drip" ? marks.resets : 0,
   };
 }
 
@@ -321,7 +336,7 @@ function changeTokens(
     for (let i = 0; i < limits.length; i++) {
       const held = limits[i] as LimitState;
       if (held.name !== name) continue;
-      const { limit, terms, configured, remainder, part, rememberUntilMs } = held;
+      const { limit, terms, configured, remainder, part, rememberUntilMs, resetsBefore } = held;
       // Called by name, not handed in: so the compiler can put them in here.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
@@ -337,7 +352,18 @@ function changeTokens(
         validUntilMs = Math.min(validUntilMs, windowStartMs + limit.resetAfterMs);
         renewAtMs = Math.min(renewAtMs, validUntilMs);
       }
-      limits[i] = { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs };
+      limits[i] = {
+        name,
+        limit,
+        terms,
+        configured,
+        tokensMilli,
+        remainder,
+        quota,
+        part,
+        rememberUntilMs,
+        resetsBefore,
+      };
       break;
     }
   }

@@ -38,6 +38,8 @@ export interface LimitState extends Balance {
    * it forgotten sooner, it would be full again when that rule comes back.
    */
   readonly rememberUntilMs: number;
+  /** Of what drips now: how many resets it counted as a quota before. 0: none. As a quota again it counts on from there. */
+  readonly resetsBefore: number;
 }
 
 /** Of a quota that nobody has used or touched. */
@@ -65,6 +67,7 @@ export function fullLimit(
     quota,
     part: own,
     rememberUntilMs: 0,
+    resetsBefore: 0,
   };
 }
 

@@ -78,7 +78,7 @@ export function withCallersLimitObjects(image: Image, set: LimitSet): Image {
 
 /** Attributes of a limit that follow from configuration and period; without tokens and counters. */
 export function encodedLimit(
-  { name, limit, remainder, quota, rememberUntilMs }: LimitState,
+  { name, limit, remainder, quota, rememberUntilMs, resetsBefore }: LimitState,
   softUntilMs: number,
   zone: string | undefined,
 ): Item {
@@ -92,7 +92,10 @@ export function encodedLimit(
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
   if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
-  if (quota === undefined) return item;
+  if (quota === undefined) {
+    if (resetsBefore !== 0) item[names.rn] = resetsBefore;
+    return item;
+  }
   if (quota.windowStartMs !== undefined) {
     item[names.ws] = quota.windowStartMs;
     item[names.wa] = quota.windowStartMs;
@@ -180,15 +183,17 @@ function canonicalOf(limits: readonly Limit[]): string {
 function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   const before = like.item;
   if (item[RF] !== before[RF] || item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
-  return item[SHARD_COUNT] === before[SHARD_COUNT] && dialect.sameParameters(item, before);
+  if (item[SHARD_COUNT] !== before[SHARD_COUNT] || !dialect.sameParameters(item, before)) return false;
+  // A bucket that was deleted and made again in the same millisecond has the same epoch, but another birth.
+  return like.state.plain || like.state.limits.every(({ name }) => item[namesOf(name).rn] === before[namesOf(name).rn]);
 }
 
 function withTokens(state: BucketState, item: Item): BucketState {
   const limits = state.limits.map((held) => {
     const tokensMilli = item[namesOf(held.name).tk] as number;
     if (tokensMilli === held.tokensMilli) return held;
-    const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs } = held;
-    return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs };
+    const { name, limit, terms, configured, remainder, quota, part, rememberUntilMs, resetsBefore } = held;
+    return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
   return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
@@ -229,6 +234,7 @@ function decodedLimit(item: Item, name: string, context: LimitContext): LimitSta
       : { windowStartMs: numberOf(item, names.ws), topUpMilli, resets: numberOf(item, names.rn) ?? 0 },
     part,
     rememberUntilMs: numberOf(item, names.ru) ?? 0,
+    resetsBefore: drips ? (numberOf(item, names.rn) ?? 0) : 0,
   };
 }
 

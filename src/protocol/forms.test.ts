@@ -18,6 +18,7 @@ import {
   advanced,
   availableMilli,
   type BucketState,
+  bornAs,
   bucketFor,
   debitFrom,
   findLimit,
@@ -284,8 +285,10 @@ test("a bucket that is made is full but for what was taken, and refuses what not
     fc.property(anyCase, (given) => {
       const { set, readingMs, kind, moves, seen } = given;
       const origin = seen.origin;
-      const step = createForm(KEY, { set, origin }, { ...intentOf(given, false), install: { set, origin } }, ENV);
-      const fresh = bucketFor(undefined, { set, origin }, readingMs, calendar);
+      const intent = { ...intentOf(given, false), install: { set, origin } };
+      const step = createForm(KEY, { set, origin }, intent, ENV);
+      // Its quotas count their resets from the write's nonce.
+      const fresh = bornAs(bucketFor(undefined, { set, origin }, readingMs, calendar), intent.nonce?.value ?? 0);
       const expected = kind === "take" ? takeFrom(fresh, moves, readingMs) : debitFrom(fresh, moves, readingMs);
       if (step.kind === "short") {
         assert.equal(expected, undefined);

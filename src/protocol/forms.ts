@@ -1,6 +1,6 @@
 import { refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
-import { assembled, type BucketState, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
+import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
@@ -20,6 +20,7 @@ import {
   traceOf,
   withLimit,
 } from "./moves.ts";
+import { birthOf } from "./nonces.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, WriteBuilder } from "./write-builder.ts";
@@ -53,7 +54,8 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
 /** Makes the bucket, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, counted, requests, nonce } = intent;
-  const fresh = freshBucket(install.set, install.origin, readingMs, env.calendar);
+  const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
+  const fresh = nonce === undefined ? made : bornAs(made, birthOf(nonce.value));
   const low: Low[] = [];
   let state: BucketState = { ...fresh, untouched: false };
   for (const move of moves) {

@@ -2,6 +2,11 @@ import { NONCE_SLOTS } from "./attributes.ts";
 
 const COUNTER = 2 ** 20;
 
+/** The number that a bucket made by this write counts its resets from: no other bucket's, and with room to count on. */
+export function birthOf(nonce: number): number {
+  return nonce % 2 ** 52;
+}
+
 /** Numbers by which a process knows its own writes again. No two processes share them, but by a chance of one in 2^33. */
 export class Nonces {
   /** The slot that this process writes into; others may use the same. */

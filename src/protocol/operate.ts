@@ -1,7 +1,7 @@
 import { divided } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
-import { type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
+import { type BucketState, bornAs, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { TOKENS_MAX } from "../domain/limit.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
@@ -14,6 +14,7 @@ import type { Plan } from "./decide/transact.ts";
 import { newItem } from "./encode-item.ts";
 import { blankIntent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
+import { birthOf } from "./nonces.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { newestLimits } from "./resize.ts";
 import { RETRY } from "./retry-policy.ts";
@@ -203,12 +204,12 @@ function checkRoom(states: readonly BucketState[], limit: string, milli: number)
 }
 
 function onNothing(
-  { env }: ProtocolContext,
+  { env, nonces }: ProtocolContext,
   { bucket, set, origin, nowMs }: Operation,
   wanted: Wanted,
   parts: readonly TracePart[],
 ): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
-  const fresh = freshBucket(set, origin, nowMs, env.calendar);
+  const fresh = bornAs(freshBucket(set, origin, nowMs, env.calendar), birthOf(nonces.next()));
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, env);

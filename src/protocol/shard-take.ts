@@ -66,7 +66,9 @@ class ShardTake implements Machine<TakeProgress, TakeAction, Outcomes> {
 
   on(progress: TakeProgress, action: TakeAction, event: Event): TakeProgress {
     const after = onTake(progress, action, event);
-    if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
+    // A transaction that stood in the way is an answer of the store.
+    if (event.kind === "refused" && event.why === "conflict") this.#cache.noteSilence(this.#key.shard, undefined);
+    else if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
       this.#cache.noteSilence(this.#key.shard, event.cause);
     }
     if (action.do === "write" && (event.kind === "applied" || event.kind === "failed")) {

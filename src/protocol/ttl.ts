@@ -62,7 +62,7 @@ function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
   if (limit.schedule === undefined) return atMs + dripMs(terms.capacityMilli, terms);
   const { name } = limit;
   const emptied = { name, limit, terms, configured: true, tokensMilli: 0, remainder: 0, quota: undefined };
-  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0 }, atMs, calendar);
+  return fullestAtMs({ ...emptied, part: undefined, rememberUntilMs: 0, resetsBefore: 0 }, atMs, calendar);
 }
 
 function secondsOf(fullMs: number): number | undefined {

@@ -28,22 +28,25 @@ const limit: fc.Arbitrary<LimitState> = plain({
   remainder: natural,
   quota: marks,
   rememberUntilMs: fc.oneof(fc.constant(0), natural),
-}).map(({ name, kind, soft, scale, terms, configured, tokensMilli, remainder, quota, rememberUntilMs }) => {
-  const drips = kind === "drip";
-  const definition: Limit = {
-    name,
-    capacity: 7,
-    refillAmount: drips ? 3 : 0,
-    refillPeriodMs: 1_000,
-    ...(soft ? { soft: true as const } : {}),
-    ...(scale === null ? {} : { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Europe/Berlin", scale }] }),
-    ...(kind === "calendar" ? { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } } : {}),
-    ...(kind === "session" ? { resetAfterMs: 18_000_000 } : {}),
-  };
-  const own = drips ? undefined : quota;
-  const state = { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own };
-  return { ...state, part: undefined, rememberUntilMs };
-});
+  resetsBefore: fc.oneof(fc.constant(0), natural),
+}).map(
+  ({ name, kind, soft, scale, terms, configured, tokensMilli, remainder, quota, rememberUntilMs, resetsBefore }) => {
+    const drips = kind === "drip";
+    const definition: Limit = {
+      name,
+      capacity: 7,
+      refillAmount: drips ? 3 : 0,
+      refillPeriodMs: 1_000,
+      ...(soft ? { soft: true as const } : {}),
+      ...(scale === null ? {} : { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Europe/Berlin", scale }] }),
+      ...(kind === "calendar" ? { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } } : {}),
+      ...(kind === "session" ? { resetAfterMs: 18_000_000 } : {}),
+    };
+    const own = drips ? undefined : quota;
+    const state = { name, limit: definition, terms, configured, tokensMilli, remainder, quota: own };
+    return { ...state, part: undefined, rememberUntilMs, resetsBefore };
+  },
+);
 
 test("any bucket of safe integers, of any kinds, comes back from the file as it went in", () => {
   const parts = plain({
@@ -83,6 +86,7 @@ function bytesOf(...limits: readonly Limit[]): number {
       quota,
       part: undefined,
       rememberUntilMs: 0,
+      resetsBefore: 0,
     };
   });
   const origin = { asOfMs: 0, generation: 7 };

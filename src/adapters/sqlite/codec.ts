@@ -9,7 +9,7 @@ export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
-   * sixth number is `rememberUntilMs`, if there is one. The signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
+   * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past. The signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
    * the fewer it writes.
    */
   readonly text: string;
@@ -21,6 +21,7 @@ export interface Shape {
     readonly configured: boolean;
     readonly isQuota: boolean;
     readonly rememberUntilMs: number;
+    readonly resetsBefore: number;
   }[];
   /** Doubles in the level. */
   readonly length: number;
@@ -40,14 +41,7 @@ const PER_LIMIT = 3;
 const PER_QUOTA = 3;
 const DOUBLE = 8;
 
-type LimitRow = readonly [
-  name: string | Limit,
-  number,
-  number,
-  number,
-  configured: 0 | 1,
-  ...rememberUntilMs: readonly number[],
-];
+type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
 
 const SHAPES_MAX = 1_000;
 const shapes = new Map<string, Shape>();
@@ -104,7 +98,7 @@ export function decoded(
   const limits: LimitState[] = [];
   const counted: number[] = [];
   let at = HEAD * DOUBLE;
-  for (const { name, limit, terms, configured, isQuota, rememberUntilMs } of shape.limits) {
+  for (const { name, limit, terms, configured, isQuota, rememberUntilMs, resetsBefore } of shape.limits) {
     const tokensMilli = view.getFloat64(at, true);
     const remainder = view.getFloat64(at + DOUBLE, true);
     counted.push(view.getFloat64(at + 2 * DOUBLE, true));
@@ -112,7 +106,7 @@ export function decoded(
     const quota = isQuota ? quotaAt(view, at) : undefined;
     if (isQuota) at += PER_QUOTA * DOUBLE;
     const part = undefined;
-    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs });
+    limits.push({ name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore });
   }
   const state = bucketState({
     epochMs: view.getFloat64(0, true),
@@ -133,12 +127,12 @@ function quotaAt(view: DataView, at: number): LimitState["quota"] {
   };
 }
 
-function rowOf({ limit, terms, configured, rememberUntilMs }: LimitState): LimitRow {
+function rowOf({ limit, terms, configured, rememberUntilMs, resetsBefore }: LimitState): LimitRow {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const flag = configured ? 1 : 0;
-  const until = rememberUntilMs === 0 ? [] : [rememberUntilMs];
-  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...until];
-  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...until];
+  const past = rememberUntilMs === 0 && resetsBefore === 0 ? [] : [rememberUntilMs, resetsBefore];
+  if (isPlain(limit, terms)) return [name, capacity, refillAmount, refillPeriodMs, flag, ...past];
+  return [limit, terms.capacityMilli, terms.refillAmountMilli, terms.refillPeriodMs, flag, ...past];
 }
 
 function isPlain(limit: Limit, { capacityMilli, refillAmountMilli, refillPeriodMs }: Terms): boolean {
@@ -157,14 +151,14 @@ function signatureOf(limits: readonly { readonly limit: Limit; readonly configur
 
 function parsed(text: string): Shape {
   const [signature, ...rows] = JSON.parse(text) as [string | 0, ...LimitRow[]];
-  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0]) => {
+  const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
     const terms = isShort
       ? termsOf(limit)
       : { capacityMilli: second, refillAmountMilli: third, refillPeriodMs: fourth };
     const isQuota = kindOf(limit) !== "drip";
-    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs };
+    return { name: limit.name, limit, terms, configured: configured === 1, isQuota, rememberUntilMs, resetsBefore };
   });
   const quotas = limits.filter(({ isQuota }) => isQuota).length;
   const length = HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas;
