@@ -51,7 +51,7 @@ export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, cal
     untouched: true,
   };
   // Whoever deletes a bucket makes a new generation: the next one of the same millisecond is born with another number.
-  return bornAs(fresh, nowMs + (origin.generation ?? 0));
+  return bornAs(fresh, countFrom(nowMs, origin.generation ?? 0));
 }
 
 /**
@@ -89,7 +89,7 @@ export function bucketFor(
     const old = findLimit(now, limit.name);
     if (old !== undefined) return changed(old, limit, now.epochMs, calendar);
     const full = fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part);
-    return withResets(full, now.epochMs);
+    return withResets(full, countFrom(now.epochMs, 0));
   });
   for (const old of now.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
@@ -273,7 +273,9 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
   }
   // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
   // on top of that when the first rule returns.
-  const ruled = sameRule(old.limit, limit) ? marks : { ...marks, resets: Math.max(atMs, marks.resets + 1) };
+  const ruled = sameRule(old.limit, limit)
+    ? marks
+    : { ...marks, resets: Math.max(countFrom(atMs, 0), marks.resets + 1) };
   const quota = kind === "drip" ? undefined : ruled;
   const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
   // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
@@ -302,6 +304,14 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
     rememberUntilMs,
     resetsBefore: kind === "drip" ? marks.resets : 0,
   };
+}
+
+/**
+ * The number from which resets are counted that begin at an instant. It leaves room to count on within the millisecond, so
+ * that two beginnings of one name do not meet: a thousand in a millisecond, of them thirty in a generation.
+ */
+function countFrom(atMs: number, generation: number): number {
+  return atMs * 1024 + (generation % 32) * 32;
 }
 
 function withResets(state: LimitState, resets: number): LimitState {

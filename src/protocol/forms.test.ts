@@ -31,6 +31,7 @@ import { checkWrite, outcomeOf } from "../testing/conditional-write.ts";
 import { namesOf } from "./attributes.ts";
 import { createForm, formFor } from "./forms.ts";
 import type { Guess, Intent } from "./intent.ts";
+import { birthOf } from "./nonces.ts";
 import { keptUntilFromS } from "./ttl.ts";
 
 interface Case {
@@ -288,7 +289,10 @@ test("a bucket that is made is full but for what was taken, and refuses what not
       const intent = { ...intentOf(given, false), install: { set, origin } };
       const step = createForm(KEY, { set, origin }, intent, ENV);
       // Its quotas count their resets from the write's nonce.
-      const fresh = bornAs(bucketFor(undefined, { set, origin }, readingMs, calendar), intent.nonce?.value ?? 0);
+      const fresh = bornAs(
+        bucketFor(undefined, { set, origin }, readingMs, calendar),
+        birthOf(intent.nonce?.value ?? 0),
+      );
       const expected = kind === "take" ? takeFrom(fresh, moves, readingMs) : debitFrom(fresh, moves, readingMs);
       if (step.kind === "short") {
         assert.equal(expected, undefined);

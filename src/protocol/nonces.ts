@@ -4,7 +4,7 @@ const COUNTER = 2 ** 20;
 
 /** The number that a bucket made by this write counts its resets from: no other bucket's, and with room to count on. */
 export function birthOf(nonce: number): number {
-  return nonce % 2 ** 52;
+  return (nonce % 2 ** 46) * 64;
 }
 
 /** Numbers by which a process knows its own writes again. No two processes share them, but by a chance of one in 2^33. */
