@@ -38,7 +38,7 @@ export function resetLimits(
   const limits = state.limits.map((held) => {
     if (names !== undefined && !names.includes(held.name)) return held;
     const full = renewed(held, atMs, calendar);
-    if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0, resetsBefore: 0 };
+    if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0 };
     // Leases from before the reset give nothing back after it.
     return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs: 0 };
   });

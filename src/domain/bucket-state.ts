@@ -289,8 +289,8 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
   ) {
     return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
   }
-  // A closed session is full, and nothing was bought for it; any other must have begun.
-  const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0;
+  // A closed session is full, nothing was bought for it, and no earlier rule counts still; any other must have begun.
+  const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0 && rememberUntilMs === 0;
   const begun = closed ? quota?.windowStartMs : (quota?.windowStartMs ?? atMs);
   return {
     name: limit.name,

@@ -231,7 +231,7 @@ export class ModelBucket {
     if (limit.configured !== this.#configured.has(name)) {
       problems.push(`the limit ${name} is ${limit.configured ? "" : "not "}configured`);
     }
-    model.agreeOn(limit.quota?.windowStartMs);
+    model.agreeOn(limit.quota?.windowStartMs, storedMilli(limit, epochMs, readingMs), readingMs);
     const [is, due] = [storedTerms(limit), modelTerms(model)];
     if (is !== due) return [...problems, `the limit ${name} goes by ${is}, not by ${due}`];
     const level = model.levelMilli(readingMs);

@@ -69,6 +69,17 @@ export function filledAtMs(
   return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
 }
 
+/** By when it surely is, also for a store that rounds what drips by a millitoken, and knows the largest of its windows. */
+export function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
+  const [limit, { level, brim, inForce }, atMs] = asked;
+  const isWindowed = limit.schedule !== undefined;
+  if (limit.soft || (!isWindowed && level >= brim)) return atMs;
+  if (isWindowed) return Number.POSITIVE_INFINITY;
+  if (limit.reset !== undefined || limit.resetAfterMs !== undefined) return filledAtMs(...asked);
+  const ms = ((brim - level + 1n) * BigInt(inForce.periodMs)) / inForce.refill + 1n;
+  return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
+}
+
 /** Quotas of one rule count on in the same period. */
 export function ruleOf({ reset, resetAfterMs }: Limit): string {
   if (reset !== undefined) return `${reset.cron} ${reset.tz ?? "UTC"}`;

@@ -87,7 +87,7 @@ test("whether a session has begun is left to a store only where a millitoken dec
     limit.write("take", 1_000, 0);
     limit.advance(atMs);
     limit.change(session);
-    for (const one of agreed) limit.agreeOn(one);
+    for (const one of agreed) limit.agreeOn(one, limit.levelMilli(atMs), atMs);
     return limit.windowStartMs;
   };
   // A millitoken drips in 6 ms: at 5,999 one is missing, at 5,988 there are two.

@@ -1,6 +1,15 @@
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
-import { divisor, filledAtMs, floorDiv, type Mark, type ModelPeriod, type ModelSeed, ruleOf } from "./model-period.ts";
+import {
+  divisor,
+  filledAtMs,
+  filledByMs,
+  floorDiv,
+  type Mark,
+  type ModelPeriod,
+  type ModelSeed,
+  ruleOf,
+} from "./model-period.ts";
 import {
   capacityMost,
   type InForce,
@@ -43,8 +52,14 @@ export class ModelLimit {
   #taken = 0n;
   #toppedUp = 0n;
   #period: ModelPeriod;
-  /** When the last of the rules that it went by earlier would have filled it. */
+  /** When the last of the rules that it went by earlier would have filled it; and by when it surely has. */
   #filledAtMs = Number.NEGATIVE_INFINITY;
+  #filledByMs = Number.NEGATIVE_INFINITY;
+  /**
+   * A session that may have been full from its last change on, because a store may know an earlier rule to the millitoken:
+   * what had been granted of its period by then.
+   */
+  #maybeRenewed: bigint | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
   #otherStart: { windowStartMs: number | undefined } | undefined;
 
@@ -142,14 +157,15 @@ export class ModelLimit {
     const byHand = this.period?.byHand ?? 0;
     const held = { level, brim, inForce: this.#inForce, windowStartMs };
     this.#filledAtMs = Math.max(this.#filledAtMs, filledAtMs(before, held, this.#epochMs, this.#calendar));
-    // Closed, and nothing of what was taken by an earlier rule counts any more.
-    const isFree = windowStartMs === undefined && this.#filledAtMs <= this.#epochMs;
-    const wasClosed = before.resetAfterMs !== undefined && isFree;
+    this.#filledByMs = Math.max(this.#filledByMs, filledByMs(before, held, this.#epochMs, this.#calendar));
+    // Whether something that was taken by an earlier rule counts still: no, yes, or a store may tell to the millitoken.
+    const past = this.#filledByMs <= this.#epochMs ? "gone" : this.#filledAtMs > this.#epochMs ? "there" : "doubtful";
+    const wasClosed = before.resetAfterMs !== undefined && windowStartMs === undefined;
     this.#drippedBefore = this.#dripped(this.#epochMs);
     this.#sinceMs = this.#epochMs;
     this.#limit = limit;
     this.#inForce = this.#inForceAt(this.#epochMs);
-    if (limit.resetAfterMs !== undefined && wasClosed) {
+    if (limit.resetAfterMs !== undefined && wasClosed && past === "gone") {
       this.#renew(this.#epochMs);
       return;
     }
@@ -166,18 +182,33 @@ export class ModelLimit {
     this.#mark(this.#epochMs, lesser(brim, this.brimMilli), false);
     if (limit.resetAfterMs === undefined) return;
     if (this.#nextResetMs <= this.#epochMs) this.#renew(this.#epochMs);
-    // What is not full has begun.
-    else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n) {
+    // What is not full has begun, and so has what an earlier rule has something to say to.
+    else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n || past !== "gone") {
       this.#period.windowStartMs ??= this.#epochMs;
+    }
+    if (past === "doubtful" && this.#toppedUp === 0n && this.#period.windowStartMs === this.#epochMs) {
+      if (wasClosed) this.#maybeRenewed = this.#period.granted;
+      else if (this.levelMilli(this.#epochMs) >= this.brimMilli) this.#beganInDoubt();
     }
     const missing = this.brimMilli - level;
     if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) this.#beganInDoubt();
   }
 
   /** A store may round what drips by a millitoken: so it knows a session that was full, or not, but for that, by either. */
-  agreeOn(windowStartMs: number | undefined): void {
+  agreeOn(windowStartMs: number | undefined, storedMilli: bigint, readingMs: number): void {
     const other = this.#otherStart;
     this.#otherStart = undefined;
+    const grantedBefore = this.#maybeRenewed;
+    this.#maybeRenewed = undefined;
+    if (grantedBefore !== undefined && storedMilli > this.levelMilli(readingMs) + 1n) {
+      const period = this.#period;
+      const granted = period.granted - grantedBefore;
+      this.#renew(this.#epochMs);
+      const { allowed, unbounded } = this.#period;
+      // What was taken since is of this period: leases know it by the object.
+      this.#period = Object.assign(period, { allowed, unbounded, granted: 0n, windowStartMs: undefined });
+      if (granted > 0n) this.write("take", Number(granted), readingMs);
+    }
     if (other !== undefined && other.windowStartMs === windowStartMs) this.#period.windowStartMs = windowStartMs;
   }
 
@@ -225,6 +256,7 @@ export class ModelLimit {
     // Full for everybody, also for a clock that is behind the operator's.
     const { byHand } = this.#period;
     this.#filledAtMs = Number.NEGATIVE_INFINITY;
+    this.#filledByMs = Number.NEGATIVE_INFINITY;
     this.#renew(this.#epochMs);
     this.#period.byHand = this.#resets ? byHand + 1 : 0;
   }
@@ -251,7 +283,7 @@ export class ModelLimit {
 
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
-    if (this.#filledAtMs > readingMs) return false;
+    if (this.#filledAtMs > Math.max(readingMs, this.#epochMs)) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
