@@ -56,10 +56,10 @@ export class ModelLimit {
   #filledAtMs = Number.NEGATIVE_INFINITY;
   #filledByMs = Number.NEGATIVE_INFINITY;
   /**
-   * A session that may have been full from its last change on, because a store may know an earlier rule to the millitoken:
-   * what had been granted of its period by then.
+   * A session that came about while a store may know to the millitoken whether an earlier rule counts still: whether it was
+   * closed before, and what had been granted of its period by then. It may be full or not, begun or not.
    */
-  #maybeRenewed: bigint | undefined;
+  #pastDoubt: { readonly wasClosed: boolean; readonly granted: bigint; readonly atMs: number } | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
   #otherStart: { windowStartMs: number | undefined } | undefined;
 
@@ -186,9 +186,8 @@ export class ModelLimit {
     else if (this.levelMilli(this.#epochMs) < this.brimMilli || this.#toppedUp > 0n || past !== "gone") {
       this.#period.windowStartMs ??= this.#epochMs;
     }
-    if (past === "doubtful" && this.#toppedUp === 0n && this.#period.windowStartMs === this.#epochMs) {
-      if (wasClosed) this.#maybeRenewed = this.#period.granted;
-      else if (this.levelMilli(this.#epochMs) >= this.brimMilli) this.#beganInDoubt();
+    if (past === "doubtful" && this.#toppedUp === 0n && windowStartMs === undefined) {
+      this.#pastDoubt = { wasClosed, granted: this.#period.granted, atMs: this.#epochMs };
     }
     const missing = this.brimMilli - level;
     if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) this.#beganInDoubt();
@@ -198,18 +197,28 @@ export class ModelLimit {
   agreeOn(windowStartMs: number | undefined, storedMilli: bigint, readingMs: number): void {
     const other = this.#otherStart;
     this.#otherStart = undefined;
-    const grantedBefore = this.#maybeRenewed;
-    this.#maybeRenewed = undefined;
-    if (grantedBefore !== undefined && storedMilli > this.levelMilli(readingMs) + 1n) {
-      const period = this.#period;
-      const granted = period.granted - grantedBefore;
+    if (this.#pastDoubt !== undefined) this.#agreeOnPast(this.#pastDoubt, windowStartMs, storedMilli, readingMs);
+    this.#pastDoubt = undefined;
+    if (other !== undefined && other.windowStartMs === windowStartMs) this.#period.windowStartMs = windowStartMs;
+  }
+
+  #agreeOnPast(
+    { wasClosed, granted: grantedBefore, atMs }: { wasClosed: boolean; granted: bigint; atMs: number },
+    windowStartMs: number | undefined,
+    storedMilli: bigint,
+    readingMs: number,
+  ): void {
+    const period = this.#period;
+    const granted = period.granted - grantedBefore;
+    if (wasClosed && storedMilli > this.levelMilli(readingMs) + 1n) {
       this.#renew(this.#epochMs);
       const { allowed, unbounded } = this.#period;
       // What was taken since is of this period: leases know it by the object.
       this.#period = Object.assign(period, { allowed, unbounded, granted: 0n, windowStartMs: undefined });
       if (granted > 0n) this.write("take", Number(granted), readingMs);
     }
-    if (other !== undefined && other.windowStartMs === windowStartMs) this.#period.windowStartMs = windowStartMs;
+    const starts = granted > 0n ? [atMs, Math.max(readingMs, this.#epochMs)] : [atMs, undefined];
+    if (starts.includes(windowStartMs)) this.#period.windowStartMs = windowStartMs;
   }
 
   /** Time has acted up to an instant, and earlier readings count as that one. */
