@@ -122,6 +122,24 @@ test("every error code that the source can throw is explained, and no other", ()
   assert.deepEqual([...explained].sort(), [...thrown].sort());
 });
 
+test("every name in the glossary is in the code, and every word stands there once", () => {
+  const rows = glossaryRows(read("docs/glossary.md"));
+  assert.ok(rows.length > 60, `only ${rows.length} words were found`);
+  const words = rows.flatMap(({ words }) => words);
+  assert.deepEqual(
+    words.filter((word, i) => words.indexOf(word) !== i),
+    [],
+  );
+  const code = { src: namesIn("src/**/*.ts"), test: namesIn("test/**/*.ts") };
+  const missing = rows.flatMap(({ names, folder }) => names.filter((name) => !code[folder].has(name)));
+  assert.deepEqual(missing, []);
+});
+
+test("names are found in code, not in its comments and texts", () => {
+  const source = 'const used = "quoted"; // remarked\n/** Explained. */\nother.called(`templated`);';
+  assert.deepEqual(identifiersOf(source), ["const", "used", "other", "called"]);
+});
+
 test("the codes of errors are found however the line is broken", () => {
   const source = [
     'throw new ValidationError("one_line", `text`);',
@@ -157,6 +175,37 @@ function headingsOf(markdown: string): string[] {
       .replace(/[^\w\- ]/g, "")
       .replaceAll(" ", "-"),
   );
+}
+
+/** One line of the glossary: its words, and the names that the code has for them. */
+interface GlossaryRow {
+  readonly words: readonly string[];
+  readonly names: readonly string[];
+  readonly folder: "src" | "test";
+}
+
+function glossaryRows(markdown: string): GlossaryRow[] {
+  const lines = markdown.split("\n").filter((line) => line.startsWith("| ") && !/^\| (word|---) \|/.test(line));
+  return lines.map((line) => {
+    const cells = line.split("|").map((cell) => cell.trim());
+    const quoted = [...(cells.at(-2) ?? "").matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+    const names = quoted.filter((name) => name !== "test/");
+    assert.ok(names.length > 0, `${line} names nothing in the code`);
+    return { words: (cells[1] ?? "").split(", "), names, folder: quoted.includes("test/") ? "test" : "src" };
+  });
+}
+
+function namesIn(pattern: string): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const file of globSync(pattern, { cwd: root })) {
+    if (!file.endsWith(".test.ts")) for (const name of identifiersOf(read(file))) names.add(name);
+  }
+  return names;
+}
+
+function identifiersOf(source: string): string[] {
+  const plain = source.replace(/\/\*[\s\S]*?\*\/|\/\/.*|"[^"\n]*"|`[^`]*`/g, " ");
+  return [...plain.matchAll(/[A-Za-z_$][\w$]*/g)].map(([name]) => name);
 }
 
 /** Codes given to the constructors of our errors, and those that rules carry until they are. */
