@@ -142,16 +142,16 @@ export const SHARED: Dialect = {
     if (session === undefined) return;
     throw new ValidationError(
       "shared_session",
-      `Limit "${session.name}" is a session quota; on a table that the original writes too its windows would open twice. ` +
-        "Use a calendar quota, or open the table without sharedTable.",
+      `Limit "${session.name}" is a session quota; on a table that the Python zae-limiter writes too its windows would open ` +
+        "twice. Use a calendar quota, or open the table without sharedTable.",
     );
   },
 
   checkTopUp: ({ entityId, resource }) => {
     throw new ValidationError(
       "shared_top_up",
-      `${entityId} on ${resource} cannot be topped up on a table that the original writes too: it would spend what was ` +
-        "bought in another way. Open it without sharedTable, or raise the limit.",
+      `${entityId} on ${resource} cannot be topped up on a table that the Python zae-limiter writes too: it would spend ` +
+        "what was bought in another way. Open it without sharedTable, or raise the limit.",
     );
   },
 

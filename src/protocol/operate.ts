@@ -90,8 +90,8 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     },
     gaveUp: (_, cause) => {
       throw new RateLimiterUnavailable(
-        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} found no gap among other ` +
-          "writes; repeat it with the same idempotencyKey, and it happens once.",
+        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} was not done: others wrote to the ` +
+          "bucket at every attempt. Repeat it with the same idempotencyKey, and it happens once.",
         { cause },
       );
     },
