@@ -23,7 +23,7 @@ import { WriteBuilder } from "./write-builder.ts";
 
 const BYPASS_MS = 60_000;
 
-/** Says on every live shard that configuration changed: the next request reads it again. How many shards were written. */
+/** Marks every live shard with "configuration changed": the next request reads it again. How many shards were written. */
 export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
   return stampEveryShard(context, bucket, readingMs, (key) =>
     new WriteBuilder().set(VU, 0).update(key, "exists", undefined),

@@ -72,7 +72,7 @@ export interface Dialect {
   /** Whether a rebase leaves `vu` = 0 on the item. To us that says "read configuration again", to the original "cut first". */
   marksRebased(rebased: BucketState, before: Item, configConfirmed: boolean): boolean;
 
-  // Configuration. The original does not say when it read what it writes, so differences tell nothing of what is newer.
+  // Configuration. The original does not say when it read what it writes, so a difference does not show which is newer.
 
   /** The limits that a write may install: the given ones, or ones that only add what the item lacks. */
   installable(install: Install | undefined, configConfirmed: boolean): Install | undefined;
@@ -86,14 +86,14 @@ export interface Dialect {
   doubtAbout(canonical: string, isStamped: boolean): string;
   /** Whether configuration was read so long ago that the item may say the same again that it said before. */
   isReadTooOld(origin: SetOrigin, readingMs: number): boolean;
-  /** Whether installing limits on every shard stops where the item casts doubt on them: somebody changed them meanwhile. */
+  /** Whether installing limits on every shard stops where the item casts doubt on them: the original changed them meanwhile. */
   readonly installStopsOnDoubt: boolean;
 
   // Shards.
 
   /** Whether the number of shards is ours to change. */
   readonly mayReshard: boolean;
-  /** Whether shards may be missing because nobody has come to them yet, and are made out of a sibling then. */
+  /** Whether shards may be missing because no request has come to them yet; they are made out of a sibling then. */
   readonly makesMissingShards: boolean;
 }
 

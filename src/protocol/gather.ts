@@ -96,7 +96,7 @@ function draw(
   return { kind: "transact", writes, event: undefined, result: answers };
 }
 
-/** By what the shards have together, not by what is told of the whole. */
+/** Of a bucket in shards: whether they cannot give it together, each limit by itself. */
 function isShort(
   context: ProtocolContext,
   { images }: Whole,
@@ -222,8 +222,8 @@ export function wholeState(
 }
 
 /**
- * The cached images of a bucket, and for each shard that nothing is known of a full one. What is told from them is never
- * later than the truth: a shard that counted for nothing could make a wait endless.
+ * The cached images of a bucket, and for each shard that nothing is known of a full one. A wait that is computed from them is
+ * never too long: without the unknown shards it could be endless.
  */
 export function imagesOrFull({ env }: ProtocolContext, cache: BucketCache, nowMs: number): readonly Image[] {
   const images = cache.images();

@@ -167,7 +167,7 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
 }
 
-// This implementation does not go by the counter of writes, so where nobody else does either it is simply full again.
+// This implementation does not go by the tokens of the counter, so where the original does not write it is simply full again.
 function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
   const { tk, cp, ra, rp } = namesOf(WCU);
   const stored = numberOf(item, tk);
