@@ -50,7 +50,7 @@ export function stampAccess(
 }
 
 /** Limits to install on every shard of a bucket. */
-export interface Installation {
+interface Installation {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly origin: SetOrigin;

@@ -16,7 +16,7 @@ export interface ChainOps {
   skipped(claim: Claim): Answer;
 }
 
-export interface ChainContext {
+interface ChainContext {
   readonly clock: Clock;
   /** A number in [0, 1). */
   readonly random: () => number;

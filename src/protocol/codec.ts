@@ -33,7 +33,7 @@ export interface Image {
   readonly canonical: string;
 }
 
-export interface DecodeContext {
+interface DecodeContext {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
   /** An earlier image of the same item: what has not changed is not worked out again. */

@@ -5,6 +5,9 @@ import { canonicalOfSet } from "./codec.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
 
+/** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
+export type Doubt = "none" | "configSuspect" | "confirmed";
+
 /**
  * Numbers the reads of configuration that this process begins. A bucket that disagrees with the limits of a claim, or says
  * that configuration changed, is a reason to read configuration, not to write: only limits that were read after the
@@ -30,16 +33,10 @@ export class ConfigReadings {
     return this.#suspects.get(bucketId) === true;
   }
 
-  /** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
-  doubtOf(
-    cache: BucketCache,
-    { image }: Pick<Seen, "image">,
-    jobs: readonly Job[],
-    env: Env,
-  ): "none" | "configSuspect" | "confirmed" {
+  doubtOf(cache: BucketCache, { image }: Pick<Seen, "image">, jobs: readonly Job[], env: Env): Doubt {
     if (image === undefined) return "none";
     const { dialect } = env;
-    let verdict: "none" | "confirmed" = "none";
+    let verdict: Doubt = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;
       if (reading === undefined || kind === "debit") continue;

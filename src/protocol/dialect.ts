@@ -11,7 +11,7 @@ import { namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /** An item as it was seen, and the state that it means. */
-export interface SeenItem {
+interface SeenItem {
   readonly item: Item;
   readonly state: BucketState;
 }
@@ -98,7 +98,7 @@ export interface Dialect {
 }
 
 /** What a write wants, as far as it matters to the original. */
-export interface SharedWant {
+interface SharedWant {
   readonly readingMs: number;
   readonly moves: readonly Amount[];
   readonly configConfirmed: boolean;

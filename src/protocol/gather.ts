@@ -9,6 +9,7 @@ import { installWrite } from "./apply.ts";
 import { nonceSlot } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
+import type { Doubt } from "./config-readings.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan, Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
@@ -193,12 +194,8 @@ function installsFor(context: ProtocolContext, { images }: Whole, job: Job, conf
   });
 }
 
-function doubtIn(
-  { env, readings }: ProtocolContext,
-  { cache, images }: Whole,
-  job: Job,
-): "none" | "configSuspect" | "confirmed" {
-  let verdict: "none" | "configSuspect" | "confirmed" = "none";
+function doubtIn({ env, readings }: ProtocolContext, { cache, images }: Whole, job: Job): Doubt {
+  let verdict: Doubt = "none";
   for (const image of images) {
     const doubt = readings.doubtOf(cache, { image }, [job], env);
     if (doubt === "configSuspect") return doubt;

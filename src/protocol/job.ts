@@ -38,7 +38,7 @@ export type JobOutcome =
   | { readonly kind: "elsewhere" };
 
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
-export interface Admission {
+interface Admission {
   readonly admitted: readonly Job[];
   readonly rejected: readonly Job[];
   /** The bucket as it stands for them, with their limits installed. */

@@ -37,7 +37,7 @@ export function leastMilli(one: number, other: number): number {
 }
 
 /** What happens to the stored tokens of one limit in a write. */
-export interface TokenMove {
+interface TokenMove {
   /** What time does to them, on the side of the capacity that they are expected on. */
   readonly piece: Piece;
   readonly move: Move;

@@ -54,7 +54,7 @@ export function withLimitsAt(
 }
 
 /** A bucket moved to a later epoch, limit by limit. */
-export interface Rebased {
+interface Rebased {
   readonly atMs: number;
   readonly folds: readonly Fold[];
   /** As it is then, if the image was right. */

@@ -36,7 +36,7 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 }
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
-export function maySplit(images: readonly Image[]): boolean {
+function maySplit(images: readonly Image[]): boolean {
   return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
 }
 
