@@ -1,7 +1,6 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import type { Claim } from "../ports/bucket-store.ts";
 import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
@@ -16,7 +15,7 @@ import {
 } from "./decide/notify.ts";
 import { drive, type Machine } from "./drive.ts";
 import { formFor } from "./forms.ts";
-import { installLimitsIntent, type Job, movesEpoch } from "./job.ts";
+import { installLimitsIntent, type Job, jobOfClaim, movesEpoch } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { readWhole, unhurried } from "./whole.ts";
 import { WriteBuilder } from "./write-builder.ts";
@@ -97,8 +96,7 @@ export function installWrite(
 }
 
 function jobOf({ bucket, set, origin, readingMs }: Installation): Job {
-  const claim: Claim = { bucket, set, origin, take: [], bypass: false };
-  return { of: claim, kind: "take", amounts: [], readingMs, untilMs: Number.POSITIVE_INFINITY, askedAtSequence: 0 };
+  return jobOfClaim({ bucket, set, origin, take: [], bypass: false }, readingMs);
 }
 
 async function stampEveryShard(

@@ -14,7 +14,7 @@ import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan, Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
 import type { Intent } from "./intent.ts";
-import { admit, intentOf, type Job } from "./job.ts";
+import { admit, intentOf, type Job, jobOfClaim } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { roomIn } from "./split.ts";
 import type { ShardTicket, TicketPart } from "./ticket.ts";
@@ -64,7 +64,7 @@ function draw(
   wholes: readonly Whole[],
   nowMs: number,
 ): Drawn<readonly Answer[]> {
-  const jobs = claims.map((claim) => jobOf(claim, nowMs));
+  const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
   if (doubts.includes("configSuspect")) {
@@ -211,7 +211,7 @@ export function wholeState(
   { images }: Pick<Whole, "images">,
   nowMs: number,
 ): BucketState {
-  const jobs = [jobOf(claim, nowMs)];
+  const jobs = [jobOfClaim(claim, nowMs)];
   const options = { readingMs: nowMs, configConfirmed: false };
   if (images.length === 0) return admit(undefined, jobs, options, env).state;
   const states = images.map((image) => admit(image, jobs, options, env).state);
@@ -237,15 +237,4 @@ export function imagesOrFull({ env }: ProtocolContext, cache: BucketCache, nowMs
     missing.push({ ...known, key: { ...known.key, shard }, state: { ...known.state, limits } });
   }
   return [...images, ...missing];
-}
-
-function jobOf(claim: Claim, readingMs: number): Job {
-  return {
-    of: claim,
-    kind: "take",
-    amounts: claim.take,
-    readingMs,
-    untilMs: Number.POSITIVE_INFINITY,
-    askedAtSequence: 0,
-  };
 }

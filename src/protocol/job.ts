@@ -20,6 +20,12 @@ export interface Job {
   readonly askedAtSequence: number;
 }
 
+/** A claim as a job that no queue holds and no deadline of its own ends. */
+export function jobOfClaim(claim: Claim, readingMs: number): Job {
+  const untilMs = Number.POSITIVE_INFINITY;
+  return { of: claim, kind: "take", amounts: claim.take, readingMs, untilMs, askedAtSequence: 0 };
+}
+
 /** What became of a job at one shard. */
 export type JobOutcome =
   /**
