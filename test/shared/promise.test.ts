@@ -286,7 +286,7 @@ test("a bucket that ours disables is closed to the original at once, and open ag
   assert.equal("disabled" in world.item(), false);
 });
 
-test("a bucket that is disabled stays closed to a take of ours that tells it anew", async () => {
+test("a bucket that is disabled stays closed to a take of ours that rebases it", async () => {
   const world = new Together(rpm(60));
   const [our, other] = [world.our(), world.our()];
   assert.equal(await our.kind({ rpm: 50 }), "taken");
