@@ -7,6 +7,8 @@ import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import * as attributes from "../src/protocol/attributes.ts";
+import { RETRY } from "../src/protocol/retry-policy.ts";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
 import { plainEnvironment } from "./readme.ts";
 
@@ -133,6 +135,39 @@ test("every name in the glossary is in the code, and every word stands there onc
   const code = { src: namesIn("src/**/*.ts"), test: namesIn("test/**/*.ts") };
   const missing = rows.flatMap(({ names, folder }) => names.filter((name) => !code[folder].has(name)));
   assert.deepEqual(missing, []);
+});
+
+test("every attribute of a bucket item is explained, and no other", () => {
+  const { namesOf, nonceSlot, NONCE_SLOTS, WCU, ...others } = attributes;
+  const ofItem = Object.values(others).filter((value) => typeof value === "string");
+  const counter = [namesOf(WCU).tk, namesOf(WCU).tc];
+  const stored = [...ofItem, ...counter, ...Object.values(namesOf("<l>")), nonceSlot(0), nonceSlot(NONCE_SLOTS - 1)];
+  const [, table = ""] = read("docs/protocol.md").split("### The attributes");
+  const cells = [...(table.split("\n## ")[0] ?? "").matchAll(/^\| (`[^|]*) \|/gm)].map(([, cell = ""]) => cell);
+  const explained = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+  assert.deepEqual(explained.sort(), stored.sort());
+});
+
+test("the bounds of the protocol's attempts are those of the code", () => {
+  const cell = (count: number) => (count === 0 ? "none" : Number.isFinite(count) ? String(count) : "no limit");
+  const rows: readonly (readonly [string, keyof typeof RETRY])[] = [
+    ["take, debit", "take"],
+    ["claims taken together", "takeTogether"],
+    ["give-back", "giveBack"],
+    ["top-up, reset", "operation"],
+    ["more shards or fewer", "resize"],
+    ["reading all shards", "readWhole"],
+    ["changed limits to every shard", "notify"],
+  ];
+  assert.equal(rows.length, Object.keys(RETRY).length);
+  const text = read("docs/protocol.md");
+  for (const [work, name] of rows) {
+    const { attempts, attemptsPerLimit, resends, backoffMs } = RETRY[name];
+    const more = attemptsPerLimit === 0 ? "" : `, and ${attemptsPerLimit} more a limit`;
+    const wait = backoffMs === 0 ? "none" : `${backoffMs} ms`;
+    const expected = `| ${work} | ${cell(attempts)}${more} | ${cell(resends)} | ${wait} |`;
+    assert.ok(text.includes(expected), `docs/protocol.md lacks "${expected}"`);
+  }
 });
 
 test("names are found in code, not in its comments and texts", () => {
