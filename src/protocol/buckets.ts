@@ -161,12 +161,12 @@ export class ProtocolBuckets implements BucketStore {
     return resize(this.#context, bucket, to, readingMs);
   }
 
-  /** Marks a bucket with "configuration changed"; how many shards were written. */
+  /** Says on a bucket that its configuration changed; how many shards were told. */
   announce(bucket: BucketKey, readingMs: number): Promise<number> {
     return announce(this.#context, bucket, readingMs);
   }
 
-  /** Stamps what is allowed on a bucket; how many shards were written. */
+  /** Stamps what is allowed on a bucket; how many shards were told. */
   stampAccess(bucket: BucketKey, access: Access, readingMs: number): Promise<number> {
     return stampAccess(this.#context, bucket, access, readingMs);
   }
@@ -193,7 +193,7 @@ export class ProtocolBuckets implements BucketStore {
     return (item, atMs) => this.#caches.observe(cache, { bucket, shard: 0 }, item, { ...about, atMs });
   }
 
-  /** Drops what is cached of a bucket: it was deleted, or another program wrote it. */
+  /** Drops what is cached of a bucket: it was deleted, or written by somebody else. */
   forget(bucket: BucketKey): void {
     this.#caches.of(bucket).forgetShards();
   }
@@ -337,7 +337,7 @@ export class ProtocolBuckets implements BucketStore {
     return unknown ?? NO_CLAIMS;
   }
 
-  /** One read for all buckets that nothing is known of: a process does not write before the store has answered it. */
+  /** One read for all buckets that nothing is known of: nobody writes before having heard from the store. */
   async #firstContact(unknown: readonly Claim[], context: Called<TakeContext>): Promise<Called<TakeContext>> {
     const { nowMs, timeoutMs } = context;
     const wasKnown = this.#options.serverTime.isKnown();
@@ -382,14 +382,14 @@ export class ProtocolBuckets implements BucketStore {
     return wholeState(this.#context, claim, { images }, nowMs);
   }
 
-  /** A write whose outcome was reported as unknown was applied: no caller was granted anything for it, so it is given back. */
+  /** A write whose outcome was reported as unknown was applied: nobody was granted anything for it, so it is given back. */
   #giveBackLate(key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number): void {
     if (answer.kind !== "applied") return;
     const { clock, env } = this.#context;
     const about = { atMs: readingMs, eventuallyConsistent: true, set: undefined, ownWrites: 1, sentAtSequence: 0 };
     const { image } = this.#caches.observe(this.#caches.of(key.bucket), key, answer.item, about);
     for (const { of, kind, amounts } of jobs) {
-      // A debit is the price of work that was done, whatever outcome its caller got.
+      // A debit is the price of work that was done, whatever its caller was told of it.
       if (image === undefined || kind === "debit") continue;
       const mark = of.bypass ? PLAIN_MARK : markOf(image.state, amounts, readingMs, env.calendar);
       const ticket = ticketOf(key.shard, image.shardCount, mark);

@@ -76,11 +76,11 @@ export type Event =
 export interface Budget {
   readonly policy: RetryPolicy;
   readonly attemptsMax: number;
-  /** A caller that waits for less time than the work may take. */
+  /** Somebody who waits for less time than the work may take. */
   readonly caller?: Caller;
 }
 
-/** `leave` is called once the work goes on without the caller. */
+/** Told once the work goes on without it. */
 export interface Caller {
   readonly untilMs: number;
   leave(): void;
@@ -143,7 +143,7 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
 
 const MOVED_ON: Event = Object.freeze({ kind: "moved on" });
 
-/** How long one call may take: no longer than the caller waits for it. */
+/** How long one call may take: no longer than somebody waits for it. */
 function timeLeft(untilMs: number, { policy, caller }: Budget, nowMs: number): number {
   const left = Math.min(untilMs - nowMs, policy.callMs);
   if (caller === undefined) return Math.max(1, left);

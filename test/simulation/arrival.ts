@@ -20,7 +20,7 @@ export class Arrival {
     this.#settled = settled;
   }
 
-  /** Once every process has had time to read configuration, every bucket goes by it. */
+  /** When everybody has had time to hear of it, what is configured is what every bucket goes by. */
   async check(pass: (ms: number) => Promise<void>): Promise<void> {
     const { scheduler, profile, truth, journal } = this.#around;
     scheduler.calm = true;
@@ -39,7 +39,7 @@ export class Arrival {
   }
 
   /**
-   * Each process asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
+   * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
    * split hears of them shard by shard, so it is asked some more.
    */
   async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
@@ -81,7 +81,7 @@ export class Arrival {
     }
   }
 
-  /** Lets time pass for clients that wait before they send a write again. */
+  /** Time passes for whoever has to wait a moment before he sends a write again. */
   async #waited<Value>(work: Promise<Value>): Promise<Value> {
     const { clock } = this.#around;
     let isDone = false;

@@ -59,11 +59,11 @@ interface Open {
   readonly process: Process;
   readonly claims: readonly Claim[];
   readonly readingMs: number;
-  /** At some moment since it began, not all of it fitted, or that is not known. */
+  /** At some moment since it began, not all of it fitted, or nobody can say. */
   wasShort: boolean;
 }
 
-/** Notes which request every call of a bucket store serves, and what it answers. What is applied shows at the table. */
+/** Notes whom every call of a bucket store serves, and what its callers are told. What is applied shows at the table. */
 export class ConditionalCalls {
   readonly #journal: Journal;
   readonly #buckets: Buckets;
@@ -152,7 +152,7 @@ export class ConditionalCalls {
   }
 
   #opened(process: Process, claims: readonly Claim[], { nowMs }: CallContext): Open {
-    // A request that waits for another of its process may be refused by what that one saw, before this one began.
+    // Whoever waits for another of its process may be refused by what that one saw, before this one began.
     const before = [...this.#open].some(
       (other) =>
         other.process === process &&
@@ -173,7 +173,7 @@ export class ConditionalCalls {
   #took(open: Open, asked: readonly Asked[], reply: TakeReply): void {
     if (reply === "stale") return;
     const { claims, process } = open;
-    // The answer for a level that was not asked, because another refuses, goes by what is cached of it: its wait may be wrong.
+    // A level that was not asked, because another refuses, is told from what is remembered of it: its wait may be wrong.
     const unsure = reply.some(({ kind }) => kind === "skipped");
     for (const [i, answer] of reply.entries()) {
       this.#journal.count(`claims ${answer.kind}`);
@@ -183,7 +183,7 @@ export class ConditionalCalls {
     }
     const [operation] = asked.map((one) => one.operation);
     if (unsure && operation !== undefined) operation.faults++;
-    // Where all were aborted, nothing was short.
+    // Nobody is short of anything where all were aborted.
     const isRefused =
       reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "skipped");
     if (!isRefused || open.wasShort || process.denies) return;

@@ -34,7 +34,7 @@ export function sharesMoved(before: readonly Shard[], after: readonly ReadItem[]
 }
 
 /**
- * Beginnings of a quota are distinguished by a count. Where shards have counted differently, the largest goes on: by a smaller
+ * Beginnings of a quota are told apart by a count. Where shards have counted differently, the largest goes on: by a smaller
  * one, what was taken before an operator's reset would be given back after it.
  */
 export function countsKept(changes: readonly AppliedChange[], calendar: Calendar): string[] {

@@ -35,7 +35,7 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
   const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed" };
   if (phase.at === "ambiguous") return sendAgain(phase, { progress, facts, options, env });
   if (phase.at === "guess" && pending.length === 1 && facts.doubt === "none") {
-    // A guess refuses no job, so there is nothing to admit first. Nearly every request ends with this write.
+    // Nobody can be refused by a guess, so there is nothing to admit first. Nearly every request ends with this write.
     const usual = takeWrite(pending, { progress, facts, options, env, ignoreImageShortage: false });
     if (usual !== undefined) return usual;
   }
