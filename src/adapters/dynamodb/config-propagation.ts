@@ -71,7 +71,7 @@ export class ConfigPropagation {
       return;
     }
     // Configuration is read again before each try, so that a change which the original makes in between is not undone.
-    for (let attempt = 0; attempt < RETRY.bringsMax; attempt++) {
+    for (let attempt = 0; attempt < RETRY.installsMax; attempt++) {
       const asOfMs = clock.now();
       const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
       if (limits.length === 0) return;
@@ -79,7 +79,7 @@ export class ConfigPropagation {
       if (await buckets.installLimits(bucket, { set: limitSet(limits), origin }, clock.now())) return;
     }
     throw new RateLimiterUnavailable(
-      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others at each of ${RETRY.bringsMax} attempts.`,
+      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others at each of ${RETRY.installsMax} attempts.`,
     );
   }
 
