@@ -14,7 +14,7 @@ import { VirtualTime } from "./virtual-time.ts";
 
 /** One way of using one bucket. */
 interface Scene {
-  readonly forms: "ours" | "the seed's";
+  readonly forms: "ours" | "the original's";
   readonly processes: number;
   /** Requests, as a part of what the bucket refills. */
   readonly load: number;
@@ -55,15 +55,17 @@ export async function benchProtocol(): Promise<{ title: string; rows: readonly o
       }
     }
   }
-  const seeds: Costs[] = [];
+  const originals: Costs[] = [];
   for (const processes of PROCESSES) {
     for (const load of LOADS) {
-      seeds.push(await costsOf({ forms: "the seed's", processes, load, limits: 2, coalesce: false, exact: false }));
+      originals.push(
+        await costsOf({ forms: "the original's", processes, load, limits: 2, coalesce: false, exact: false }),
+      );
     }
   }
   return [
     { title: `protocol: cost of an acquire, ${RATE} a second, ${TRIP_MS} ms a trip, requests at random`, rows: ours },
-    { title: "protocol: the same by the seed's write forms", rows: seeds },
+    { title: "protocol: the same by the original's write forms", rows: originals },
     { title: "protocol: CPU of an acquire of two limits, the store answering at once", rows: await cpu() },
   ];
 }
@@ -119,7 +121,7 @@ function processOf(
 ): () => Promise<boolean> {
   const limits = LIMITS.slice(0, scene.limits);
   const bucket = bucketKey("key", "api");
-  if (scene.forms === "the seed's") {
+  if (scene.forms === "the original's") {
     const items = world.table.lineTo("default", { pause });
     const now = () => time.now();
     const original = new OriginalClient(items, { now, random: () => random.next(), resolve: () => limits, calendar });

@@ -71,7 +71,7 @@ test("X17: neither a grant nor a refusal searches the calendar: a few questions 
     clock.set(clock.now() + 2 * SECOND_MS);
     const first = await ask({ x: 50 }, 1, false);
     assert.ok(first <= 20 + 10 * windows, `${first} questions for a refusal`);
-    // From memory a refusal is told anew, with no more questions than the first.
+    // A refusal from memory asks no more questions than the first.
     assert.ok((await ask({ x: 50 }, 100, false)) <= 100 * first);
   }
 });

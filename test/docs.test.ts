@@ -7,6 +7,8 @@ import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import * as attributes from "../src/protocol/attributes.ts";
+import { RETRY } from "../src/protocol/retry-policy.ts";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
 import { plainEnvironment } from "./readme.ts";
 
@@ -122,6 +124,57 @@ test("every error code that the source can throw is explained, and no other", ()
   assert.deepEqual([...explained].sort(), [...thrown].sort());
 });
 
+test("every name in the glossary is in the code, and every word stands there once", () => {
+  const rows = glossaryRows(read("docs/glossary.md"));
+  assert.ok(rows.length > 60, `only ${rows.length} words were found`);
+  const words = rows.flatMap(({ words }) => words);
+  assert.deepEqual(
+    words.filter((word, i) => words.indexOf(word) !== i),
+    [],
+  );
+  const code = { src: namesIn("src/**/*.ts"), test: namesIn("test/**/*.ts") };
+  const missing = rows.flatMap(({ names, folder }) => names.filter((name) => !code[folder].has(name)));
+  assert.deepEqual(missing, []);
+});
+
+test("every attribute of a bucket item is explained, and no other", () => {
+  const { namesOf, nonceSlot, NONCE_SLOTS, WCU, ...others } = attributes;
+  const ofItem = Object.values(others).filter((value) => typeof value === "string");
+  const counter = [namesOf(WCU).tk, namesOf(WCU).tc];
+  const stored = [...ofItem, ...counter, ...Object.values(namesOf("<l>")), nonceSlot(0), nonceSlot(NONCE_SLOTS - 1)];
+  const [, table = ""] = read("docs/protocol.md").split("### The attributes");
+  const cells = [...(table.split("\n## ")[0] ?? "").matchAll(/^\| (`[^|]*) \|/gm)].map(([, cell = ""]) => cell);
+  const explained = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+  assert.deepEqual(explained.sort(), stored.sort());
+});
+
+test("the bounds of the protocol's attempts are those of the code", () => {
+  const cell = (count: number) => (count === 0 ? "none" : Number.isFinite(count) ? String(count) : "no limit");
+  const rows: readonly (readonly [string, keyof typeof RETRY])[] = [
+    ["take, debit", "take"],
+    ["claims taken together", "takeTogether"],
+    ["give-back", "giveBack"],
+    ["top-up, reset", "operation"],
+    ["more shards or fewer", "resize"],
+    ["reading all shards", "readWhole"],
+    ["changed limits to every shard", "notify"],
+  ];
+  assert.equal(rows.length, Object.keys(RETRY).length);
+  const text = read("docs/protocol.md");
+  for (const [work, name] of rows) {
+    const { attempts, attemptsPerLimit, resends, backoffMs } = RETRY[name];
+    const more = attemptsPerLimit === 0 ? "" : `, and ${attemptsPerLimit} more a limit`;
+    const wait = backoffMs === 0 ? "none" : `${backoffMs} ms`;
+    const expected = `| ${work} | ${cell(attempts)}${more} | ${cell(resends)} | ${wait} |`;
+    assert.ok(text.includes(expected), `docs/protocol.md lacks "${expected}"`);
+  }
+});
+
+test("names are found in code, not in its comments and texts", () => {
+  const source = 'const used = "quoted"; // remarked\n/** Explained. */\nother.called(`templated`);';
+  assert.deepEqual(identifiersOf(source), ["const", "used", "other", "called"]);
+});
+
 test("the codes of errors are found however the line is broken", () => {
   const source = [
     'throw new ValidationError("one_line", `text`);',
@@ -157,6 +210,37 @@ function headingsOf(markdown: string): string[] {
       .replace(/[^\w\- ]/g, "")
       .replaceAll(" ", "-"),
   );
+}
+
+/** One line of the glossary: its words, and the names that the code has for them. */
+interface GlossaryRow {
+  readonly words: readonly string[];
+  readonly names: readonly string[];
+  readonly folder: "src" | "test";
+}
+
+function glossaryRows(markdown: string): GlossaryRow[] {
+  const lines = markdown.split("\n").filter((line) => line.startsWith("| ") && !/^\| (word|---) \|/.test(line));
+  return lines.map((line) => {
+    const cells = line.split("|").map((cell) => cell.trim());
+    const quoted = [...(cells.at(-2) ?? "").matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+    const names = quoted.filter((name) => name !== "test/");
+    assert.ok(names.length > 0, `${line} names nothing in the code`);
+    return { words: (cells[1] ?? "").split(", "), names, folder: quoted.includes("test/") ? "test" : "src" };
+  });
+}
+
+function namesIn(pattern: string): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const file of globSync(pattern, { cwd: root })) {
+    if (!file.endsWith(".test.ts")) for (const name of identifiersOf(read(file))) names.add(name);
+  }
+  return names;
+}
+
+function identifiersOf(source: string): string[] {
+  const plain = source.replace(/\/\*[\s\S]*?\*\/|\/\/.*|"[^"\n]*"|`[^`]*`/g, " ");
+  return [...plain.matchAll(/[A-Za-z_$][\w$]*/g)].map(([name]) => name);
 }
 
 /** Codes given to the constructors of our errors, and those that rules carry until they are. */

@@ -44,7 +44,7 @@ const STEADY: readonly (readonly [string, readonly Limit[], number])[] = [
   ["a moment later", [Kinds.perMinute("rpm", 100)], 5],
   ["after a refill", [Kinds.perMinute("rpm", 100)], 30 * SECOND_MS],
   ["after an idle hour, which a straight line still tells", [Kinds.perMinute("rpm", 100)], HOUR_MS],
-  ["after an idle day, for which it is told anew", [Kinds.perMinute("rpm", 100)], DAY_MS],
+  ["after an idle day, for which it is rebased", [Kinds.perMinute("rpm", 100)], DAY_MS],
   [
     "across the boundary of a schedule",
     [Kinds.perMinute("rpm", 100, { schedule: [{ cron: "* 13-17 * * *", scale: 2 }] })],

@@ -13,7 +13,7 @@ import { Cluster, type Process } from "./protocol-kit.ts";
 
 const Kinds = limitMakers(calendar);
 
-/** Somebody else changes attributes of the item. */
+/** Another program changes attributes of the item. */
 function tamper(cluster: Cluster, { place }: Process, attributes: Item): void {
   const before = cluster.item(place.namespaceId, "ada") ?? {};
   cluster.world.table.put(
@@ -37,7 +37,7 @@ for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
     const { place, line } = process;
     assert.ok(await place.grants(one, T0));
     const before = cluster.item(place.namespaceId, "ada");
-    // After so long it is told anew, which pins a stamp that was seen.
+    // After so long it is rebased, which pins a stamp that was seen.
     line.failNext("write", "lostBefore");
     const [answer] = await place.take([one], T0 + 2 * HOUR_MS);
     assert.equal(answer?.kind, "unavailable");
@@ -68,7 +68,7 @@ test("a claim that comes to no end on a bucket that was split is told of the who
   let isSlow = false;
   const slow = await cluster.open({
     line: {
-      // The answer comes when nobody waits for it any more.
+      // The answer comes when no caller waits for it any more.
       pause: async (call, before) => {
         if (isSlow && call === "write" && before === "answering") cluster.clock.set(cluster.clock.now() + MINUTE_MS);
       },

@@ -175,7 +175,7 @@ export class Cluster {
     { now: () => this.clock.now(), random: this.random, writesPerSecond: Number.POSITIVE_INFINITY, staleMs: 0 },
     calendar,
   );
-  /** How often an item was told anew. */
+  /** How often an item was rebased. */
   rebases = 0;
 
   constructor() {

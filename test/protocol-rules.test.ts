@@ -42,14 +42,14 @@ async function granted({ place }: Process, one: Claim, requests: number, nowMs: 
 
 const since = (asOfMs: number) => ({ origin: { asOfMs, generation: null } });
 
-test("allSides: told anew for one limit, another that is spent meanwhile is full again and again", async () => {
+test("allSides: rebased for one limit, another that is spent meanwhile is full again and again", async () => {
   const { on, off } = await played(bindsOnlyTakenLimits, async (client) => {
     const cluster = new Cluster();
     const [a, b] = [await cluster.open(client()), await cluster.open(client())];
     const tpm = Kinds.perDay("tpm", 100);
     let taken = 0;
     for (let round = 0; round < 20; round++) {
-      // Somebody changes the other limit from time to time, and the process that hears of it has an old image.
+      // Another process changes the other limit from time to time, and the one that takes has an old image.
       const limits = [Kinds.perDay("rpm", 1_000 + (round % 2)), tpm];
       await a.place.grants(claim("ada", limits, { rpm: 1 }, since(T0 + round)), T0);
       taken += await b.place.drain((n) => claim("ada", limits, { tpm: n }, since(T0 + round)), T0, 100);
@@ -92,7 +92,7 @@ test("creditPins: what was taken yesterday and comes back today is granted on to
   assert.equal(off, 20);
 });
 
-test("shardZeroFirst: a shard that has gone is made anew, and full", async () => {
+test("shardZeroFirst: a shard that is gone is created again, and full", async () => {
   const { on, off } = await played(makesMissingShards, async (client) => {
     const cluster = new Cluster();
     const [a, b] = [await cluster.open(client()), await cluster.open(client())];
@@ -109,7 +109,7 @@ test("shardZeroFirst: a shard that has gone is made anew, and full", async () =>
   assert.equal(off, 150);
 });
 
-test("oneReading: where every round reads the clock again, the capacity runs away from a caller with company", async () => {
+test("oneReading: where every round reads the clock again, the brim runs away from a caller that is not alone", async () => {
   /** Ten requests in a row, each half an hour after the last: how many are contended. */
   async function contended(take: (slow: Process, one: Claim) => Promise<string | undefined>): Promise<number> {
     const cluster = new Cluster();
@@ -117,7 +117,7 @@ test("oneReading: where every round reads the clock again, the capacity runs awa
     const other = await cluster.open({ exact: true });
     const one = claim("ada", [Kinds.perSecond("rps", 1, { burst: 100 })], { rps: 1 });
     const pause = async (call: string, before: string) => {
-      // Each write is a second under way, and its answer another. In between somebody takes from the full bucket.
+      // Each write is a second under way, and its answer another. In between another process takes from the full bucket.
       if (call !== "write") return;
       clock.set(clock.now() + SECOND_MS);
       if (before === "applying") assert.ok(await other.place.grants(one, clock.now()));
@@ -145,7 +145,7 @@ interface Reader {
   cached: Omit<Claim, "bucket" | "take" | "bypass">;
 }
 
-test("configOrder: caches that disagree tell a bucket anew with every take, and undo the change", async () => {
+test("configOrder: caches that disagree rebase a bucket with every take, and undo the change", async () => {
   const rebases: number[] = [];
   const { on, off } = await played(trustsItsCache, async (client) => {
     const cluster = new Cluster();
@@ -206,7 +206,7 @@ test("halvePinsTokens: what is taken from a shard while it goes is granted again
     assert.ok(await a.buckets.resize(one.bucket, "more", T0 + 1));
     await b.place.state("ada");
     joins = true;
-    // Nobody but the other process makes time pass, and it takes none.
+    // Only the other process makes time pass, and it takes none.
     const resized = a.buckets.resize(one.bucket, 1, T0 + 3);
     await cluster.clock.advance(10 * SECOND_MS);
     assert.ok(await resized);
@@ -216,7 +216,7 @@ test("halvePinsTokens: what is taken from a shard while it goes is granted again
   assert.equal(off, 129);
 });
 
-test("epochGrows: told anew within one millisecond, a bucket is taken for the one that it was", async () => {
+test("epochGrows: rebased within one millisecond, a bucket is taken for the one that it was", async () => {
   const { on, off } = await played(repeatsEpochs, async (client) => {
     const cluster = new Cluster();
     const [a, b] = [await cluster.open(client()), await cluster.open(client())];

@@ -8,7 +8,7 @@ import { shrinkWorld } from "./simulation/world-stories.ts";
 
 // npm run simulate -- --seeds N --from S [--store KIND]     plays N seeds from S on
 // npm run simulate -- --seed K [--store KIND]               plays one seed and tells every step
-// with --shrink, the first seed that fails is shortened: what it fails without is left out, and the rest told as a story
+// with --shrink, the first seed that fails is shortened: what it fails without is left out, and the rest printed as a story
 // KIND is memory, sqlite, conditional (single-item conditional writes) or shared (the same, on a table that a client like the
 // original writes too); or bucket-memory, bucket-sqlite, bucket-conditional: one bucket without an engine.
 

@@ -7,7 +7,7 @@ export function refilledMilli(remainder: number, terms: Terms, elapsedMs: number
   return addMulDiv(0, elapsedMs, terms.refillAmountMilli, remainder, terms.refillPeriodMs, Number.MAX_SAFE_INTEGER);
 }
 
-/** What the balance holds `elapsedMs` after its epoch: at most the brim, negative in debt. Never decreases with time. */
+/** What the balance holds `elapsedMs` after its epoch: at most the capacity, negative in debt. Never decreases with time. */
 export function levelMilli(balance: Balance, terms: Terms, elapsedMs: number): number {
   if (elapsedMs <= 0 || terms.refillAmountMilli === 0) return Math.min(terms.capacityMilli, balance.tokensMilli);
   return addMulDiv(
@@ -28,14 +28,14 @@ export function wholeTokens(milli: number): number {
   return milli >= 0 ? divFloor(milli, 1000) : 0 - divFloor(500 - milli, 1000);
 }
 
-/** The same balance told from an epoch `elapsedMs` later, with the overflow cut off: conserves every millitoken. */
+/** The same balance relative to an epoch `elapsedMs` later, with the overflow cut off: conserves every millitoken. */
 export function rebase(balance: Balance, terms: Terms, elapsedMs: number): Balance {
   if (elapsedMs <= 0) return balance;
   const { refillAmountMilli, refillPeriodMs } = terms;
   if (refillPeriodMs <= 0) throw new RangeError(`A refill period of ${refillPeriodMs} ms; it must be at least 1.`);
   const tokensMilli = levelMilli(balance, terms, elapsedMs);
   // The remainder is kept over the brim too: a take that cuts the overflow off without a rebase cannot touch it, and the
-  // two must agree to the millitoken. It can never lift the level over the brim.
+  // two must agree to the millitoken. It can never lift the level over the capacity.
   const remainder =
     refillAmountMilli === 0 ? 0 : mulMod(elapsedMs, refillAmountMilli, balance.remainder, refillPeriodMs);
   return { tokensMilli, remainder };

@@ -2,7 +2,7 @@ import { type Balance, DEBT_MAX_MILLI, type Terms } from "./balance.ts";
 import { levelMilli, refilledMilli } from "./level.ts";
 
 /**
- * The tokens of a balance, still told from its epoch, after `amountMilli` was taken `elapsedMs` later; `undefined` when
+ * The tokens of a balance, still relative to its epoch, after `amountMilli` was taken `elapsedMs` later; `undefined` when
  * they do not suffice. Nothing that another client depends on moves: not the epoch, not the remainder.
  */
 export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {

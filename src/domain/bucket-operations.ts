@@ -6,8 +6,8 @@ import { MILLI_MAX, TOKENS_MAX } from "./limit-numbers.ts";
 import { boundaryAfter, type LimitState, renewed } from "./limit-state.ts";
 
 /**
- * The bucket after a purchase: a quota gains exactly the amount, and its brim rises by it until the next reset; a limit
- * that drips gains at most the room below its capacity. Told from `nowMs`; the bucket must be as it stands then.
+ * The bucket after a purchase: a quota gains exactly the amount, and its capacity rises by it until the next reset; a limit
+ * that drips gains at most the room below its capacity. It is relative to `nowMs`, before and after.
  */
 export function toppedUp(
   state: BucketState,

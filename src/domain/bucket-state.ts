@@ -37,13 +37,13 @@ export interface BucketState {
   /** Every limit drips and is hard: nothing about a take needs remembering. */
   readonly plain: boolean;
   /**
-   * Of a bucket that is split up and told as a whole: its shards, each from its own epoch. What it holds, and when it will
+   * Of a bucket in shards, as a whole: its shards, each from its own epoch. What it holds, and when it will
    * hold more, is asked of them; its own limits add them up at its epoch. Absent: the bucket is one.
    */
   readonly shards?: readonly BucketState[];
 }
 
-/** A bucket nobody has taken from: full at the capacities in force. */
+/** A bucket that was never taken from: full at the capacities in force. */
 export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
   const limits = set.limits.map((limit) => fullLimit(limit, true, nowMs, calendar));
   const fresh = {
@@ -107,7 +107,7 @@ export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "un
   return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
 }
 
-/** The same bucket told from a later epoch, every limit advanced and cut. The epoch never moves back. */
+/** The same bucket relative to a later epoch, every limit advanced and cut. The epoch never moves back. */
 export function advanced(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
   const { epochMs, limits: before, shards } = state;
   if (shards !== undefined) {
@@ -160,7 +160,7 @@ export function fits(state: BucketState, amounts: readonly Amount[], nowMs: numb
   });
 }
 
-/** What a limit holds at `nowMs`, at most its brim, negative in debt. */
+/** What a limit holds at `nowMs`, at most its capacity, negative in debt. */
 export function availableMilli(state: BucketState, limit: LimitState, nowMs: number): number {
   if (state.shards !== undefined) return heldByAll(state.shards, limit.name, nowMs);
   return levelMilli(limit, limit.terms, nowMs - state.epochMs);

@@ -38,7 +38,7 @@ export interface LevelConfig {
   readonly limits: readonly Limit[];
   readonly source: LimitSource;
   readonly access: Access;
-  /** The scope that said so; `none` when nobody did. */
+  /** The scope that said so; `none` when none did. */
   readonly accessSource: LimitSource;
   /** Whether the parent is charged too. */
   readonly cascade: boolean;
@@ -47,8 +47,8 @@ export interface LevelConfig {
   readonly parentId?: string;
   readonly onUnavailable?: OnUnavailable;
   /**
-   * Grows with every reading that this process begins, of a store that cannot tell that configuration changed: a bucket that
-   * casts doubt on it is believed until configuration was read once more.
+   * The number of the read of configuration by this process, where the store cannot say that configuration changed: a bucket
+   * that casts doubt on it is believed until a later read.
    */
   readonly reading?: number;
 }

@@ -12,7 +12,7 @@ import {
 } from "./limit-state.ts";
 
 /**
- * The first instant, not before `fromMs`, at which a limit of a bucket grants the amount, if nobody takes meanwhile;
+ * The first instant, not before `fromMs`, at which a limit of a bucket grants the amount, if nothing is taken meanwhile;
  * `Infinity` when it never will. Of a bucket in shards: at which they have it together.
  */
 export function searchIn(
@@ -30,7 +30,7 @@ export function searchIn(
   return searchTogether(parts, milli, fromMs, calendar);
 }
 
-/** A limit on one shard, told from an epoch. */
+/** A limit on one shard, and the epoch that its tokens are relative to. */
 interface Part {
   readonly held: LimitState;
   readonly epochMs: number;
@@ -92,5 +92,5 @@ function firstIn(
   return late;
 }
 
-/** Some 1,100 years: the largest limits take longer to fill, and are told to take for ever. */
+/** Some 1,100 years. The largest limits take longer to fill; their waits are reported as `Infinity`. */
 const SPAN_MAX_MS = 2 ** 45;

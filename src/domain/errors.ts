@@ -19,7 +19,7 @@ export class LimiterError extends Error {
   }
 }
 
-/** The input is wrong, whatever the state of the world: nothing was changed, and asking again will not help. */
+/** The input is wrong, whatever is stored: nothing was changed, and asking again will not help. */
 export class ValidationError extends LimiterError {}
 
 /** What was named does not exist. */
@@ -28,7 +28,7 @@ export class NotFoundError extends LimiterError {}
 /** What was to be created exists already. */
 export class ExistsError extends LimiterError {}
 
-/** The world changed since the caller looked: read again, then decide. */
+/** What is stored changed since the caller read it: read again, then decide. */
 export class ConflictError extends LimiterError {}
 
 /** A lease was used after it had been settled or rolled back. */
@@ -68,7 +68,7 @@ export class RateLimitExceeded extends LimiterError {
   readonly violations: readonly Status[];
   /** The status that has to be waited for longest. */
   readonly primary: Status;
-  /** Milliseconds until all limits of all levels fit together, if nobody else takes. */
+  /** Milliseconds until all limits of all levels fit together, if no other request takes. */
   readonly retryAfterMs: number;
 
   constructor(refusal: { statuses: readonly Status[]; primary: Status; retryAfterMs: number }) {
@@ -87,7 +87,7 @@ export class RateLimitExceeded extends LimiterError {
     this.retryAfterMs = refusal.retryAfterMs;
   }
 
-  /** Whole seconds for a `Retry-After` header, rounded up so that the caller is never told to come too early. */
+  /** Whole seconds for a `Retry-After` header, rounded up so that the caller never comes too early. */
   get retryAfterSeconds(): number {
     return Math.ceil(this.retryAfterMs / 1000);
   }

@@ -5,7 +5,7 @@ import type { LimitKind } from "./limit-kind.ts";
 import { boundaryAfter, type LimitState, NO_MARKS, type QuotaMarks, termsAt } from "./limit-state.ts";
 
 /** What is different between the kinds of limits, for code that stores buckets and need not know the kinds themselves. */
-export interface KindTraits {
+interface KindTraits {
   /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
   readonly refillsSteadily: boolean;
   /** The first use opens a window. There is one for the whole bucket, so such a bucket is not split into shards. */
@@ -33,7 +33,7 @@ export function marksAfterUse(held: LimitState, milli: number, atMs: number): Qu
 }
 
 /** A limit as it was earlier, and what it loses by that: some millitokens, or all that it has. */
-export interface Rewound {
+interface Rewound {
   readonly limit: LimitState;
   readonly lostMilli: number | "all";
 }

@@ -49,10 +49,10 @@ function signatureOf({
   return plain + JSON.stringify([soft ?? 0, schedule ?? 0, reset ?? 0, resetAfterMs ?? 0]);
 }
 
-/** An epoch is told anew after this time, so that products stay small. */
+/** A bucket is rebased when its epoch is this old, so that products stay small. */
 const EPOCH_MAX_MS = 3_600_000;
 
-/** And before more than this has dripped in, so that tokens told from the epoch stay exact integers even in deep debt. */
+/** And before more than this was refilled, so that tokens relative to the epoch stay exact integers even in deep debt. */
 const REFILLED_MAX_MILLI = 7_000_000_000_000;
 
 /** The age at which the epoch of a bucket with these limits is moved up. */

@@ -12,7 +12,7 @@ import { canonicalFields } from "./schedule-grammar.ts";
 export interface QuotaMarks {
   /** When the window of a session quota opened; undefined while it is closed, and then the quota is full. */
   readonly windowStartMs: number | undefined;
-  /** What was bought on top for this period; it is part of the brim until the next reset. */
+  /** What was bought on top for this period; it is part of the capacity until the next reset. */
   readonly topUpMilli: number;
   /**
    * Tells beginnings within one period apart, so that a lease from before one gives nothing back after it: how often an
@@ -21,7 +21,7 @@ export interface QuotaMarks {
   readonly resets: number;
 }
 
-/** One limit on a bucket, told from the bucket's epoch. */
+/** One limit on a bucket, relative to the bucket's epoch. */
 export interface LimitState extends Balance {
   readonly name: string;
   readonly limit: Limit;
@@ -42,10 +42,10 @@ export interface LimitState extends Balance {
   readonly resetsBefore: number;
 }
 
-/** Of a quota that nobody has used or touched. */
+/** Of a quota that was never used. */
 export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
-/** A limit nobody has taken from: full at the capacity in force. */
+/** A limit that was never taken from: full at the capacity in force. */
 export function fullLimit(
   limit: Limit,
   configured: boolean,
@@ -105,7 +105,7 @@ export function periodEndMs({ reset }: Limit, atMs: number, calendar: Calendar):
 }
 
 /**
- * The limit told from a later epoch: what time did in between. It drips at the terms of each window it passes through, is
+ * The limit relative to a later epoch: what time did in between. It drips at the terms of each window it passes through, is
  * clipped where a window holds less, is full after a reset or the end of a session.
  */
 export function advanceLimit(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
@@ -268,7 +268,7 @@ export function searchFor(
   return { atMs, found: false };
 }
 
-/** The same balance under other terms: clipped, and its fraction told in the new period. */
+/** The same balance under other terms: clipped, and its fraction converted to the new period. */
 export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
   const tokensMilli = Math.min(balance.tokensMilli, before.capacityMilli, terms.capacityMilli);

@@ -83,7 +83,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     perHour: perPeriod(3_600_000),
     perDay: perPeriod(86_400_000),
     custom: (name, terms) => {
-      // Whoever gives no terms at all is told so by the check.
+      // Where no terms are given at all, the check below says so.
       const { capacity, refillAmount, refillPeriodMs, ...kind } = terms ?? ({} as CustomTerms);
       return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
     },
@@ -104,7 +104,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
   };
 }
 
-/** Makers for limits without crons: whoever has no calendar at hand. */
+/** Makers for limits without crons, for callers that have no calendar. */
 export const Limit: LimitMakers = limitMakers({
   problemOf: () => "No calendar is at hand to check it; make this limit with the Limit of the package's root",
 });

@@ -2,7 +2,7 @@ import { ValidationError } from "./errors.ts";
 
 /**
  * Words of the DynamoDB table: a usage record has an attribute named for each limit beside these, so that a limit of such a
- * name could not be told from them. They are refused on every store, so that limits can move from one store to another.
+ * name could not be distinguished from them. They are refused on every store, so that limits can move from one store to another.
  */
 const RESERVED_NAMES: ReadonlySet<string> = new Set([
   "wcu",

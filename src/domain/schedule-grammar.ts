@@ -1,6 +1,6 @@
 import { perMilleOf, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
-/** Stored text is the world's: it may be damaged or newer than we are, so reading it answers with a value, not a throw. */
+/** Stored text may be damaged, or newer than this version, so reading it answers with a value and does not throw. */
 export type Decoded<Value> =
   | { readonly kind: "decoded"; readonly value: Value }
   | { readonly kind: "unreadable"; readonly problem: string };
@@ -67,7 +67,7 @@ type CronFields = readonly [minute: string, hour: string, dayOfMonth: string, mo
 
 /**
  * The five fields, names turned to numbers: a Sunday by itself is 7, at the start of a range or with a step 0. Order,
- * duplicates and ranges stay as written. A field that makes no sense stays as it is: to refuse it is the calendar's part.
+ * duplicates and ranges stay as written. A field that makes no sense stays as it is: the calendar refuses it.
  */
 export function canonicalFields(cron: string): CronFields {
   const fields = cron.trim().split(/\s+/);

@@ -28,7 +28,7 @@ export const TZ_DEFAULT = "UTC";
 
 /**
  * The terms in force: those of the first entry that matches, else the base. Scaling rounds down, but never a positive
- * value to nothing: a limit that nobody can ever pass again is not what "scale" asks for. A rate of 0 stays 0 (quotas).
+ * value to nothing: a limit that no request can ever pass again is not what "scale" asks for. A rate of 0 stays 0 (quotas).
  */
 export function effectiveTerms(
   base: Terms,

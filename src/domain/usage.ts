@@ -88,7 +88,7 @@ export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
 export const overdraftOf = (limit: string): string => `${limit}#od`;
 export const bypassOf = (limit: string): string => `${limit}#by`;
 
-/** Counters as stores keep them, told apart. */
+/** Counters as stores keep them, by what they count. */
 export function countersOf(
   counted: Iterable<readonly [name: string, tokens: number]>,
 ): Pick<UsageSnapshot, "counters" | "overdrafts" | "bypassed"> {

@@ -73,7 +73,7 @@ export class Administration {
       case "conflict":
         throw new ConflictError(
           "entity_changed",
-          `Entity ${id} is at version ${reply.version}, not ${version}: somebody changed it. Read it again, then decide.`,
+          `Entity ${id} is at version ${reply.version}, not ${version}: it was changed meanwhile. Read it again, then decide.`,
         );
       default:
         throw parentError(id, reply);

@@ -280,7 +280,7 @@ export abstract class LeaseResource<Name extends string = string> {
     const { entityId, resource } = link.bucket;
     if (!this.core.maker.allows(link)) {
       throw new RateLimiterUnavailable(
-        `The limiter could not be reached to consume more for ${entityId} on ${resource}.`,
+        `The limiter could not be reached to consume more for ${entityId} on ${resource}; the lease holds what it held before.`,
         { cause },
       );
     }

@@ -17,7 +17,7 @@ export interface Settings {
   readonly onUnavailable: OnUnavailable | undefined;
 }
 
-/** What the engine asks of the deps. */
+/** What the engine works with. */
 export interface EngineDeps {
   readonly store: Store;
   readonly scope: ScopedStore;

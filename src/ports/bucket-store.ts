@@ -98,8 +98,8 @@ export interface OperationReply {
 export type MaybePromise<Value> = Value | Promise<Value>;
 
 /**
- * Buckets of one namespace. A bucket that does not exist is full; limits that differ from the bucket's are brought to it
- * first (stored even when the claim is then refused). A store may take all claims of a call in one transaction, and then
+ * Buckets of one namespace. A bucket that does not exist is full; limits that differ from the bucket's are installed on
+ * it first (stored even when the claim is then refused). A store may take all claims of a call in one transaction, and then
  * takes all or none; otherwise it answers each, and the caller gives back.
  */
 export interface BucketStore {

@@ -1,29 +1,38 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import type { Claim } from "../ports/bucket-store.ts";
 import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
-import { nextTell, onTell, type TellAction, type Telling, type TellPlan, type TellProgress } from "./decide/tell.ts";
+import {
+  type Notified,
+  type NotifyAction,
+  type NotifyPlan,
+  type NotifyProgress,
+  nextNotify,
+  onNotify,
+} from "./decide/notify.ts";
 import { drive, type Machine } from "./drive.ts";
 import { formFor } from "./forms.ts";
-import { installLimitsIntent, type Job, movesEpoch } from "./job.ts";
+import { installLimitsIntent, type Job, jobOfClaim, movesEpoch } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { readWhole, unhurried } from "./whole.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
 const BYPASS_MS = 60_000;
 
-/** Says on every live shard that configuration changed: the next request reads it again. How many were told. */
+/** Marks every live shard with "configuration changed": the next request reads it again. How many shards were written. */
 export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
   return stampEveryShard(context, bucket, readingMs, (key) =>
     new WriteBuilder().set(VU, 0).update(key, "exists", undefined),
   );
 }
 
-/** Stamps what is allowed on every live shard, so that it counts from the next request on. How many were told. */
+/**
+ * Stamps what is allowed on every live shard, so that it counts from the next request on. How many shards were
+ * written.
+ */
 export function stampAccess(
   context: ProtocolContext,
   bucket: BucketKey,
@@ -40,7 +49,7 @@ export function stampAccess(
 }
 
 /** Limits to install on every shard of a bucket. */
-export interface Installation {
+interface Installation {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly origin: SetOrigin;
@@ -58,18 +67,18 @@ export async function installLimits(context: ProtocolContext, installation: Inst
   const { bucket, readingMs } = installation;
   const cache = caches.of(bucket);
   const job = jobOf(installation);
-  const told = await tellEveryShard(context, bucket, readingMs, () => ({
+  const results = await notifyEveryShard(context, bucket, readingMs, () => ({
     readingMs,
     isIdempotent: false,
     writeFor: (seen) => {
       if (seen?.image === undefined) return "nothing";
       // What the original changed meanwhile is not undone: the caller reads configuration again.
       if (env.dialect.installStopsOnDoubt && readings.doubtOf(cache, seen, [job], env) === "configSuspect")
-        return "not told";
+        return "not written";
       return installWrite(context, seen.image, installation) ?? "nothing";
     },
   }));
-  return !told.includes("not told");
+  return !results.includes("not written");
 }
 
 /** The write that installs limits on one shard; undefined when it goes by them already. */
@@ -87,8 +96,7 @@ export function installWrite(
 }
 
 function jobOf({ bucket, set, origin, readingMs }: Installation): Job {
-  const claim: Claim = { bucket, set, origin, take: [], bypass: false };
-  return { of: claim, kind: "take", amounts: [], readingMs, untilMs: Number.POSITIVE_INFINITY, askedAtSequence: 0 };
+  return jobOfClaim({ bucket, set, origin, take: [], bypass: false }, readingMs);
 }
 
 async function stampEveryShard(
@@ -97,35 +105,35 @@ async function stampEveryShard(
   readingMs: number,
   stamp: (key: ItemKey) => ItemWrite,
 ): Promise<number> {
-  const told = await tellEveryShard(context, bucket, readingMs, (key) => ({
+  const results = await notifyEveryShard(context, bucket, readingMs, (key) => ({
     readingMs,
     isIdempotent: true,
     writeFor: () => stamp(key),
   }));
-  return told.filter((telling) => telling === "told").length;
+  return results.filter((result) => result === "written").length;
 }
 
-async function tellEveryShard(
+async function notifyEveryShard(
   context: ProtocolContext,
   bucket: BucketKey,
   readingMs: number,
-  planFor: (key: ItemKey) => TellPlan,
-): Promise<Telling[]> {
-  const policy = RETRY.tell;
+  planFor: (key: ItemKey) => NotifyPlan,
+): Promise<Notified[]> {
+  const policy = RETRY.notify;
   const [whole] = await readWhole(context, [bucket], unhurried(readingMs));
-  const told: Telling[] = [];
+  const results: Notified[] = [];
   for (const { key } of whole?.images ?? []) {
     const plan = planFor(key);
     const untilMs = context.clock.now() + policy.timeoutMs;
-    const machine: Machine<TellProgress, TellAction, Telling> = {
+    const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
       next: (progress, turn) => {
-        return nextTell(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
+        return nextNotify(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
       },
-      on: (progress, action, event) => onTell(progress, action, event, plan),
+      on: (progress, action, event) => onNotify(progress, action, event, plan),
       untilMs: () => untilMs,
       throttled: () => {},
     };
-    told.push(await drive(machine, { at: "telling" }, { policy, attemptsMax: policy.attempts }, context));
+    results.push(await drive(machine, { at: "sending" }, { policy, attemptsMax: policy.attempts }, context));
   }
-  return told;
+  return results;
 }

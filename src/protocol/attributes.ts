@@ -56,7 +56,7 @@ export interface LimitNames {
   readonly ru: string;
 }
 
-/** Remembered, for they are asked for with every write. */
+/** The names are cached: every write asks for them. */
 export function namesOf(limit: string): LimitNames {
   let names = known.get(limit);
   if (names === undefined) {
@@ -80,7 +80,7 @@ export function namesOf(limit: string): LimitNames {
       tz: name("tz"),
       ru: name("ru"),
     };
-    // Names come from configuration: a few dozen. Should somebody make them up endlessly, they are worked out again.
+    // Names come from configuration: a few dozen. Where callers make up new ones without end, they are worked out again.
     if (known.size >= NAMES_MAX) known.clear();
     known.set(limit, names);
   }

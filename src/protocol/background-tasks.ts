@@ -16,7 +16,7 @@ export class BackgroundTasks {
     this.#context = context;
   }
 
-  /** Keeps `settled` waiting until the work is done. Its errors are nobody's. */
+  /** Keeps `settled` waiting until the work is done. Its errors are dropped: no caller is left to get them. */
   track(work: Promise<unknown>): void {
     const quiet = work.catch(() => undefined).finally(() => this.#running.delete(quiet));
     this.#running.add(quiet);

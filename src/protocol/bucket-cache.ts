@@ -11,11 +11,11 @@ import type { Job, JobOutcome } from "./job.ts";
 import type { Lane } from "./lane.ts";
 import { type Rate, ratedAgain } from "./write-rate.ts";
 
-/** How one shard stood when this process last heard of it. */
+/** How one shard stood when this process last saw it. */
 export interface Seen {
   /** Undefined: there is no such item. */
   readonly image: Image | undefined;
-  /** It comes from a read that may be old: it chooses the form of a write, but nobody is refused by it. */
+  /** It comes from a read that may be old: it chooses the form of a write, but refuses no request. */
   readonly eventuallyConsistent: boolean;
   readonly atMs: number;
   /** The number of this observation among all of the process: later ones have higher numbers. */
@@ -55,7 +55,7 @@ export class BucketCache {
     return this.#shardCount;
   }
 
-  /** When somebody was last refused by what was seen of it. */
+  /** When a request was last refused by what was seen of it. */
   get refusedAtMs(): number {
     return this.#refusedAtMs;
   }
@@ -74,7 +74,7 @@ export class BucketCache {
     return isLately(this.#scarceAtMs, atMs, SCARCE_MS);
   }
 
-  /** Whether all it had was wanted lately: it refused somebody, or was nearly emptied. Nothing of it may be wasted then. */
+  /** Whether all it had was wanted lately: it refused a request, or was nearly emptied. Nothing of it may be wasted then. */
   isWanted(atMs: number): boolean {
     return isLately(this.#refusedAtMs, atMs, SCARCE_MS) || isLately(this.#drainedAtMs, atMs, DRAINED_MS);
   }
@@ -103,12 +103,12 @@ export class BucketCache {
     return images;
   }
 
-  /** Some image, of whichever shard is known. */
+  /** The image of any shard that is known. */
   anyImage(): Image | undefined {
     return this.#shards.find((seen) => seen?.image !== undefined)?.image;
   }
 
-  /** Drops the images: they are of before. How many shards there were is a guess that stays. */
+  /** Drops the images, which are out of date. The number of shards is kept as a guess. */
   forget(): void {
     this.#shards.length = 0;
   }
@@ -229,7 +229,7 @@ export class BucketCaches {
     const writes = (numberOf(item, WRITES) ?? 0) / 1000;
     cache.noteWrites(shard, writes, atMs);
     if (before === undefined) return seen;
-    // Where there was no item before, others made it.
+    // Where there was no item before, other processes created it.
     const writesBefore = like === undefined ? 0 : (numberOf(like.item, WRITES) ?? 0) / 1000;
     if (writes - writesBefore > about.ownWrites) cache.noteOtherWriter(atMs);
     if (like !== undefined && atMs > before.atMs && cache.hasOtherWriters(atMs)) {
@@ -239,7 +239,7 @@ export class BucketCaches {
   }
 }
 
-// Every write is counted; an item that was made anew counts from the beginning, but from a later epoch.
+// Every write is counted. An item that was deleted and created again counts from 0, but has a later epoch.
 function isOlder(item: Item, than: Item): boolean {
   return (
     (numberOf(item, WRITES) ?? 0) < (numberOf(than, WRITES) ?? 0) &&

@@ -16,7 +16,7 @@ export interface ChainOps {
   skipped(claim: Claim): Answer;
 }
 
-export interface ChainContext {
+interface ChainContext {
   readonly clock: Clock;
   /** A number in [0, 1). */
   readonly random: () => number;
@@ -41,7 +41,7 @@ export async function takeChain(
   let pauses = 0;
   while (!isTaken && pauses < PAUSES_MAX) {
     const short = yieldAt(attempt.answers);
-    // Where nobody else writes, nobody else holds anything for a moment only.
+    // Where no other process writes, no other request holds tokens that it is about to give back.
     if (short === undefined || !ops.hasOthers(claims[short] as Claim)) break;
     if (!(await attempt.yieldAbove(short))) break;
     pauses++;
@@ -62,7 +62,7 @@ interface Thrown {
 
 /**
  * In which order the levels are asked, as indices: those of one stage at the same time, the next stage when all of them gave.
- * While nothing is scarce that is one stage. Scarce levels go first, one by one, so that nobody holds what he cannot use.
+ * While nothing is scarce that is one stage. Scarce levels go first, one by one, so that no request holds what it cannot use.
  */
 export function stagesOf(isScarce: readonly boolean[]): readonly (readonly number[])[] {
   const scarce: number[] = [];
@@ -176,5 +176,5 @@ class Attempt {
   }
 }
 
-/** Everybody who holds a level out of order has given it back after two or three trips. */
+/** A request that holds a level out of order has given it back after two or three trips. */
 const PAUSES_MAX = 4;

@@ -4,7 +4,7 @@ import { divCeil } from "../bucket/integers.ts";
  * What is known of the server's time: server time minus this machine's steady time, in whole ms, lies between
  * `earliestMs` and `latestMs` at the steady instant `atMs`, and up to 200 ppm further out for every ms since.
  *
- * It is counted from the steady clock, which nobody can put, and not from the local one. So the local clock may be put by
+ * It is counted from the steady clock, which cannot be set, and not from the local one. So the local clock may be set off by
  * an hour at any moment, also while a request is under way, and nothing here becomes wrong.
  */
 export interface ClockBounds {
@@ -36,7 +36,7 @@ export function observed(
   bounds: ClockBounds | undefined,
   { dateMs, sentMs, receivedMs }: Observation,
 ): ClockBounds | undefined {
-  // The clock ran backwards, so it cannot tell how long the answer took: any upper bound from it might be too tight.
+  // The clock ran backwards, so it does not show how long the answer took: any upper bound from it might be too tight.
   if (receivedMs < sentMs) return bounds;
   const seen = { earliestMs: dateMs - receivedMs - 1, latestMs: dateMs + 1000 - sentMs, atMs: sentMs };
   if (bounds === undefined) return seen;

@@ -33,12 +33,12 @@ export interface Image {
   readonly canonical: string;
 }
 
-export interface DecodeContext {
+interface DecodeContext {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
   /** An earlier image of the same item: what has not changed is not worked out again. */
   readonly like: Image | undefined;
-  /** The limits somebody goes by; where the item's are the same, these very objects are used. */
+  /** The caller's limits; where the item's are the same, these very objects are used. */
   readonly set: LimitSet | undefined;
 }
 
@@ -66,7 +66,7 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   return { key, item, state: assembled({ epochMs, limits, signature, origin }, calendar), shardCount, canonical };
 }
 
-/** The image in the words of somebody whose limits are the same but written down differently. */
+/** The image with the caller's own limit objects, where they are the same limits written differently. */
 export function withCallersLimitObjects(image: Image, set: LimitSet): Image {
   if (image.state.signature === set.signature || image.canonical !== canonicalOfSet(set)) return image;
   const limits = image.state.limits.map((held) => {
@@ -227,7 +227,7 @@ function decodedLimit(item: Item, name: string, context: LimitContext): LimitSta
     terms,
     configured,
     tokensMilli: numberOf(item, names.tk) ?? 0,
-    // Under a period that somebody changed in place it says nothing.
+    // Under a refill period that was changed in place the fraction means nothing.
     remainder: carried && fr < terms.refillPeriodMs ? fr : 0,
     quota: drips
       ? undefined

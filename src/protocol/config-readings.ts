@@ -5,6 +5,9 @@ import { canonicalOfSet } from "./codec.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
 
+/** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
+export type Doubt = "none" | "configSuspect" | "confirmed";
+
 /**
  * Numbers the reads of configuration that this process begins. A bucket that disagrees with the limits of a claim, or says
  * that configuration changed, is a reason to read configuration, not to write: only limits that were read after the
@@ -12,11 +15,12 @@ import type { Job } from "./job.ts";
  */
 export class ConfigReadings {
   #last = 0;
-  readonly #doubted: BoundedMap<true>;
+  /** Buckets whose configuration has to be read consistently. */
+  readonly #suspects: BoundedMap<true>;
 
   /** How many doubts are remembered. One that is forgotten is found again with the next claim. */
   constructor(doubtsMost = DOUBTS_MOST) {
-    this.#doubted = new BoundedMap(doubtsMost / 2);
+    this.#suspects = new BoundedMap(doubtsMost / 2);
   }
 
   /** The number of a read that begins now. */
@@ -26,19 +30,13 @@ export class ConfigReadings {
 
   /** Whether configuration of this bucket has to be read consistently: an older state would not answer the doubt. */
   mustBeConsistent(bucketId: string): boolean {
-    return this.#doubted.get(bucketId) === true;
+    return this.#suspects.get(bucketId) === true;
   }
 
-  /** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
-  doubtOf(
-    cache: BucketCache,
-    { image }: Pick<Seen, "image">,
-    jobs: readonly Job[],
-    env: Env,
-  ): "none" | "configSuspect" | "confirmed" {
+  doubtOf(cache: BucketCache, { image }: Pick<Seen, "image">, jobs: readonly Job[], env: Env): Doubt {
     if (image === undefined) return "none";
     const { dialect } = env;
-    let verdict: "none" | "confirmed" = "none";
+    let verdict: Doubt = "none";
     for (const { of, kind, readingMs } of jobs) {
       const { reading } = of.origin;
       if (reading === undefined || kind === "debit") continue;
@@ -53,17 +51,17 @@ export class ConfigReadings {
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
         before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(cache.key.id);
-      const doubted = isStanding ? before : { upTo: this.#last, says };
-      cache.doubts[shard] = doubted;
-      if (reading <= doubted.upTo) {
-        this.#doubted.set(cache.key.id, true);
+      const doubt = isStanding ? before : { upTo: this.#last, says };
+      cache.doubts[shard] = doubt;
+      if (reading <= doubt.upTo) {
+        this.#suspects.set(cache.key.id, true);
         return "configSuspect";
       }
       verdict = "confirmed";
     }
     if (verdict === "none" && cache.doubts[image.key.shard] !== undefined) {
       cache.doubts[image.key.shard] = undefined;
-      if (cache.doubts.every((doubt) => doubt === undefined)) this.#doubted.delete(cache.key.id);
+      if (cache.doubts.every((doubt) => doubt === undefined)) this.#suspects.delete(cache.key.id);
     }
     return verdict;
   }

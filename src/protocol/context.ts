@@ -16,7 +16,7 @@ export interface ProtocolContext {
   readonly caches: BucketCaches;
   readonly nonces: Nonces;
   readonly readings: ConfigReadings;
-  /** Never cut more than needed at the brim. */
+  /** No tolerance: a limit is never cut by more than needed (tolerance.ts). */
   readonly exact: boolean;
   /** Called when a write whose outcome was reported as unknown turns out to have been applied. */
   readonly landedLate: (key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number) => void;

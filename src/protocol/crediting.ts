@@ -36,8 +36,8 @@ interface Giving {
 
 /**
  * Gives back to where something was taken. What was refused is tried again for as long as `RETRY.giveBack` says, in the
- * background once the caller's time is over: the caller is told then that the outcome is unknown, so that nobody gives it
- * back a second time. An answer that was lost ends it.
+ * background once the caller's time is over: the caller then gets the outcome `unknown`, so that it is not given back a
+ * second time. An answer that was lost ends it.
  */
 export class Crediting {
   readonly #context: ProtocolContext;

@@ -11,7 +11,7 @@ import { namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /** An item as it was seen, and the state that it means. */
-export interface SeenItem {
+interface SeenItem {
   readonly item: Item;
   readonly state: BucketState;
 }
@@ -72,7 +72,7 @@ export interface Dialect {
   /** Whether a rebase leaves `vu` = 0 on the item. To us that says "read configuration again", to the original "cut first". */
   marksRebased(rebased: BucketState, before: Item, configConfirmed: boolean): boolean;
 
-  // Configuration. The original does not say when it read what it writes, so differences tell nothing of what is newer.
+  // Configuration. The original does not say when it read what it writes, so a difference does not show which is newer.
 
   /** The limits that a write may install: the given ones, or ones that only add what the item lacks. */
   installable(install: Install | undefined, configConfirmed: boolean): Install | undefined;
@@ -86,19 +86,19 @@ export interface Dialect {
   doubtAbout(canonical: string, isStamped: boolean): string;
   /** Whether configuration was read so long ago that the item may say the same again that it said before. */
   isReadTooOld(origin: SetOrigin, readingMs: number): boolean;
-  /** Whether installing limits on every shard stops where the item casts doubt on them: somebody changed them meanwhile. */
+  /** Whether installing limits on every shard stops where the item casts doubt on them: the original changed them meanwhile. */
   readonly installStopsOnDoubt: boolean;
 
   // Shards.
 
   /** Whether the number of shards is ours to change. */
   readonly mayReshard: boolean;
-  /** Whether shards may be missing because nobody has come to them yet, and are made out of a sibling then. */
+  /** Whether shards may be missing because no request has come to them yet; they are made out of a sibling then. */
   readonly makesMissingShards: boolean;
 }
 
 /** What a write wants, as far as it matters to the original. */
-export interface SharedWant {
+interface SharedWant {
   readonly readingMs: number;
   readonly moves: readonly Amount[];
   readonly configConfirmed: boolean;
@@ -142,16 +142,16 @@ export const SHARED: Dialect = {
     if (session === undefined) return;
     throw new ValidationError(
       "shared_session",
-      `Limit "${session.name}" is a session quota; on a table that the original writes too its windows would open twice. ` +
-        "Use a calendar quota, or open the table without sharedTable.",
+      `Limit "${session.name}" is a session quota; on a table that the Python zae-limiter writes too its windows would open ` +
+        "twice. Use a calendar quota, or open the table without sharedTable.",
     );
   },
 
   checkTopUp: ({ entityId, resource }) => {
     throw new ValidationError(
       "shared_top_up",
-      `${entityId} on ${resource} cannot be topped up on a table that the original writes too: it would spend what was ` +
-        "bought in another way. Open it without sharedTable, or raise the limit.",
+      `${entityId} on ${resource} cannot be topped up on a table that the Python zae-limiter writes too: it would spend ` +
+        "what was bought in another way. Open it without sharedTable, or raise the limit.",
     );
   },
 

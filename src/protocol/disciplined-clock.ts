@@ -27,7 +27,7 @@ export interface Stamp {
  *
  * - `now` stays with the steady clock: exact if the local clock was put. If the machine slept it is behind, which only makes
  *   a bucket look emptier than it is. The local clock, put forward by an hour, would spend an hour's tokens.
- * - `latestServerMs` is Infinity: an epoch written by somebody else during our sleep must not be taken for damage.
+ * - `latestServerMs` is Infinity: an epoch that another process wrote during the sleep must not be repaired.
  * - `isDisciplined` and `isFresh` are false, so that the next thing sent is a read.
  */
 export class DisciplinedClock implements Clock {
@@ -57,11 +57,11 @@ export class DisciplinedClock implements Clock {
     return { localMs: this.#local.now(), steadyMs: this.#steadyMs() };
   }
 
-  /** Learns from the Date of an answer that has just arrived. One that cannot be read (NaN) teaches nothing. */
+  /** Takes in the Date of an answer that has just arrived. One that cannot be read (NaN) changes nothing. */
   observe({ dateMs, sent }: { dateMs: number; sent: Stamp }): void {
     if (!Number.isSafeInteger(dateMs)) return;
     const received = this.stamp();
-    // If the machine slept while the answer was under way, nobody knows for how long, nor on which side of the sleep the
+    // If the machine slept while the answer was under way, it is not known for how long, nor on which side of the sleep the
     // server wrote its Date. Counting the sleep as latency would be right as well, but would make a clock that was put
     // forward in that moment believable. The next answer will do.
     if (haveParted(sent, received)) return;
@@ -97,7 +97,7 @@ export class DisciplinedClock implements Clock {
   }
 }
 
-/** For so long an answer speaks for the time: clocks drift, and in a day by more than an epoch may lie ahead. */
+/** How long an answer proves the time: clocks drift, in a day by more than an epoch may lie ahead. */
 const FRESH_MS = 600_000;
 
 /** Two clocks are not read in the same instant: a pause of the process between the readings is no reason to doubt them. */

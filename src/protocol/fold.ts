@@ -14,7 +14,7 @@ export interface Piece {
   readonly milli: number;
 }
 
-/** How one limit gets from its state on the item to its state in a bucket told anew. */
+/** How one limit gets from its state on the item to its state after a rebase. */
 export interface Fold {
   readonly name: string;
   /** Undefined where the item lacks the limit. */
@@ -25,21 +25,21 @@ export interface Fold {
 }
 
 /**
- * What telling a bucket anew does to each limit. Time, boundaries, resets and changed terms are one function of the stored
- * tokens, x -> min(x + A, B): min and plus compose. So it is enough to ask what becomes of a limit deep in debt (that
- * shows A) and of one that is over every brim (that shows B); which of the two holds for the item the image tells.
+ * What a rebase does to each limit. Time, boundaries, resets and changed terms are one function of the stored tokens,
+ * x -> min(x + A, B): min and plus compose. So it is enough to ask what becomes of a limit deep in debt (that shows A) and of
+ * one that holds more than any capacity (that shows B). Which of the two the item calls for is seen from the image.
  *
- * `anew` must treat each limit by itself. Up to `atMs` it goes by the terms on the item; other limits come then.
+ * `rebased` must treat each limit by itself. Up to `atMs` it goes by the terms on the item; other limits count from then on.
  */
 export function foldsOf(
   state: BucketState,
-  anew: (state: BucketState) => BucketState,
+  rebased: (state: BucketState) => BucketState,
   atMs: number,
   calendar: Calendar,
 ): readonly Fold[] {
-  const seen = anew(state);
-  const deep = anew(withAll(state, DEEP_MILLI));
-  const high = anew(withAll(state, HIGH_MILLI));
+  const seen = rebased(state);
+  const deep = rebased(withAll(state, DEEP_MILLI));
+  const high = rebased(withAll(state, HIGH_MILLI));
   const drips = advanced(withAll(state, DEEP_MILLI), atMs, calendar);
   const folds = state.limits.map((before): Fold => {
     const { name, tokensMilli } = before;
@@ -49,7 +49,7 @@ export function foldsOf(
       deep: findLimit(deep, name),
       high: findLimit(high, name),
       risen: tokensOf(drips, name) - DEEP_MILLI,
-      becomes: (tokens) => tokensOf(anew(withAll(state, tokens)), name),
+      becomes: (tokens) => tokensOf(rebased(withAll(state, tokens)), name),
     });
     return { name, before, after, piece: pieceFor(pieces, tokensMilli) };
   });
@@ -69,7 +69,7 @@ export function pieceFor(pieces: readonly Piece[], tokensMilli: number): Piece {
   return found;
 }
 
-/** Tokens below the brim stay as they are, those over it become the brim. */
+/** Tokens below the brim stay as they are; more than that becomes the brim. */
 export function cutAt(brimMilli: number): readonly [below: Piece, over: Piece] {
   return [
     { from: undefined, below: brimMilli, how: "add", milli: 0 },
@@ -88,7 +88,7 @@ interface Probes {
   readonly before: LimitState;
   readonly deep: LimitState | undefined;
   readonly high: LimitState | undefined;
-  /** What dripped in before its terms change. */
+  /** What was refilled before its terms change. */
   readonly risen: number;
   /** What becomes of some tokens. */
   readonly becomes: (tokensMilli: number) => number;
@@ -105,15 +105,15 @@ function piecesOf({ before, deep, high, risen, becomes }: Probes): readonly Piec
   const owing: Piece = { from: undefined, below: -risen, how: "set", milli: deep.tokensMilli };
   const below = forgives ? [owing, { ...rising, from: -risen }] : [rising];
   if (high !== undefined) return stacked(below, [cutTo(high.tokensMilli, rise)]);
-  // Forgotten it is where it holds as much as in the largest of its windows.
+  // It is forgotten where it holds as much as it can in the largest of its windows.
   const fullMilli = fullestMilli(before.limit, before.part) - risen;
   const forgotten: Piece = { from: fullMilli, below: undefined, how: "set", milli: 0 };
   return stacked(below, [cutTo(becomes(fullMilli - 1), rise), forgotten]);
 }
 
-/** What would rise over the brim becomes the brim. */
-function cutTo(brimMilli: number, rise: number): Piece {
-  return { from: brimMilli - rise, below: undefined, how: "set", milli: brimMilli };
+/** What would rise above so much becomes that. */
+function cutTo(mostMilli: number, rise: number): Piece {
+  return { from: mostMilli - rise, below: undefined, how: "set", milli: mostMilli };
 }
 
 /** The pieces in their order, each ending where the next begins. */

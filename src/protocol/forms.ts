@@ -44,14 +44,14 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
   if (configConfirmed && (DISABLED in item || BYPASS in item)) return true;
-  // An item that has expired may be removed at any moment, so whoever writes to it renews it.
+  // An item that has expired may be removed at any moment, so every write to it renews it.
   const ttl = item[TTL];
   if (typeof ttl === "number" && ttl <= Math.floor(readingMs / 1000)) return true;
   if (!state.plain && moves.some(({ limit, milli }) => opens(state, limit, milli))) return true;
   return dialect.needsRebase(image, { readingMs, moves, configConfirmed });
 }
 
-/** Makes the bucket, full but for what is moved; `short` where not even a full bucket has enough. */
+/** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
   const { readingMs, moves, counted, requests, nonce } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);

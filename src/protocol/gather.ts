@@ -9,11 +9,12 @@ import { installWrite } from "./apply.ts";
 import { nonceSlot } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
+import type { Doubt } from "./config-readings.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan, Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
 import type { Intent } from "./intent.ts";
-import { admit, intentOf, type Job } from "./job.ts";
+import { admit, intentOf, type Job, jobOfClaim } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { roomIn } from "./split.ts";
 import type { ShardTicket, TicketPart } from "./ticket.ts";
@@ -63,7 +64,7 @@ function draw(
   wholes: readonly Whole[],
   nowMs: number,
 ): Drawn<readonly Answer[]> {
-  const jobs = claims.map((claim) => jobOf(claim, nowMs));
+  const jobs = claims.map((claim) => jobOfClaim(claim, nowMs));
   const states = claims.map((claim, i) => wholeState(context, claim, wholes[i] as Whole, nowMs));
   const doubts = jobs.map((job, i) => doubtIn(context, wholes[i] as Whole, job));
   if (doubts.includes("configSuspect")) {
@@ -96,7 +97,7 @@ function draw(
   return { kind: "transact", writes, event: undefined, result: answers };
 }
 
-/** By what the shards have together, not by what is told of the whole. */
+/** Of a bucket in shards: whether they cannot give it together, each limit by itself. */
 function isShort(
   context: ProtocolContext,
   { images }: Whole,
@@ -193,12 +194,8 @@ function installsFor(context: ProtocolContext, { images }: Whole, job: Job, conf
   });
 }
 
-function doubtIn(
-  { env, readings }: ProtocolContext,
-  { cache, images }: Whole,
-  job: Job,
-): "none" | "configSuspect" | "confirmed" {
-  let verdict: "none" | "configSuspect" | "confirmed" = "none";
+function doubtIn({ env, readings }: ProtocolContext, { cache, images }: Whole, job: Job): Doubt {
+  let verdict: Doubt = "none";
   for (const image of images) {
     const doubt = readings.doubtOf(cache, { image }, [job], env);
     if (doubt === "configSuspect") return doubt;
@@ -214,7 +211,7 @@ export function wholeState(
   { images }: Pick<Whole, "images">,
   nowMs: number,
 ): BucketState {
-  const jobs = [jobOf(claim, nowMs)];
+  const jobs = [jobOfClaim(claim, nowMs)];
   const options = { readingMs: nowMs, configConfirmed: false };
   if (images.length === 0) return admit(undefined, jobs, options, env).state;
   const states = images.map((image) => admit(image, jobs, options, env).state);
@@ -222,8 +219,8 @@ export function wholeState(
 }
 
 /**
- * The cached images of a bucket, and for each shard that nothing is known of a full one. What is told from them is never
- * later than the truth: a shard that counted for nothing could make a wait endless.
+ * The cached images of a bucket, and for each shard that nothing is known of a full one. A wait that is computed from them is
+ * never too long: without the unknown shards it could be endless.
  */
 export function imagesOrFull({ env }: ProtocolContext, cache: BucketCache, nowMs: number): readonly Image[] {
   const images = cache.images();
@@ -240,15 +237,4 @@ export function imagesOrFull({ env }: ProtocolContext, cache: BucketCache, nowMs
     missing.push({ ...known, key: { ...known.key, shard }, state: { ...known.state, limits } });
   }
   return [...images, ...missing];
-}
-
-function jobOf(claim: Claim, readingMs: number): Job {
-  return {
-    of: claim,
-    kind: "take",
-    amounts: claim.take,
-    readingMs,
-    untilMs: Number.POSITIVE_INFINITY,
-    askedAtSequence: 0,
-  };
 }

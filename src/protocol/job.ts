@@ -20,6 +20,12 @@ export interface Job {
   readonly askedAtSequence: number;
 }
 
+/** A claim as a job that no queue holds and no deadline of its own ends. */
+export function jobOfClaim(claim: Claim, readingMs: number): Job {
+  const untilMs = Number.POSITIVE_INFINITY;
+  return { of: claim, kind: "take", amounts: claim.take, readingMs, untilMs, askedAtSequence: 0 };
+}
+
 /** What became of a job at one shard. */
 export type JobOutcome =
   /**
@@ -38,7 +44,7 @@ export type JobOutcome =
   | { readonly kind: "elsewhere" };
 
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
-export interface Admission {
+interface Admission {
   readonly admitted: readonly Job[];
   readonly rejected: readonly Job[];
   /** The bucket as it stands for them, with their limits installed. */

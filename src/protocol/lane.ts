@@ -10,10 +10,10 @@ export interface LaneOptions<Job, Outcome> {
   readonly run: (jobs: readonly Job[]) => Promise<readonly Outcome[]>;
   /** Whether a job may leave together with those before it. */
   readonly mayJoin: (first: Job, next: Job) => boolean;
-  /** False: nobody waits, each job goes by itself. */
+  /** False: no job waits for another, each goes by itself. */
   readonly isJoining: boolean;
   readonly waitingMax: number;
-  /** What a job is told for whom there is no room. */
+  /** The outcome of a job for which there is no room. */
   readonly crowded: (job: Job) => Outcome;
 }
 

@@ -37,7 +37,7 @@ export function leastMilli(one: number, other: number): number {
 }
 
 /** What happens to the stored tokens of one limit in a write. */
-export interface TokenMove {
+interface TokenMove {
   /** What time does to them, on the side of the capacity that they are expected on. */
   readonly piece: Piece;
   readonly move: Move;
@@ -111,7 +111,7 @@ export function keepFor(
   const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
-    // A writer that goes by other limits may have set an expiry meanwhile, and nobody would renew it.
+    // A process that goes by other limits may have set an expiry meanwhile, and no write of this one would renew it.
     else builder.absent(TTL);
   } else if (has !== undefined && has >= untilS) builder.whereUnless(TTL, ">=", untilS);
   else builder.asSeen(TTL, item).set(TTL, untilS + SPARE_S);

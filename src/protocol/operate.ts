@@ -74,11 +74,11 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     record: { key, done: (record) => replyOf(record, writer, nowMs) },
     draw: ([whole]) => {
       const images = whole?.images ?? [];
-      // All shards or none: a bucket that is just being split is waited for.
+      // All shards or none: wait until a bucket that is being split has all of them.
       if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
-      // Some may have heard of newer limits than others, by which a purchase would be worth something else on each.
-      const isTorn = shardsDisagreeOnLimits(context, operation, images);
-      const installs = isTorn ? newestLimits(context, images, nowMs) : undefined;
+      // Some shards may go by newer limits than others, and a purchase would be worth something else on each.
+      const disagree = shardsDisagreeOnLimits(context, operation, images);
+      const installs = disagree ? newestLimits(context, images, nowMs) : undefined;
       if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
       const drawn = drawnFor(context, operation, images, wanted);
       const record: Item = {
@@ -91,8 +91,8 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     },
     gaveUp: (_, cause) => {
       throw new RateLimiterUnavailable(
-        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} found no gap among other ` +
-          "writes; repeat it with the same idempotencyKey, and it happens once.",
+        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} was not done: others wrote to the ` +
+          "bucket at every attempt. Repeat it with the same idempotencyKey, and it happens once.",
         { cause },
       );
     },
@@ -116,7 +116,7 @@ function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
   return { key, kind: "put", item: "either", when: [isOver], set: record, add: {}, remove: [], trace: undefined };
 }
 
-/** Whether the shards would go by different limits after those of the operation were brought to them. */
+/** Whether the shards would go by different limits after those of the operation were installed on them. */
 function shardsDisagreeOnLimits(
   { env }: ProtocolContext,
   { set, origin, nowMs }: Operation,
@@ -141,17 +141,17 @@ function drawnFor(
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
   const at = { readingMs: nowMs, atMs };
-  const brought = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
-  const states = images.map(({ state }) => brought(state));
+  const installed = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
+  const states = images.map(({ state }) => installed(state));
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
   const writes = images.map((image, i): ItemWrite => {
     const own = shares[i] ?? [];
     const ownParts = i === 0 ? parts : parts.map((part) => ({ ...part, amounts: [] }));
     const intent = { ...blankIntent(nowMs), install: { set, origin }, parts: ownParts };
-    const anew = (state: BucketState) => wanted.change(brought(state), own, atMs);
-    const step = writeRebased(image, rebase(image.state, anew, at, env.calendar), intent, env);
+    const becomes = (state: BucketState) => wanted.change(installed(state), own, atMs);
+    const step = writeRebased(image, rebase(image.state, becomes, at, env.calendar), intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
-    // What a limit that drips has room for depends on what it holds: then nobody may have moved it.
+    // What a limit that refills steadily has room for depends on what it holds, so its tokens are pinned.
     const pinned = own.filter(({ limit }) => {
       const held = findLimit(states[i] as BucketState, limit);
       return held === undefined || traitsOf(held.limit).refillsSteadily;
@@ -167,7 +167,7 @@ function drawnFor(
   return { writes, gained: inOrder(gained, states[0] as BucketState) };
 }
 
-/** What each shard gets: of a quota its share, of what drips what it has room for. */
+/** What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. */
 function sharedOut(
   states: readonly BucketState[],
   amounts: readonly Amount[],
@@ -195,8 +195,7 @@ function sharedOut(
 }
 
 function checkRoom(states: readonly BucketState[], limit: string, milli: number): void {
-  const brims = states.map((state) => findLimit(state, limit)?.terms.capacityMilli ?? 0);
-  const whole = brims.reduce((all, brim) => all + brim, milli);
+  const whole = states.reduce((all, state) => all + (findLimit(state, limit)?.terms.capacityMilli ?? 0), milli);
   if (whole <= TOKENS_MAX * 1000) return;
   throw new RangeError(
     `Limit "${limit}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
@@ -219,7 +218,7 @@ function onNothing(
   return { writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
 }
 
-// In the order of the limits on the bucket, as other stores tell it.
+// In the order of the limits on the bucket, as other stores answer it.
 function inOrder(gained: readonly Amount[], { limits }: BucketState): readonly Amount[] {
   return limits.flatMap(({ name }) => gained.filter(({ limit }) => limit === name));
 }

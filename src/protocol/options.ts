@@ -5,7 +5,7 @@ import type { ConfigReadings } from "./config-readings.ts";
 import type { Dialect } from "./dialect.ts";
 import type { ServerTime } from "./server-time.ts";
 
-/** How a process takes part in the protocol; every value given, defaults belong to whoever opens a store. */
+/** How a process takes part in the protocol; every value is given, defaults belong to the public edge. */
 export interface ProtocolOptions {
   readonly items: ItemStore;
   readonly calendar: Calendar;
@@ -15,7 +15,7 @@ export interface ProtocolOptions {
   readonly readings: ConfigReadings;
   /** Join claims on one bucket that are under way together. */
   readonly coalesce: boolean;
-  /** Never cut more than needed at the brim. */
+  /** No tolerance: a limit is never cut by more than needed (tolerance.ts). */
   readonly exact: boolean;
   /** Whether the original writes the same items, and what follows from that. */
   readonly dialect: Dialect;

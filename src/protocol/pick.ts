@@ -3,7 +3,7 @@ import type { BucketCache } from "./bucket-cache.ts";
 import type { Job } from "./job.ts";
 import { roomIn } from "./split.ts";
 
-/** A shard to ask first: the better of two, by what is remembered. Undefined when no single one can have enough. */
+/** A shard to ask first: the better of two, by what is cached. Undefined when no single one can have enough. */
 export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
   const { shardCount } = cache;
   if (shardCount === 1) return 0;
@@ -27,7 +27,7 @@ export function pickOther(cache: BucketCache, job: Job, short: number): number |
   return best;
 }
 
-/** What a shard would have left of the limit that is scarcest; nothing known counts as plenty, to learn of it. */
+/** What a shard would have left of the limit that is scarcest; an unknown shard counts as plenty, so that it is asked. */
 function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job): number {
   const image = cache.seen(shard)?.image;
   if (image === undefined) return Number.POSITIVE_INFINITY;

@@ -54,7 +54,7 @@ export function withLimitsAt(
 }
 
 /** A bucket moved to a later epoch, limit by limit. */
-export interface Rebased {
+interface Rebased {
   readonly atMs: number;
   readonly folds: readonly Fold[];
   /** As it is then, if the image was right. */
@@ -167,7 +167,7 @@ function exactly(piece: Piece, { tokensMilli }: LimitState, { milli }: Move): Pi
   return { from: mostMilli + 1, below: piece.below, how: "set", milli: TOP_MILLI };
 }
 
-// This implementation does not go by the counter of writes, so where nobody else does either it is simply full again.
+// This implementation does not go by the tokens of the counter, so where the original does not write it is simply full again.
 function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
   const { tk, cp, ra, rp } = namesOf(WCU);
   const stored = numberOf(item, tk);

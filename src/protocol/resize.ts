@@ -19,7 +19,7 @@ const SHRINK_AFTER_MS = 600_000;
 const IDLE_PER_SECOND = 100;
 const BUSY_SPANS = 2;
 
-/** What a bucket's number of shards should become, as far as one shard tells: its own writes, by whomever. */
+/** What a bucket's number of shards should become, by the writes that one of them gets from all processes. */
 export function sizeWanted(cache: BucketCache, shard: number, readingMs: number): "more" | "fewer" | undefined {
   const rate = cache.rate(shard);
   if (rate?.perSecond === undefined) return undefined;
@@ -28,7 +28,7 @@ export function sizeWanted(cache: BucketCache, shard: number, readingMs: number)
   return undefined;
 }
 
-/** Whether it was seen that there have not been so many shards for long: they are not joined yet, and nobody need read them. */
+/** Whether the number of shards was changed so lately that they are not joined yet, and need not be read. */
 function isYoung(cache: BucketCache, readingMs: number): boolean {
   const first = cache.seen(0)?.image;
   const changedMs = first === undefined ? undefined : numberOf(first.item, SDA);
@@ -36,13 +36,13 @@ function isYoung(cache: BucketCache, readingMs: number): boolean {
 }
 
 /** Whether a bucket may be split at all: windows of a session open with the first use of the whole bucket. */
-export function maySplit(images: readonly Image[]): boolean {
+function maySplit(images: readonly Image[]): boolean {
   return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
 }
 
 /**
- * Doubles or halves the shards of a bucket, or joins them to one. Nobody waits for it: it is done beside the takes, in one
- * transaction that fails when the bucket moved on. True when it was done.
+ * Doubles or halves the shards of a bucket, or joins them to one. No caller waits for it. It is one transaction, which
+ * fails when a shard was changed since it was read. True when it was done.
  */
 export async function resize(
   context: ProtocolContext,
@@ -61,8 +61,8 @@ export async function resize(
     // What is done to all shards at once is done by the same limits.
     const installs = to === "more" ? undefined : newestLimits(context, images, readingMs);
     if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
-    // Not by a reading from before the shards were read: what drips into one shard after it would pay for what was taken from
-    // another by a later one, and joined they would hold more than both did.
+    // Not by a reading from before the shards were read: what is refilled in one shard after that reading would pay for what
+    // was taken from another by a later one, and joined they would hold more than both did.
     const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
     const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
     const writes = writesFor(images, to, atMs, context);

@@ -1,6 +1,6 @@
 const FOREVER = Number.POSITIVE_INFINITY;
 
-/** What a call to the store may take where nobody waits for an answer. */
+/** How long a call to the store may take where no caller waits for it. */
 const CALL_MS = 5_000;
 
 /** How often one kind of work is tried, and how long it waits in between. */
@@ -40,10 +40,10 @@ export const RETRY = {
   takeTogether: policy({ attempts: 16, resends: 3, backoffMs: 8, callMs: FOREVER }),
   /** Purchases and resets. */
   operation: policy({ attempts: 36, resends: 11, backoffMs: 10, waitsWhenOutrun: true }),
-  /** More shards, or fewer. Nobody waits for it, and the next request would ask for it again. */
+  /** More shards, or fewer. No caller waits for it, and the next request would ask for it again. */
   resize: policy({ attempts: 12, resends: 4, backoffMs: 20, waitsWhenOutrun: true }),
-  /** Telling every shard of changed configuration. */
-  tell: policy({ attempts: 10, resends: 9, backoffMs: 10 }),
+  /** Writing changed configuration, or a mark, to every shard. */
+  notify: policy({ attempts: 10, resends: 9, backoffMs: 10 }),
 };
 
 /** So often the answer to one write may be lost before its outcome is reported as unknown. */

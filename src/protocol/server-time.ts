@@ -1,8 +1,8 @@
 /** What a process knows of the time of the store's servers. */
 export interface ServerTime {
-  /** The latest that the server's clock can show; `Infinity` where nobody knows. */
+  /** The latest that the server's clock can show; `Infinity` where that is not known. */
   latestMs(): number;
-  /** Whether the clock has heard of the server's time; always true of one that does not listen. */
+  /** Whether an answer has shown the server's time; always true of a clock that does not go by it. */
   isKnown(): boolean;
 }
 

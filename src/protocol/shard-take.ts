@@ -89,7 +89,7 @@ class ShardTake implements Machine<TakeProgress, TakeAction, Outcomes> {
     this.#context.throttled(this.#cache);
   }
 
-  /** Its outcome was reported as unknown. Should it turn out to have been applied, nobody was granted anything for it. */
+  /** Its outcome was reported as unknown. Should it turn out to have been applied, no caller was granted anything for it. */
   #watchLate({ phase, readingMs }: TakeProgress): void {
     if (phase.at !== "ambiguous") return;
     const { laters, sent } = phase;

@@ -18,9 +18,9 @@ import { putNew, removal } from "./write-builder.ts";
 export const SHARDS_MAX = 32;
 
 /**
- * The writes of one transaction that doubles the shards: each is told anew at one instant and gives its new sibling a part
- * in proportion to what it shall hold. What was given is a number: should somebody have taken meanwhile, the giver has less.
- * So nothing is minted and nothing lost.
+ * The writes of one transaction that doubles the shards: each is rebased at one instant and gives its new sibling a part
+ * in proportion to what the sibling can hold. What is given is a fixed number: a take that comes between leaves the giver with
+ * less. So nothing is minted and nothing is lost.
  */
 export function doublingWrites(images: readonly Image[], atMs: number, env: Env): ItemWrite[] {
   const count = images.length * 2;
@@ -50,15 +50,15 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
   });
 }
 
-// Somebody may give back meanwhile: what the giver has no room for any more would flow off. Or take: what it gives must be
-// there, for its sibling would spend what it owes.
+// A give-back may come between, and what the giver has no room for would be cut off. A take may come between, and the giver
+// must still have what it gives: otherwise its sibling would spend what the giver owes.
 function roomClauses(kept: BucketState, moves: readonly Move[], { add }: ItemWrite): Clause[] {
   return kept.limits.flatMap(({ name, terms, tokensMilli }): Clause[] => {
     const { tk } = namesOf(name);
     const added = add[tk];
     if (added === undefined) return [];
     const keptMilli = tokensMilli - movedOf(moves, name);
-    // A debt is shared as a debt: whoever has something must not spend what the other owes.
+    // A debt is shared as a debt: neither shard may spend what the other owes.
     const mostMilli = keptMilli < 0 ? 0 : Math.max(terms.capacityMilli, keptMilli);
     return [
       [{ name: tk, is: "<=", value: mostMilli - added }],
@@ -75,19 +75,19 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
   const all = limitsIn(images);
   const staying = images.slice(0, count);
   const going = images.slice(count);
-  const told = (state: BucketState) => withEvery(advanced(state, atMs, env.calendar), all, atMs, env.calendar);
+  const complete = (state: BucketState) => withEvery(advanced(state, atMs, env.calendar), all, atMs, env.calendar);
   return [
     ...staying.flatMap((image) => {
       const { shard } = image.key;
-      const joining = going.filter(({ key }) => key.shard % count === shard).map(({ state }) => told(state));
+      const joining = going.filter(({ key }) => key.shard % count === shard).map(({ state }) => complete(state));
       const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
-      const moves = told(image.state).limits.map(({ name }): Move => {
+      const moves = complete(image.state).limits.map(({ name }): Move => {
         const milli = sum(joining, (state) => tokensIn(state, name));
         return { limit: name, milli: -milli, mustFit: false };
       });
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
-      const anew = (state: BucketState) => withPastOf(partOf(told(state), part, topUps, env), joining, env);
-      return resized(image, anew, moves, atMs, env);
+      const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
+      return resized(image, becomes, moves, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
       const pins = state.limits.map(({ name }) => namesOf(name).tk);
@@ -103,14 +103,14 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
  */
 export function makingWrites(sibling: Image, shard: number, atMs: number, env: Env): ItemWrite[] {
   const { state, item, key, shardCount } = sibling;
-  const anew = (told: BucketState) => advanced(told, atMs, env.calendar);
-  const moves = anew(state).limits.map(({ name, tokensMilli }): Move => {
+  const becomes = (before: BucketState) => advanced(before, atMs, env.calendar);
+  const moves = becomes(state).limits.map(({ name, tokensMilli }): Move => {
     return { limit: name, milli: Math.floor(tokensMilli / 2), mustFit: false };
   });
   const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
-  const made = partOf(anew(state), part, () => 0, env);
+  const made = partOf(becomes(state), part, () => 0, env);
   const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
-  const [write] = resized(sibling, anew, moves, atMs, env) as [ItemWrite];
+  const [write] = resized(sibling, becomes, moves, atMs, env) as [ItemWrite];
   const pins = [SHARD_COUNT, ...state.limits.map(({ name }) => namesOf(name).tk)].map(
     (name) => [{ name, is: "=", value: item[name] as ItemValue }] as const,
   );
@@ -128,12 +128,12 @@ export function roomIn(state: BucketState, limit: string, readingMs: number): nu
 
 function resized(
   image: Image,
-  anew: (state: BucketState) => BucketState,
+  becomes: (state: BucketState) => BucketState,
   moves: readonly Move[],
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const rebased = rebase(image.state, anew, { readingMs: atMs, atMs }, env.calendar);
+  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs }, env.calendar);
   const step = writeRebased(image, rebased, { ...blankIntent(atMs), moves }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
@@ -174,7 +174,7 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
     if (held.quota === undefined) return { ...held, rememberUntilMs };
     const starts = all.flatMap(({ quota }) => quota?.windowStartMs ?? []);
     const windowStartMs = starts.length === 0 ? undefined : Math.max(...starts);
-    // Of leases from before a reset none may find its count again.
+    // No lease from before a reset may find its own count on the joined shard.
     const resets = Math.max(...all.map(({ quota }) => quota?.resets ?? 0));
     return { ...held, rememberUntilMs, quota: { ...held.quota, windowStartMs, resets } };
   });
@@ -182,8 +182,8 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
 }
 
 /**
- * Whether the shards tell the beginnings of each quota apart in the same way. Where they do not, some have heard of its rule
- * later than others: joined now, leases of all but one would have nowhere to give back to. From its next reset on they do.
+ * Whether the shards have the same count of resets for each quota. Where they do not, some got its rule later than others:
+ * were they joined now, leases of all but one could not give back. From its next reset on they agree.
  */
 export function countsAgree(images: readonly Image[]): boolean {
   const counts = new Map<string, number>();

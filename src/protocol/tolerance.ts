@@ -6,11 +6,11 @@ import type { Image } from "./codec.ts";
 import type { Guess, Intent, Move } from "./intent.ts";
 
 /**
- * What to expect of limits that the image shows over their brim, when others write too: by the time of the write somebody
- * may have taken from them. A limit that is little used is full again by then. One that is used much hovers about its brim;
- * when it is found over it, a little more is cut than needed: at most a second's refill, and only where that is two
- * requests or more, and where not all of it is wanted. From then on it stays below for a while, and being below is what is
- * expected. Cutting too much is always safe.
+ * What to expect of limits that the image shows over their brim, when others write too: by the time of the write another
+ * process may have taken from them. A limit that is little used is full again by then. One that is used much is sometimes
+ * below its brim and sometimes over it; when it is found over it, a little more is cut than needed: at most a second's refill,
+ * and only where that is two requests or more, and where not all of it is wanted. From then on it stays below for a while,
+ * and being below is what is expected. Cutting too much is always safe.
  */
 export function guessesFor(
   cache: BucketCache,
@@ -28,7 +28,7 @@ export function guessesFor(
     if (tokensMilli < brimMilli) continue;
     guesses ??= new Map();
     if (cache.lastSide.get(name) === "below") guesses.set(name, { side: "below", spareMilli: 0 });
-    // Where all of it is wanted, what is given up here is missed by somebody.
+    // Where all of it is wanted, another request would miss what is given up here.
     else guesses.set(name, { side: "over", spareMilli: cache.isWanted(readingMs) ? 0 : spareOf(terms, milli) });
   }
   return guesses;
@@ -48,14 +48,14 @@ export function noteSides(
     if (held === undefined || milli <= 0) continue;
     const { terms, tokensMilli, remainder } = held;
     const brimMilli = terms.capacityMilli - refilledMilli(remainder, terms, readingMs - state.epochMs);
-    // After a take that was applied the tokens stand as much lower as it took, and what was spared on top of it.
+    // After a take that was applied the tokens stand as much lower as it took, and what was cut on top of it.
     const wasOver = tokensMilli + (taken ? milli : 0) >= brimMilli;
-    const isSpared = taken && (guesses?.get(name)?.spareMilli ?? 0) > 0;
-    cache.lastSide.set(name, wasOver && !isSpared ? "over" : "below");
+    const wasCut = taken && (guesses?.get(name)?.spareMilli ?? 0) > 0;
+    cache.lastSide.set(name, wasOver && !wasCut ? "over" : "below");
   }
 }
 
-/** From this load on a limit is seldom full when somebody comes. */
+/** From this utilization on a limit is seldom full when a request comes. */
 const BUSY = 0.3;
 
 function spareOf(

@@ -9,8 +9,8 @@ const HOUR_MS = 3_600_000;
 
 /**
  * The second before which an item with these limits must not expire, if something is taken at `atMs` and nothing is owed:
- * when all of them, then empty, are full again, and an hour for clocks that disagree. Undefined: never, or nobody can tell.
- * Rebased for the end of the running hour, so that it is the same for every take of that hour.
+ * when all of them, then empty, are full again, and an hour for clocks that disagree. Undefined: never, or it cannot be
+ * computed. It is computed for the end of the running hour, so that it is the same for every take of that hour.
  */
 export function keptUntilS(limits: readonly LimitState[], atMs: number, calendar: Calendar): number | undefined {
   const hourMs = divCeil(atMs + 1, HOUR_MS) * HOUR_MS;
@@ -54,7 +54,7 @@ function filledFrom(limit: Limit, hourMs: number, calendar: Calendar): number {
 }
 
 function emptiedAt(limit: Limit, atMs: number, calendar: Calendar): number {
-  // Forgotten in one window and made anew in a larger one, a quota would have been granted twice.
+  // A quota that is forgotten in one window and created again in a larger one would have been granted twice.
   if (kindOf(limit) !== "drip" && limit.schedule !== undefined) return Number.POSITIVE_INFINITY;
   if (limit.resetAfterMs !== undefined) return atMs + limit.resetAfterMs;
   if (limit.reset !== undefined) return periodEndMs(limit, atMs, calendar);

@@ -24,15 +24,18 @@ export function transactPlan<Result>(
   return drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context);
 }
 
-/** The shards of buckets as the store has them now. A bucket that is just being split is read again. */
-export interface WholeRead {
+/** By which reading, until when and how often all shards are read. */
+interface WholeRead {
   readonly readingMs: number;
   readonly untilMs: number;
   readonly policy: RetryPolicy;
   readonly caller?: Caller;
 }
 
-/** All shards of buckets, as they stand now. Throws `RateLimiterUnavailable` where they cannot be read. */
+/**
+ * All shards of buckets, as the store has them now. A bucket that is just being split is read again. Throws
+ * `RateLimiterUnavailable` where they cannot be read.
+ */
 export function readWhole(
   context: ProtocolContext,
   buckets: readonly BucketKey[],
@@ -60,7 +63,7 @@ export function unhurried(readingMs: number): WholeRead {
   return { readingMs, untilMs: Number.POSITIVE_INFINITY, policy: RETRY.readWhole };
 }
 
-export function cachedWholes({ caches }: ProtocolContext, buckets: readonly BucketKey[]): Whole[] {
+function cachedWholes({ caches }: ProtocolContext, buckets: readonly BucketKey[]): Whole[] {
   return buckets.map((bucket) => {
     const cache = caches.of(bucket);
     return { cache, images: cache.images() };

@@ -14,7 +14,7 @@ const SPAN_MS = 1_000;
 /** An item takes about 1000 writes a second. */
 export const BUSY_PER_SECOND = 800;
 
-/** Takes in how the counter stands now. A counter that went back is another item's. */
+/** The rate after one more look at the counter. A counter that went back belongs to another item. */
 export function ratedAgain(rate: Rate | undefined, writes: number, atMs: number): Rate {
   if (rate === undefined || writes < rate.sinceWrites || atMs < rate.sinceMs) {
     return { sinceWrites: writes, sinceMs: atMs, perSecond: undefined, busySpans: 0 };

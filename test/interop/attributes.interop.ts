@@ -128,7 +128,7 @@ await describeDynamo("attributes of ours in the original's hands", (dynamodb) =>
     assert.deepEqual([ours[0], ours[1], ours[3]], [true, "p", 16]);
     assert.deepEqual([theirs[0], theirs[1], theirs[3]], [true, "p", 16]);
     await shared.pass(MINUTE_MS);
-    assert.ok(await grants(our, ask({ rpm: 6 }, "eve")), "told anew, by ours");
+    assert.ok(await grants(our, ask({ rpm: 6 }, "eve")), "rebased, by ours");
     assert.deepEqual(await stamp("eve"), theirs);
     // Both of them charged their parent.
     assert.equal(await their.grants(ask({ rpm: 5 }, "p")), false);

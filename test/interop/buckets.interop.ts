@@ -175,7 +175,7 @@ await describeDynamo("one bucket in two hands", (dynamodb) => {
       () => their.admits(ask({ rpm: 1 }), 3),
     );
     assert.deepEqual(calls, ["UpdateItem", "UpdateItem", "UpdateItem"]);
-    // With fewer than one write left by its count, ours tells the bucket anew instead of shutting the original out.
+    // With fewer than one write left by its count, ours rebases the bucket instead of shutting the original out.
     await shared.tamper({ b_wcu_tk: { N: "0" } });
     await shared.pass(SECOND_MS);
     assert.ok(await grants(our, ask({ rpm: 1 })));

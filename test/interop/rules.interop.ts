@@ -117,7 +117,7 @@ await describeDynamo("rules of a shared table", (dynamodb) => {
     assert.equal(await capacity(false), 2);
   });
 
-  test("rule 11: a shard that ours makes and removes is made anew by the original, with tokens in it", async (t) => {
+  test("rule 11: a shard that ours makes and removes is made again by the original, with tokens in it", async (t) => {
     const { on, off } = await played(reshards, async (client) => {
       const { shared, their } = await ground(t, [Limit.perDay("rpd", 100)]);
       const buckets = await bucketsLacking(shared, client);

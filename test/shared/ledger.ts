@@ -84,7 +84,7 @@ export class PromiseRuns {
     runs.atMs = nowMs;
     const moved = before === undefined || numberIn(after, RF) !== numberIn(before, RF);
     if (old !== undefined && termsText(old) !== termsText(limit)) {
-      // In place, the time since the epoch counts by the new numbers: at most a capacity, and any debt. Ours told it anew at its reading.
+      // In place, the time since the epoch counts by the new numbers: at most a capacity, and any debt. Ours rebased it at its reading.
       const lagMs = nowMs - readingMs;
       runs.due += moved
         ? Math.max(0, rate - runs.rate) * Math.max(0, lagMs)
@@ -95,7 +95,7 @@ export class PromiseRuns {
     runs.rate = rate;
     const net = limit.usedMilli - (old?.usedMilli ?? 0);
     const epochMs = numberIn(after, RF);
-    // Told from a reading that is old by now: what dripped in since is on top of what was cut then.
+    // Relative to a reading that is old by now: what dripped in since is on top of what was cut then.
     if (moved) runs.mostStored += Math.max(0, nowMs - epochMs) * rate;
     // So is what a debit of ours took below nothing, as far as time pays for it that its reading had not seen.
     const owed = Math.max(0, -limit.tokensMilli) - Math.max(0, -(old?.tokensMilli ?? 0));
@@ -141,7 +141,7 @@ function startOf(given: {
   const { side, isTake, moved, old, limit, net, readingMs, nowMs, epochMs } = given;
   const { capacityMilli } = limit;
   if (side === "ours") {
-    // A give-back cuts nothing unless it tells the bucket anew; nor does what touches another limit only.
+    // A give-back cuts nothing unless it rebases the bucket; nor does what touches another limit only.
     if (net <= 0 && !moved) return undefined;
     return { k: 1, fromMs: Math.min(readingMs, nowMs), allowedMilli: capacityMilli };
   }

@@ -125,5 +125,5 @@ function toldProblems(old: LimitReading, limit: LimitReading, net: number, given
     ? 1
     : 2 + Math.ceil(Math.max(limit.refillMilli / limit.periodMs, old.refillMilli / old.periodMs));
   if (Math.abs(limit.tokensMilli - expected) <= tolerance) return [];
-  return [`${name} has ${limit.tokensMilli} where ${expected} should be, told anew`];
+  return [`${name} has ${limit.tokensMilli} where ${expected} should be after a rebase`];
 }

@@ -223,7 +223,7 @@ test("of a calendar quota both together get one capacity a period, and the reset
   assert.equal(await admits(their, { month: 1 }, 9), 6);
   assert.equal(await our.kind({ month: 1 }), "short");
   await world.clock.advance(30 * 24 * HOUR_MS);
-  // Whoever moves the epoch applies the reset, also for a claim on another limit.
+  // A write that moves the epoch applies the reset, also for a claim on another limit.
   assert.equal(await our.kind({ rpm: 1 }), "taken");
   assert.equal(await admits(their, { month: 1 }, 9), 9);
   assert.equal(await our.admitted({ month: 1 }, 9), 1);
@@ -286,14 +286,14 @@ test("a bucket that ours disables is closed to the original at once, and open ag
   assert.equal("disabled" in world.item(), false);
 });
 
-test("a bucket that is disabled stays closed to a take of ours that tells it anew", async () => {
+test("a bucket that is disabled stays closed to a take of ours that rebases it", async () => {
   const world = new Together(rpm(60));
   const [our, other] = [world.our(), world.our()];
   assert.equal(await our.kind({ rpm: 50 }), "taken");
   assert.equal(await other.kind({ rpm: 1 }), "taken");
   await world.clock.advance(30_000);
   await our.setAccess(bucket, "disabled");
-  // By what it remembers there is too little stored, so that it has to tell the bucket anew.
+  // By what it remembers there is too little stored, so that it has to rebase the bucket.
   assert.equal(await other.kind({ rpm: 20 }), "disabled");
 });
 

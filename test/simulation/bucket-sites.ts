@@ -21,11 +21,11 @@ import type { Rule } from "./promised-limit.ts";
 export interface Standing {
   readonly shards: number;
   readonly rules: ReadonlyMap<string, readonly Rule[]>;
-  /** From when on it is told. */
+  /** The epoch that its tokens are relative to. */
   readonly epochMs: number;
 }
 
-/** A kind of store with one bucket that somebody plays with. */
+/** A kind of store with the one bucket of the world. */
 export interface BucketSite {
   buckets(by: number): BucketStore;
   origin(by: number, change: number, nowMs: number): SetOrigin;
@@ -33,7 +33,7 @@ export interface BucketSite {
   readonly shards: number;
   /** Several are under way. */
   readonly isBusy: boolean;
-  /** Something may fail that nobody can help. */
+  /** Whether calls may fail for reasons that no client can help. */
   readonly hasFaults: boolean;
   together(all: readonly (() => Promise<void>)[]): Promise<void>;
   sweep(): Promise<void>;
@@ -132,7 +132,7 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
   const shared = conditionalWorld(table, calendar);
   let busy = 0;
   let hasFaults = false;
-  // Nobody waits: all of it happens at one instant.
+  // No call waits: all of it happens at one instant.
   const clock = { now: context.now, sleep: () => Promise.resolve() };
   const open = () => {
     const readings = new ConfigReadings();

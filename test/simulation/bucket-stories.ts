@@ -7,10 +7,10 @@ import type { SeedReport } from "./simulation.ts";
 
 const FOLDER = new URL("./stories-found/", import.meta.url);
 
-/** What was found once and told shortly: the world as data, so that it does not change when worlds are drawn differently. */
+/** A world that once failed, shrunk: it is data, so that it does not change when worlds are drawn differently. */
 export interface BucketStory {
   readonly name: string;
-  /** On which it is told. */
+  /** The store on which it failed. */
   readonly stores: readonly BucketStoreKind[];
   readonly world: Omit<BucketWorld, "store">;
 }

@@ -8,7 +8,7 @@ export type BucketStoreKind = (typeof BUCKET_STORES)[number];
 /** How much is asked for: tokens, a part of the capacity, or a little more than may be there. */
 export type Ask = number | "all" | "tooMuch";
 
-/** One thing that happens to the bucket. Data, so that a story can be kept, shortened and told again. */
+/** One thing that happens to the bucket. Data, so that a story can be kept, shortened and played again. */
 export type Happening =
   | { readonly do: "take"; readonly by: number; readonly asks: readonly (readonly [limit: string, ask: Ask])[] }
   | { readonly do: "giveBack" | "debit"; readonly by: number; readonly lease: number; readonly tokens: number }
@@ -197,7 +197,7 @@ function drawFault(random: SeededRandom, by: number): Happening {
   };
 }
 
-/** What may be under way beside something else: nobody can tell from outside what came before a reset and what after. */
+/** What may be under way beside something else: from outside one cannot see what came before a reset and what after. */
 function isShared({ do: what }: Happening): boolean {
   return ["take", "giveBack", "debit", "split", "join", "announce"].includes(what);
 }

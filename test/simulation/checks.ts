@@ -27,7 +27,7 @@ const EXPECTED_CODES = new Set([
 export function isExpected({ client, signal }: Scene, error: unknown): boolean {
   if (error instanceof BodyFailed) return true;
   if (signal?.aborted && error === signal.reason) return true;
-  // Nobody may find the store unavailable who never met a fault.
+  // A client that never met a fault may not find the store unavailable.
   if (error instanceof RateLimiterUnavailable) return client.faults > 0;
   return error instanceof LimiterError && EXPECTED_CODES.has(error.code);
 }
@@ -38,7 +38,7 @@ export function checkRejected({ client, operation, around }: Scene, request: Acq
   if (error instanceof RateLimiterUnavailable && client.onUnavailable === "allow") {
     journal.violation(`${operation.name} was stopped by an outage: ${error.stack}`);
   }
-  // Whoever cannot tell that configuration changed may go by anything it ever was.
+  // A client that cannot see that configuration changed may go by anything it ever was.
   if (error instanceof ResourceDisabled) {
     journal.count("requests to disabled resources");
     if (truth.disables(request, client.hidden ? Number.NEGATIVE_INFINITY : clock.now())) return;
@@ -130,7 +130,7 @@ export function checkBelief(operation: Operation): string | undefined {
   return undefined;
 }
 
-/** Nobody is told "never" for what a limit can hold in one of its windows. */
+/** "Never" is not an answer to an amount that a limit can hold in one of its windows. */
 export function checkNever({ operation, around }: Scene, { retryAfterMs }: Refusal): void {
   // The largest limits may take longer to fill than milliseconds can be counted, which is as good as never.
   if (retryAfterMs < Number.POSITIVE_INFINITY || around.profile.large) return;

@@ -35,7 +35,7 @@ export class ClientClock implements MachineClock {
     return this.#firstShown.get(shownMs) ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** Somebody puts the clock, within the bounds of the world. */
+  /** The clock is set, within the bounds of the world. */
   jump(random: SeededRandom): number {
     const toMs = random.integer(-this.#skewMs, this.#skewMs);
     const byMs = toMs - this.#offsetMs;

@@ -23,7 +23,7 @@ export interface Surroundings {
   readonly scheduler: Scheduler;
   readonly journal: Journal;
   readonly truth: Truth;
-  /** Grows whenever something happens that can make somebody wait longer. */
+  /** Grows whenever something happens that can make a client wait longer. */
   disturbances(): number;
   /** Of how many shards a bucket is. */
   shards(bucketId: string): number;
@@ -161,7 +161,7 @@ export class Client {
     };
   }
 
-  // Whoever cannot tell that configuration changed may go by what it was, for as long as it may be remembered.
+  // A client that cannot see that configuration changed may go by what it was, for as long as it may be remembered.
   #planned(claims: readonly Claim[], { nowMs }: CallContext): void {
     const operation = currentOperation();
     if (operation?.request === undefined || operation.underLease) return;

@@ -15,10 +15,10 @@ export interface SeenOptions {
   readonly journal: Journal;
   readonly random: SeededRandom;
   readonly nowMs: () => number;
-  /** How old what is read may be, unless somebody insists. */
+  /** How old what is read may be, unless the read is consistent. */
   readonly staleMs: number;
   readonly mustBeConsistent: (bucketId: string) => boolean;
-  /** By which way a change is told to the buckets of the entity; undefined: it is not told. */
+  /** How a change reaches the live buckets of the entity; undefined: it does not. */
   readonly announceBy: ItemStore | undefined;
 }
 
@@ -63,7 +63,7 @@ function asOf(found: LevelConfig, then: ReturnType<Truth["levelAt"]>): LevelConf
     ...rest,
     limits,
     access,
-    // What a resource is for everybody is asked of the entity alone.
+    // The access of a resource counts for the entity that asks, not for its parents.
     accessSource: access === accessAbove ? "entity" : "resource",
     cascade: next !== undefined,
     ...(next === undefined ? {} : { parentId: next }),

@@ -23,7 +23,7 @@ const NONCE = /^n[0-9a-f]$/;
 /** Attributes that may change while the epoch stays. */
 const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|n[0-9a-f])$/;
 
-/** The epoch never goes back, and goes on whenever anything changes that is told from it. */
+/** The epoch never goes back, and moves on whenever anything changes that is relative to it. */
 export function epochProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
   if (before === undefined) return [];
   const [was, is] = [Number(before[RF]), Number(after[RF])];
@@ -44,7 +44,7 @@ export function slotWritten(before: Item | undefined, after: Item): string | und
   return Object.keys(after).find((name) => NONCE.test(name) && after[name] !== before?.[name]);
 }
 
-/** The reading of a write: a rebase tells the epoch, which is later where the clock is behind it. */
+/** The reading of a write: of a rebase the new epoch, which is later where the clock is behind it. */
 export function readingOf(parts: readonly Part[], trace: WriteTrace, before: Item | undefined): number {
   if (trace.form !== "rebase" || before === undefined || trace.readingMs > Number(before[RF]) + 1)
     return trace.readingMs;
@@ -55,7 +55,7 @@ export function isRepair(before: Item | undefined, after: Item, { form }: WriteT
   return form === "rebase" && before !== undefined && Number(after[RF]) < Number(before[RF]) - REPAIRED_MS;
 }
 
-/** Whose limits are brought: of those that leave together the ones read last. */
+/** Whose limits are installed: of the jobs of one write, those that were read last. */
 export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
   let newest: Claim | Held | undefined;
   for (const { of, kind } of parts) {
@@ -64,7 +64,7 @@ export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
   return newest;
 }
 
-/** `vu` says when time does something else than drip, unless somebody wrote there that configuration changed. */
+/** `vu` says when time does something else than drip, unless it was set to 0 because configuration changed. */
 export function vuProblems(model: ModelBucket, before: Item | undefined, after: Item): string[] {
   const vu = after[VU] ?? Number.POSITIVE_INFINITY;
   if (vu === model.nextBoundaryMs || (vu === 0 && before?.[VU] === 0)) return [];

@@ -4,7 +4,7 @@ import { heard, overriding } from "./port.ts";
 
 const NONCE = /^n[0-9a-f]$/;
 
-/** A process's way to its items, with what happens on it counted, and told where it went wrong. */
+/** The line of a process to its items: counts what happens on it, and keeps a journal of what fails. */
 export function watchedItems(
   items: ItemStore,
   { journal, onFault }: { readonly journal: Journal; readonly onFault: (told: string) => void },

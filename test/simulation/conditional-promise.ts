@@ -49,7 +49,7 @@ interface Period {
 export class PromiseLedger {
   readonly #runs = new Map<string, Run>();
   readonly #periods = new Map<string, Period>();
-  /** Terms last seen, and until when periods are not measured: they changed, or nobody can say what was there before. */
+  /** Terms last seen, and until when periods are not measured: they changed, or what was there before is not known. */
   readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
 
   /** What is wrong now that this was written; empty when nothing is. */
@@ -93,12 +93,12 @@ export class PromiseLedger {
     if (period !== undefined) this.#period(bucketId, limit, period).allowed += milli;
   }
 
-  /** An operator began anew, or nobody can say how it went on. */
+  /** An operator reset it, or how it went on is not known. */
   forget(bucketId: string, limit: string): void {
     this.#runs.delete(idOf(bucketId, limit));
   }
 
-  /** Nobody can say how a limit stands from now on, nor what its period brought along. */
+  /** How a limit stands from now on is not known, nor what was taken in its period. */
   lost(bucketId: string, { limit, period }: ModelLimit): void {
     this.forget(bucketId, limit.name);
     if (period !== undefined) this.#unmeasured({ bucketId, limit }, period.untilMs);

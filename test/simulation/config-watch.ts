@@ -6,14 +6,14 @@ import type { Truth } from "./truth.ts";
 
 export interface ConfigWatch {
   readonly truth: Truth;
-  /** Hears of a reply before whoever asked for it. */
+  /** Gets a reply before the client that asked for it. */
   after<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply>;
   resolved(entityId: string, resource: string, found: LevelConfig): void;
   /** An entity was deleted, and its buckets with it. */
   deleted(entityId: string): void;
 }
 
-/** Configuration and entities of a store, with every change of them told to the truth. */
+/** Configuration and entities of a store, with every change of them reported to `Truth`. */
 export function watchedConfig(
   { config, entities }: Pick<ScopedStore, "config" | "entities">,
   { truth, after, resolved, deleted }: ConfigWatch,

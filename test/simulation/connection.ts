@@ -13,7 +13,7 @@ export interface MachineClock extends Clock {
   readonly steppedBackMs: number;
   /** When it first showed this. */
   trueMs(shownMs: number): number;
-  /** Somebody puts it. By how much. */
+  /** It is set. By how much. */
   jump(random: SeededRandom): number;
 }
 

@@ -10,7 +10,7 @@ import { Recorder } from "./recorder.ts";
 import type { Truth } from "./truth.ts";
 import type { UsageLedger } from "./usage-ledger.ts";
 
-/** What a kind of store is told of the world it stands in. */
+/** What a kind of store is given of the world it is part of. */
 export interface GroundContext {
   readonly seed: number;
   readonly journal: Journal;
@@ -34,7 +34,7 @@ export interface Ground {
   readonly usage: UsageLedger | undefined;
   /** Of how many shards a bucket is. */
   shards(bucketId: string): number;
-  /** For whoever sets the world up. */
+  /** For the simulation, to set the world up. */
   readonly setup: Connector;
   connector(random: SeededRandom): Connector;
   /** What else happens there, as often as its weight says. */

@@ -27,7 +27,7 @@ export class Journal {
     if (this.#steps.length > STEPS_KEPT) this.#steps.shift();
   }
 
-  /** Told only where somebody listens: there are many of these. */
+  /** Reported only where there is a listener: there are many of these. */
   detail(text: () => string): void {
     if (this.#verbose) this.note(text());
   }

@@ -27,7 +27,7 @@ export class Operation {
   readonly #moved = new Map<string, Map<string, Moved>>();
   /** Faults that hit a call of this operation. */
   faults = 0;
-  /** Buckets of which it was told that a write may not, or did not, come through: more may be charged there than it knows. */
+  /** Buckets where a write was answered as lost or as not applied: more may be charged there than it knows. */
   readonly uncertain = new Set<string>();
   /** Takes and debits of its own. */
   disturbances = 0;
@@ -87,7 +87,7 @@ export class Operation {
     );
   }
 
-  /** What is wrong with its give-backs: nobody may give back what was not taken. */
+  /** What is wrong with its give-backs: only what was taken may be given back. */
   overReturned(): string | undefined {
     const over = this.nets().find(({ net }) => net < 0);
     return over === undefined

@@ -58,7 +58,7 @@ export interface OriginalCounts {
 
 export interface OriginalRefusal {
   readonly refused: true;
-  /** What the caller is told; not always true. */
+  /** What the caller gets as an answer; not always true. */
   readonly retryAfterMs: number;
 }
 
@@ -173,7 +173,7 @@ export class OriginalClient {
     const beganMs = this.#options.now();
     const { calendar } = this.#options;
     const limits = this.#limits(key.bucket);
-    // Whether it is disabled and which limits are soft is asked anew each time.
+    // Whether it is disabled and which limits are soft is asked again each time.
     await this.#line.readElsewhere();
     const [item] = await this.#line.read([key], false);
     if (item !== undefined) this.#learn(key, item);

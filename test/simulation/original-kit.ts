@@ -28,7 +28,7 @@ export interface World {
   /** A client whose every call takes so long. */
   distant(callMs: number): OriginalClient;
   item(shard?: number): Item;
-  /** Changes attributes behind everybody's back; undefined removes one. */
+  /** Changes attributes without any client's doing; undefined removes one. */
   tamper(attributes: Readonly<Record<string, ItemValue | undefined>>, shard?: number): void;
 }
 
@@ -93,14 +93,14 @@ export async function taken(client: OriginalClient, tokens: Readonly<Record<stri
   return lease;
 }
 
-/** How long a refused caller is told to wait, in ms. */
+/** The wait in the answer to a refused caller, in ms. */
 export async function refusedFor(client: OriginalClient, tokens: Readonly<Record<string, number>>): Promise<number> {
   const refusal = await client.acquire(bucket, tokens);
   if (!refusal.refused) throw new Error(`admitted: ${JSON.stringify(refusal.taken)}`);
   return refusal.retryAfterMs;
 }
 
-/** Asks for one token after the other until then, and waits as long as it is told. */
+/** Asks for one token after the other until then, and waits as long as the answer says. */
 export async function saturate(world: World, client: OriginalClient, name: string, untilMs: number): Promise<void> {
   while (world.clock.now() < untilMs) {
     const answer = await client.acquire(bucket, { [name]: 1 });

@@ -44,7 +44,7 @@ export class OriginalLease {
     if (credits.size > 0) await this.#credit(credits);
   }
 
-  /** Gives back so many whole tokens; nobody asks whether they were taken. */
+  /** Gives back so many whole tokens, whether or not they were taken. */
   async release(amounts: Readonly<Record<string, number>>): Promise<void> {
     await this.adjust(Object.fromEntries(Object.entries(amounts).map(([name, tokens]) => [name, -tokens])));
   }

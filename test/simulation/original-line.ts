@@ -36,7 +36,7 @@ export class OriginalLine {
     throw unavailable("write", cause);
   }
 
-  /** A write that nobody may stand in the way of for long. */
+  /** A write that transactions of others delay only for a while. */
   async writeThrough(write: ItemWrite): Promise<Exclude<Written, { readonly kind: "contended" }>> {
     const written = await this.write(write);
     if (written.kind === "contended") throw unavailable("write", new Error("a transaction was in the way"));

@@ -99,7 +99,7 @@ export function takingNothing(pass: readonly PassLimit[]): PassLimit[] {
   return pass.map((part) => ({ ...part, wantMilli: 0 }));
 }
 
-/** Makes the item, if nobody has yet. */
+/** Creates the item, if it is not there. */
 export function createWrite(key: ItemKey, count: number, pass: readonly PassLimit[], commit: Commit): ItemWrite {
   const limits = pass.map(({ limit }) => limit);
   const common = commonWords(limits);
@@ -176,7 +176,7 @@ export function normalWrite(key: ItemKey, item: Item, before: readonly PassLimit
 
 /**
  * Takes from what is stored, after the lock was lost: nothing that time brought is credited. Undefined: there is
- * nothing to take. `image` is the item as it stood when the lock was lost, if anybody saw it.
+ * nothing to take. `image` is the item as it stood when the lock was lost, if that was seen.
  */
 export function retryWrite(
   key: ItemKey,

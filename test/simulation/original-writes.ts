@@ -60,20 +60,20 @@ export function fastFailure(item: Item, wants: Wants, nowMs: number): FastFailur
     const { soft } = namesOf(name);
     if (soft in item && numberIn(item, soft) <= nowMs) return "boundary";
   }
-  // Where nothing goes by the calendar, 0 means only that something stands over the brim.
+  // Where nothing goes by the calendar, 0 means only that something stands above its capacity.
   const isPassed = VU in item && numberIn(item, VU) <= nowMs;
   if (isPassed && (item[VU] !== 0 || SCHED in item || RSCHED in item)) return "boundary";
   const { tk } = namesOf(WCU);
   return tk in item && numberIn(item, tk) < 1000 ? "writes" : "tokens";
 }
 
-/** Doubles the shards, on shard 0, if nobody has meanwhile. */
+/** Doubles the shards, on shard 0, unless that was done meanwhile. */
 export function bumpWrite(key: ItemKey, from: number, to: number): ItemWrite {
   const when: Clause[] = [[{ name: SHARD_COUNT, is: "=", value: from }]];
   return change({ bucket: key.bucket, shard: 0 }, { when, set: { [SHARD_COUNT]: to } });
 }
 
-/** Tells another shard of the new count. `frozen`: quotas on it, and at which count they were granted. */
+/** Writes the new count to another shard. `frozen`: quotas on it, and at which count they were granted. */
 export function raiseWrite(key: ItemKey, to: number, frozen: Item): ItemWrite {
   const when: Clause[] = [[{ name: SHARD_COUNT, is: "<", value: to }]];
   return change(key, { when, set: { [SHARD_COUNT]: to, ...frozen } });

@@ -10,7 +10,7 @@ export interface SeedRange {
   readonly workers: number;
 }
 
-/** Plays a range of seeds, each in one of several threads, and tells of each as it ends. */
+/** Plays a range of seeds, each in one of several threads, and reports each as it ends. */
 export async function playSeeds(range: SeedRange, onReport: (report: SeedReport) => void): Promise<void> {
   let next = range.from;
   const end = range.from + range.seeds;

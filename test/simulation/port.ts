@@ -2,13 +2,13 @@ import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 
 export { overriding } from "../../src/testing/overriding.ts";
 
-/** What a store answers that does not make anybody wait. */
+/** What a store answers at once, without a promise. */
 export function atOnce<Value>(value: MaybePromise<Value>): Value {
   if (value instanceof Promise) throw new TypeError("This store answers with a promise where it was not expected to.");
   return value;
 }
 
-/** Tells of a reply before whoever asked for it hears of it. */
+/** Reports a reply before the caller gets it. */
 export function heard<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
   const told = (settled: Reply): Reply => {
     tell(settled);

@@ -261,7 +261,7 @@ export class Recorder {
     const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
     model.bring(set, origin, nowMs);
     apply(model);
-    // What was bought on top goes with a reset: somebody may have to wait longer for it.
+    // What was bought on top goes with a reset: a client may have to wait longer for it.
     this.disturbances++;
     this.#compareStored(store, [operation], nowMs);
   }

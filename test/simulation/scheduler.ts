@@ -1,6 +1,6 @@
 import type { SeededRandom } from "../../src/testing/random.ts";
 
-/** What somebody waits for who does not wait for the store. */
+/** What a client waits for that does not wait for the store. */
 export const WORKS = "works";
 
 interface Gate {
@@ -10,11 +10,11 @@ interface Gate {
 }
 
 /**
- * Decides who goes on. Whoever calls the store waits at a gate, before the call and again before its answer; the seed says
+ * Decides which client goes on. A call of the store waits at a gate, before it is made and again before its answer; the seed says
  * which gate opens next. So every interleaving of the clients' calls can happen, and happens again with the same seed.
  */
 export class Scheduler {
-  /** Once calm, nobody waits: for the questions asked when all is over. */
+  /** Once calm, no call waits: for the questions asked when all is over. */
   calm = false;
   readonly #random: () => SeededRandom;
   #gates: Gate[] = [];
@@ -38,7 +38,7 @@ export class Scheduler {
     for (let i = 0; i < count && this.#gates.length > 0; i++) {
       const index = this.#random().integer(0, this.#gates.length - 1);
       const { owner, label, open } = this.#gates[index] as Gate;
-      // A change goes alone: beside others nobody could say who came before it.
+      // A change goes alone: beside others it would not be known which came before it.
       const alone = label === "applying change";
       if (alone && opened.length > 0) break;
       this.#gates.splice(index, 1);
@@ -49,7 +49,7 @@ export class Scheduler {
     return opened.join(", ");
   }
 
-  /** Opens a gate behind which somebody still goes by an earlier reading of his clock; false when there is none. */
+  /** Opens a gate behind which a client still goes by an earlier reading of its clock; false when there is none. */
   openDated(): boolean {
     const index = this.#gates.findIndex(({ label }) => !TIMELESS.has(label));
     if (index < 0) return false;
@@ -65,11 +65,11 @@ export class Scheduler {
     return true;
   }
 
-  /** Nobody waits behind the gates of this owner any more. */
+  /** Removes the gates of this owner: calls that wait behind them never go on. */
   drop(owner: string): void {
     this.#gates = this.#gates.filter((gate) => gate.owner !== owner);
   }
 }
 
-/** Where whoever goes on reads his clock again. */
+/** Gates behind which a client reads its clock again. */
 const TIMELESS = new Set(["works", "answering take", "answering debit", "answering credit", "answering change"]);

@@ -76,7 +76,7 @@ class Simulation {
   readonly #clients: Client[] = [];
   readonly #aborts = new Map<Operation, AbortController>();
   #names = 0;
-  /** How much time has passed since nobody was under way. */
+  /** How much time has passed since no operation was under way. */
   #uncaughtMs = 0;
 
   constructor(seed: number, opened: Opened, { verbose, mutant, script }: SimulationOptions) {
@@ -161,7 +161,7 @@ class Simulation {
     scheduler.calm = false;
   }
 
-  /** One thing happens: what is told, where that can happen now, or what the seed draws. */
+  /** One thing happens: the next of the story, where that can happen now, or what the seed draws. */
   async #step(told: Decision | undefined): Promise<void> {
     const seed = told?.seed ?? this.#random.integer(0, 2 ** 48);
     const acts = this.#acts();
@@ -248,7 +248,7 @@ class Simulation {
     for (let turns = 0; client.live.has(operation) && turns < ALONE_TURNS; turns++) {
       await this.#settled();
       if (scheduler.openOf(operation.name)) continue;
-      // What this client sends to one bucket leaves one after the other: somebody who woke meanwhile may stand before it.
+      // What this client sends to one bucket leaves one after the other: a request that woke meanwhile may stand before it.
       if (client.protocol !== undefined && client.live.has(operation) && scheduler.openDated()) continue;
       if (client.live.has(operation)) await this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now()));
     }
@@ -268,7 +268,7 @@ class Simulation {
     } while (clock.now() < untilMs);
   }
 
-  /** Nobody is under way with a reading that grows old: calls have a timeout, of which stores may rely on a bound. */
+  /** No operation is under way with a reading that grows old: calls have a timeout, of which stores may rely on a bound. */
   async #catchUp(): Promise<void> {
     for (let turns = 0; turns < 500 && this.#around.scheduler.openDated(); turns++) await this.#settled();
     this.#uncaughtMs = 0;
@@ -311,7 +311,7 @@ class Simulation {
     }
   }
 
-  /** Lets everybody finish, then asks the last questions. */
+  /** Lets all operations finish, then asks the last questions. */
   async #finish(): Promise<void> {
     const { scheduler, clock, journal } = this.#around;
     for (let turns = 0; this.#clients.some(({ live }) => live.size > 0) && this.#sound; turns++) {
@@ -344,7 +344,7 @@ class Simulation {
 
 const SOUND = (store: Store): Store => store;
 
-/** Nobody has made it an entity. */
+/** It was never created as an entity. */
 const STRANGER = "stranger";
 
 /** Above which others each stands, the nearest first. */

@@ -9,7 +9,7 @@ import { capacityMost } from "../../src/testing/model-terms.ts";
 interface Version {
   readonly limits: readonly Limit[];
   readonly access: Access;
-  /** The same as a parent: what a resource is for everybody is asked of the entity alone. */
+  /** The same as a parent: the access of a resource counts for the entity that asks, not for its parents. */
   readonly accessAbove: Access;
   /** The parent that is charged too. */
   readonly next: string | undefined;
@@ -39,7 +39,7 @@ interface Part {
 const SILENT: Scoped = { limits: [], access: undefined, cascade: undefined };
 
 /**
- * Configuration as it really is, and as it was: told by the recorder when a change was applied, resolved here once more
+ * Configuration as it really is, and as it was: the recorder reports when a change was applied, resolved here once more
  * from the rules of the public API, and compared with what clients go by.
  */
 export class Truth {
@@ -105,7 +105,7 @@ export class Truth {
     return this.#anyDisabled(entityId, resource, Number.POSITIVE_INFINITY);
   }
 
-  /** Whether claims are what somebody had to send for the request who read each level at some time since then. */
+  /** Whether claims are those of a client that read each level of the request at some time since then. */
   explains(request: AcquireRequest, claims: readonly Claim[], sinceMs: number): boolean {
     const parts = partsOf(request);
     const inPart = (part: number, at: number): boolean => {
@@ -114,7 +114,7 @@ export class Truth {
       const walk = (id: string | undefined, depth: number, next: number): boolean => {
         if (id === undefined) return inPart(part + 1, next);
         return this.#versions(id, resource, sinceMs).some((version) => {
-          // Whoever knows that it is switched off does not ask.
+          // A client that knows that it is switched off does not ask.
           if ((depth === 0 ? version.access : version.accessAbove) === "disabled") return false;
           const limits = depth === 0 ? (given ?? version.limits) : version.limits;
           const shared = asked.filter(([name]) => limits.some((limit) => limit.name === name));
@@ -156,7 +156,7 @@ export class Truth {
   }
 
   #anyDisabled(entityId: string, resource: string, sinceMs: number): boolean {
-    // Of moves at different times a circle may be made up; nobody follows one for ever.
+    // Of moves at different times a circle may be made up; it is not followed for ever.
     const above = (id: string | undefined, depth: number): boolean =>
       id !== undefined &&
       depth < LEVELS_MAX &&

@@ -12,7 +12,7 @@ interface Hour {
 
 const HOUR_MS = 3_600_000;
 
-/** What the usage of every hour must be after the writes it was told of. */
+/** What the usage of every hour must be after the writes that were reported to it. */
 export class UsageLedger {
   #hours = new Map<string, Hour>();
 

@@ -1,7 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import { type Ground, playSeed } from "./play.ts";
 
-/** Plays the seeds it is told, one at a time, and answers with what came of each. */
+/** Plays the seeds it is sent, one at a time, and answers with what came of each. */
 export interface SeedOrder {
   readonly seed: number;
   readonly store: Ground;

@@ -185,6 +185,6 @@ function unreadable(item: Attributes, problem: string): VersionError {
   const { PK: pk, SK: sk } = item;
   return new VersionError(
     "config_unreadable",
-    `The configuration at ${pk?.S ?? "?"} ${sk?.S ?? "?"} cannot be read: ${problem}. Set the limits there anew.`,
+    `The configuration at ${pk?.S ?? "?"} ${sk?.S ?? "?"} cannot be read: ${problem}. Set the limits there again.`,
   );
 }

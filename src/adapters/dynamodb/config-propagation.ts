@@ -34,7 +34,7 @@ export class ConfigPropagation {
 
   /** Access (`enforce`, `bypass`, `disabled`) is written to every bucket, so that it counts from the next request on. */
   async accessChanged(scope: ConfigScope): Promise<void> {
-    await this.#tell(scope, async (bucket, readingMs) => {
+    await this.#reach(scope, async (bucket, readingMs) => {
       const { access } = await this.#parts.reader.resolveNow(bucket);
       await this.#parts.buckets.stampAccess(bucket, access, readingMs);
     });
@@ -43,7 +43,7 @@ export class ConfigPropagation {
   /** An entity's limits are written to its buckets, or announced there. Defaults of many are noticed when they are read. */
   async limitsChanged(scope: ConfigScope): Promise<void> {
     if (scope.level === "resource" || scope.level === "system") return;
-    await this.#tell(scope, (bucket, readingMs) => this.#renew(bucket, readingMs));
+    await this.#reach(scope, (bucket, readingMs) => this.#renew(bucket, readingMs));
   }
 
   /** An entity's parent changed, or whether the parent is charged too. */
@@ -54,7 +54,7 @@ export class ConfigPropagation {
       await stampOwner(this.#namespaceId, entityId, { records, live, reader });
       return;
     }
-    await this.#tell({ level: "entityDefault", entityId }, async (bucket, readingMs) => {
+    await this.#reach({ level: "entityDefault", entityId }, async (bucket, readingMs) => {
       await buckets.announce(bucket, readingMs);
     });
   }
@@ -71,7 +71,7 @@ export class ConfigPropagation {
       return;
     }
     // Configuration is read again before each try, so that a change which the original makes in between is not undone.
-    for (let attempt = 0; attempt < RETRY.bringsMax; attempt++) {
+    for (let attempt = 0; attempt < RETRY.installsMax; attempt++) {
       const asOfMs = clock.now();
       const { limits, reading } = await this.#parts.reader.resolveNow(bucket);
       if (limits.length === 0) return;
@@ -79,28 +79,28 @@ export class ConfigPropagation {
       if (await buckets.installLimits(bucket, { set: limitSet(limits), origin }, clock.now())) return;
     }
     throw new RateLimiterUnavailable(
-      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed all the time.`,
+      `The bucket of ${bucket.entityId} on ${bucket.resource} was changed by others at each of ${RETRY.installsMax} attempts.`,
     );
   }
 
   // Twice: the second pass finds buckets that the index did not have yet at the first.
-  async #tell(scope: ConfigScope, tell: (bucket: BucketKey, readingMs: number) => Promise<void>): Promise<void> {
+  async #reach(scope: ConfigScope, write: (bucket: BucketKey, readingMs: number) => Promise<void>): Promise<void> {
     const { live, clock } = this.#parts;
     this.#parts.recent.note();
-    const told = new Set<string>();
+    const reached = new Set<string>();
     try {
       for (let pass = 0; pass < RETRY.indexPasses; pass++) {
-        const found = (await live.under(scope)).filter(({ id }) => !told.has(id));
+        const found = (await live.under(scope)).filter(({ id }) => !reached.has(id));
         for (const some of chunksOf(found, AT_ONCE)) {
-          await Promise.all(some.map((bucket) => tell(bucket, clock.now())));
-          for (const { id } of some) told.add(id);
+          await Promise.all(some.map((bucket) => write(bucket, clock.now())));
+          for (const { id } of some) reached.add(id);
         }
       }
     } catch (cause) {
       if (!(cause instanceof RateLimiterUnavailable)) throw cause;
       throw new RateLimiterUnavailable(
-        "The change is stored, but not every live bucket could be told of it: those follow when configuration is read " +
-          "again. Make the same change once more to tell them now.",
+        "The change is stored, but not every live bucket has it yet: the others follow when configuration is read again. " +
+          "Make the same change once more to reach them now.",
         { cause },
       );
     }

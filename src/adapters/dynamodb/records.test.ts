@@ -96,7 +96,7 @@ test("names and values are given by number, whatever they are called", () => {
 
 test("a change that others always overtake ends with a sentence", () => {
   failAfterMaxConflicts(49, "Entity a");
-  assert.throws(() => failAfterMaxConflicts(50, "Entity a"), /Entity a was changed by somebody else/);
+  assert.throws(() => failAfterMaxConflicts(50, "Entity a"), /Entity a was changed by others/);
 });
 
 function answered(body: Record<string, unknown>): DynamoAnswer {

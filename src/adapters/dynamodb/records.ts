@@ -133,8 +133,7 @@ export function failAfterMaxConflicts(attempt: number, what: string): void {
   if (attempt < RETRY.changesMax) return;
   throw new ConflictError(
     "contended",
-    `${what} was changed by somebody else ${RETRY.changesMax} times while this change was tried; nothing was changed. ` +
-      "Try again.",
+    `${what} was changed by others ${RETRY.changesMax} times while this change was tried; nothing was changed. Try again.`,
   );
 }
 

@@ -18,8 +18,8 @@ export const RETRY = {
   changesMax: 50,
   /** An item that is made is pinned to its owner: so often that is read anew, where the owner changed meanwhile. */
   ownersMax: 5,
-  /** On a shared table, limits are brought to a bucket so often, where the original changed it meanwhile. */
-  bringsMax: 10,
+  /** On a shared table: how often limits are installed on a bucket that the original changes meanwhile. */
+  installsMax: 10,
   /** An index follows its table after a moment: a second pass finds what the first did not show yet. */
   indexPasses: 2,
   /** What deletes a namespace goes on until a pass finds nothing, but not for ever. */

@@ -93,7 +93,7 @@ export function checkVersion(
   if (shared || record.updatedBy?.startsWith(OURS) === true) return;
   throw new VersionError(
     "table_shared",
-    `The table "${name}" was set up by the original (${record.updatedBy ?? "it does not say by which version"}), which may ` +
+    `The table "${name}" was set up by the Python zae-limiter (${record.updatedBy ?? "it does not say by which version"}), which may ` +
       "write to it still. Open it with `sharedTable: true` to work beside it, or use a table of your own.",
   );
 }

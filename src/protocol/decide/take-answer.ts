@@ -50,7 +50,7 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
       return { ...progress, phase: { ...phase, seen } };
     }
     case "refused":
-      // A transaction of somebody is in the way: that ends soon.
+      // A transaction of another process is in the way: that ends soon.
       return event.why === "conflict" ? progress : unavailable(progress, event.cause);
     case "unknown": {
       // It took nothing for anybody. Should it have been applied, its nonce must not be taken for that of a take.

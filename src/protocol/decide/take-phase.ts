@@ -62,7 +62,7 @@ export interface Ambiguous {
 /** A write, and what it is for. */
 export interface Sent {
   readonly why: "take" | "install-limits" | "repair-epoch";
-  /** Those that are taken when it is applied; nobody, where it only installs limits or repairs the epoch. */
+  /** Those that are taken when it is applied; none, where it only installs limits or repairs the epoch. */
   readonly jobs: readonly Job[];
   readonly intent: Intent;
   /** The state that it leaves, tokens aside. */
@@ -136,7 +136,7 @@ export function imageFor({ phase }: TakeProgress, cached: Seen | undefined): See
   return seen.order > cached.order ? seen : cached;
 }
 
-/** The earliest instant at which somebody must have an answer. */
+/** The earliest instant at which a caller must have an answer. */
 export function takeUntilMs({ phase, pending }: TakeProgress): number {
   let untilMs = Number.POSITIVE_INFINITY;
   // What was sent together is decided together.

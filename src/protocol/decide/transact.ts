@@ -70,7 +70,7 @@ export interface Plan<Result> {
   draw(wholes: readonly Whole[]): Drawn<Result>;
   /** Time or attempts are used up. `cause` undefined: others were always faster. */
   gaveUp(wholes: readonly Whole[], cause: unknown): Result;
-  /** Nobody knows whether it was done. */
+  /** It is not known whether it was done. */
   unknown(cause: unknown): Result;
   /** The shards could not be read, and nothing was written. May throw. */
   unread(cause: unknown): Result;
