@@ -142,11 +142,11 @@ export function isForgettable(state: LimitState, atMs: number): boolean {
 
 /**
  * Until when a limit whose rule is replaced at `atMs` must be remembered: its rule, or an earlier one, would have filled it
- * only then. 0: it is full already.
+ * only then. As if it were empty, whatever it holds: on a store of conditional writes others may take until the change is
+ * written. 0: it need not be.
  */
 export function rememberedUntilMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  const fullMs = isFull(state) ? 0 : filledMs(state, atMs, calendar);
-  const untilMs = Math.min(FOREVER_MS, Math.max(fullMs, state.rememberUntilMs));
+  const untilMs = Math.min(FOREVER_MS, Math.max(filledMs(state, atMs, calendar), state.rememberUntilMs));
   return untilMs > atMs ? untilMs : 0;
 }
 
@@ -160,15 +160,16 @@ export function fullestAtMs(state: LimitState, atMs: number, calendar: Calendar)
 }
 
 function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  const { limit, terms, tokensMilli, quota } = state;
+  const { limit, terms, quota } = state;
   // Nothing is promised of a soft limit.
   if (limit.soft) return 0;
   if (quota === undefined) {
-    if (limit.schedule !== undefined) return fullestAtMs(state, atMs, calendar);
+    const tokensMilli = Math.min(0, state.tokensMilli);
+    if (limit.schedule !== undefined) return fullestAtMs({ ...state, tokensMilli, remainder: 0 }, atMs, calendar);
     return atMs + dripMs(terms.capacityMilli - tokensMilli, terms);
   }
-  if (limit.resetAfterMs !== undefined) return (quota.windowStartMs ?? atMs) + limit.resetAfterMs;
-  return periodEndMs(limit, atMs, calendar);
+  if (limit.resetAfterMs === undefined) return periodEndMs(limit, atMs, calendar);
+  return quota.windowStartMs === undefined ? 0 : quota.windowStartMs + limit.resetAfterMs;
 }
 
 function isFull({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {

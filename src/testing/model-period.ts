@@ -69,14 +69,15 @@ export function filledAtMs(
   return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
 }
 
-/** By when it surely is, also for a store that rounds what drips by a millitoken, and knows the largest of its windows. */
+/** By when it surely is, also for a store that goes on as if it were empty, or knows the largest of its windows. */
 export function filledByMs(...asked: Parameters<typeof filledAtMs>): number {
-  const [limit, { level, brim, inForce }, atMs] = asked;
-  const isWindowed = limit.schedule !== undefined;
-  if (limit.soft || (!isWindowed && level >= brim)) return atMs;
-  if (isWindowed) return Number.POSITIVE_INFINITY;
-  if (limit.reset !== undefined || limit.resetAfterMs !== undefined) return filledAtMs(...asked);
-  const ms = ((brim - level + 1n) * BigInt(inForce.periodMs)) / inForce.refill + 1n;
+  const [limit, { level, brim, inForce, windowStartMs }, atMs, calendar] = asked;
+  if (limit.soft) return atMs;
+  if (limit.reset !== undefined) return calendar.nextReset(limit.reset.cron, limit.reset.tz ?? "UTC", atMs);
+  if (limit.resetAfterMs !== undefined) return windowStartMs === undefined ? atMs : windowStartMs + limit.resetAfterMs;
+  if (limit.schedule !== undefined) return Number.POSITIVE_INFINITY;
+  const missing = brim - lesser(0n, level) + 1n;
+  const ms = (missing * BigInt(inForce.periodMs)) / inForce.refill + 1n;
   return atMs + Number(lesser(ms, BigInt(Number.MAX_SAFE_INTEGER)));
 }
 

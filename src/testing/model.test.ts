@@ -94,6 +94,7 @@ test("whether a session has begun is left to a store only where a millitoken dec
   assert.equal(changedAt(5_999), 5_999);
   assert.equal(changedAt(5_999, undefined), undefined);
   assert.equal(changedAt(6_000, 6_000), 6_000);
-  assert.equal(changedAt(6_000, 5_999), undefined);
+  assert.equal(changedAt(6_000, undefined), undefined);
+  assert.equal(changedAt(6_000, 5_999), 6_000);
   assert.equal(changedAt(5_988, undefined), 5_988);
 });
