@@ -125,7 +125,9 @@ async function tellEveryShard(
       untilMs: () => untilMs,
       throttled: () => {},
     };
-    told.push(await drive(machine, { at: "telling" }, { policy, attemptsMax: policy.attempts }, context));
+    told.push(
+      await drive(machine, { at: "telling" }, { policy, attemptsMax: policy.attempts, caller: undefined }, context),
+    );
   }
   return told;
 }

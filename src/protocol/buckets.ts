@@ -37,13 +37,15 @@ import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
-import { takeAtShard } from "./shard-take.ts";
+import { ShardTakes } from "./shard-take.ts";
 import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
 
 const WAITING_MAX = 1_000;
 /** A call, and when its caller must have an answer. */
-type Called<Context extends CallContext> = Context & { readonly untilMs: number };
+interface Called extends CallContext {
+  readonly untilMs: number;
+}
 
 /** Buckets made of single-item conditional writes: exact without a lock. See docs/protocol.md. */
 export class ProtocolBuckets implements BucketStore {
@@ -83,7 +85,7 @@ export class ProtocolBuckets implements BucketStore {
     const context = unknown.length === 0 ? given : await this.#firstContact(unknown, given);
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
     if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
-    if (context.atomic) return takeTogether(this.#context, claims, context);
+    if (asked.atomic) return takeTogether(this.#context, claims, context);
     const { clock, random } = this.#context;
     return takeChain(claims, this.#chainOps(context), {
       clock,
@@ -213,13 +215,13 @@ export class ProtocolBuckets implements BucketStore {
     await resize(this.#context, bucket, 1, readingMs).catch(() => false);
   }
 
-  #called<Context extends CallContext>(context: Context): Called<Context> {
-    const untilMs = this.#context.clock.now() + context.timeoutMs;
+  #called({ nowMs, timeoutMs, signal }: CallContext): Called {
+    const untilMs = this.#context.clock.now() + timeoutMs;
     // A reading from before the clock was corrected may lie ahead of what the server can show.
-    return { ...context, nowMs: Math.min(context.nowMs, this.#options.serverTime.latestMs()), untilMs };
+    return { nowMs: Math.min(nowMs, this.#options.serverTime.latestMs()), timeoutMs, signal, untilMs };
   }
 
-  #chainOps(context: Called<TakeContext>): ChainOps {
+  #chainOps(context: Called): ChainOps {
     const { nowMs } = context;
     const cacheOf = ({ bucket }: Claim) => this.#caches.of(bucket);
     return {
@@ -235,19 +237,41 @@ export class ProtocolBuckets implements BucketStore {
     };
   }
 
-  #jobOf(
-    of: Claim | Held,
-    kind: Job["kind"],
-    amounts: readonly Amount[],
-    { nowMs, untilMs }: Called<CallContext>,
-  ): Job {
+  #jobOf(of: Claim | Held, kind: Job["kind"], amounts: readonly Amount[], { nowMs, untilMs }: Called): Job {
     return { of, kind, amounts, readingMs: nowMs, untilMs, askedAtSequence: this.#caches.sequence };
   }
 
   /** Whatever happens to one claim is an answer: others of the same call may have been taken, and are given back by it. */
-  async #takeOne(claim: Claim, context: Called<TakeContext>): Promise<Answer> {
+  async #takeOne(claim: Claim, context: Called): Promise<Answer> {
+    const { random } = this.#context;
+    const job = this.#jobOf(claim, "take", claim.take, context);
+    const cache = this.#caches.of(claim.bucket);
     try {
-      return await this.#takeFrom(claim, context);
+      let shard = pickShard(cache, job, random);
+      for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
+        const outcome = await this.#enqueue(cache, shard, job, context.signal);
+        switch (outcome.kind) {
+          case "taken":
+            return this.#taken(claim, cache, outcome);
+          case "short":
+            if (cache.shardCount === 1) return outcome;
+            shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
+            break;
+          case "elsewhere":
+            shard = await this.#resolveMovedShard(cache, shard, context);
+            break;
+          case "unavailable":
+            return { kind: "unavailable", cause: outcome.cause };
+          default: {
+            // What one shard holds at most says nothing of when the whole bucket has it.
+            const isWhole = cache.shardCount === 1;
+            return { kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, context.nowMs) };
+          }
+        }
+      }
+      // No single shard has it; all together may.
+      const [answer] = await takeTogether(this.#context, [claim], context);
+      return answer as Answer;
     } catch (error) {
       if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
       // A job that left the queue was not taken; the engine hears of the abort by itself.
@@ -256,44 +280,12 @@ export class ProtocolBuckets implements BucketStore {
     }
   }
 
-  async #takeFrom(claim: Claim, context: Called<TakeContext>): Promise<Answer> {
-    const { env, random } = this.#context;
-    const { bucket } = claim;
-    const job = this.#jobOf(claim, "take", claim.take, context);
-    const cache = this.#caches.of(bucket);
-    let shard = pickShard(cache, job, random);
-    for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
-      const outcome = await this.#enqueue(cache, shard, job, context.signal);
-      switch (outcome.kind) {
-        case "taken": {
-          const { image, written, readingMs } = outcome;
-          this.#background.watchSize(cache, image.key.shard, readingMs);
-          const mark = claim.bypass ? PLAIN_MARK : markOf(written, claim.take, readingMs, env.calendar);
-          return {
-            kind: "taken",
-            state: this.#stateOf(image),
-            ticket: ticketOf(image.key.shard, image.shardCount, mark),
-          };
-        }
-        case "short":
-          if (cache.shardCount === 1) return outcome;
-          shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
-          break;
-        case "elsewhere":
-          shard = await this.#resolveMovedShard(cache, shard, context);
-          break;
-        case "unavailable":
-          return { kind: "unavailable", cause: outcome.cause };
-        default: {
-          // What one shard holds at most says nothing of when the whole bucket has it.
-          const isWhole = cache.shardCount === 1;
-          return { kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, context.nowMs) };
-        }
-      }
-    }
-    // No single shard has it; all together may.
-    const [answer] = await takeTogether(this.#context, [claim], context);
-    return answer as Answer;
+  #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): Answer {
+    const { image, written, readingMs } = outcome;
+    this.#background.watchSize(cache, image.key.shard, readingMs);
+    const mark = claim.bypass ? PLAIN_MARK : markOf(written, claim.take, readingMs, this.#context.env.calendar);
+    const ticket = ticketOf(image.key.shard, image.shardCount, mark);
+    return { kind: "taken", state: this.#stateOf(image), ticket };
   }
 
   #enqueue(cache: BucketCache, shard: number, job: Job, signal: AbortSignal | undefined): Promise<JobOutcome> {
@@ -302,9 +294,9 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   #laneTo(cache: BucketCache, shard: number): Lane<Job, JobOutcome> {
-    const key = { bucket: cache.key, shard };
+    const takes = new ShardTakes(this.#context, cache, { bucket: cache.key, shard });
     const lane = new Lane<Job, JobOutcome>({
-      run: (jobs) => takeAtShard(this.#context, cache, key, jobs),
+      run: (jobs) => takes.run(jobs),
       mayJoin,
       isJoining: this.#options.coalesce,
       waitingMax: WAITING_MAX,
@@ -315,7 +307,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** Answers without asking where a claim is known to be short; undefined when none is. */
-  #answerShort(claims: readonly Claim[], { nowMs }: TakeContext): readonly Answer[] | undefined {
+  #answerShort(claims: readonly Claim[], { nowMs }: Called): readonly Answer[] | undefined {
     const { denyMemoryMs } = this.#options;
     if (denyMemoryMs === 0) return undefined;
     const isShort = (claim: Claim) => isKnownShort(this.#caches.of(claim.bucket), claim, nowMs, denyMemoryMs);
@@ -338,7 +330,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** One read for all buckets that nothing is known of: nobody writes before having heard from the store. */
-  async #firstContact(unknown: readonly Claim[], context: Called<TakeContext>): Promise<Called<TakeContext>> {
+  async #firstContact(unknown: readonly Claim[], context: Called): Promise<Called> {
     const { nowMs, timeoutMs } = context;
     const wasKnown = this.#options.serverTime.isKnown();
     const keys = unknown.map(({ bucket }) => ({ bucket, shard: 0 }));
@@ -355,11 +347,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** The shard that stands for one that is gone. */
-  async #resolveMovedShard(
-    cache: BucketCache,
-    shard: number,
-    { nowMs, untilMs }: Called<CallContext>,
-  ): Promise<number> {
+  async #resolveMovedShard(cache: BucketCache, shard: number, { nowMs, untilMs }: Called): Promise<number> {
     await readWhole(this.#context, [cache.key], { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
     const standIn = shard % cache.shardCount;
     if (!this.#options.dialect.makesMissingShards || cache.seen(standIn)?.image !== undefined) return standIn;

@@ -77,7 +77,7 @@ export interface Budget {
   readonly policy: RetryPolicy;
   readonly attemptsMax: number;
   /** Somebody who waits for less time than the work may take. */
-  readonly caller?: Caller;
+  readonly caller: Caller | undefined;
 }
 
 /** Told once the work goes on without it. */
@@ -94,14 +94,13 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
 ): Promise<Result> {
   const { clock } = context;
   let progress = start;
-  let [attempts, waits] = [0, 0];
+  let attempts = 0;
+  let waits = 0;
   for (;;) {
     const nowMs = clock.now();
-    const isLate = nowMs > machine.untilMs(progress);
-    const action = machine.next(progress, {
-      nowMs,
-      over: isLate ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined,
-    });
+    const untilMs = machine.untilMs(progress);
+    const over = nowMs > untilMs ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined;
+    const action = machine.next(progress, { nowMs, over });
     let event: Event = MOVED_ON;
     switch (action.do) {
       case "done":
@@ -114,17 +113,16 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
       case "read":
         // A read that may be old decides nothing.
         if (action.consistent) attempts++;
-        event = await read(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        event = await read(context, action, timeLeft(untilMs, budget, nowMs));
         break;
       case "write": {
         attempts++;
         const sentAtSequence = context.caches.sequence;
-        const timeoutMs = timeLeft(machine.untilMs(progress), budget, nowMs);
+        const timeoutMs = timeLeft(untilMs, budget, nowMs);
         const answer = context.items.write(action.write, { timeoutMs });
         event = observed(context, action, answer instanceof Promise ? await answer : answer, sentAtSequence);
         for (let resends = 0; event.kind === "refused"; resends++) {
           if (event.why === "throttled") machine.throttled();
-          const untilMs = machine.untilMs(progress);
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
           await wait(context, budget, resends);
           const sequence = context.caches.sequence;
@@ -135,7 +133,7 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
       }
       case "transact":
         attempts++;
-        event = await transact(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        event = await transact(context, action, timeLeft(untilMs, budget, nowMs));
     }
     progress = machine.on(progress, action, event);
   }

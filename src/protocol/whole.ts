@@ -20,7 +20,7 @@ export function transactPlan<Result>(
   caller?: Caller,
 ): Promise<Result> {
   const { policy } = plan;
-  const budget = { policy, attemptsMax: policy.attempts, ...(caller === undefined ? {} : { caller }) };
+  const budget = { policy, attemptsMax: policy.attempts, caller };
   return drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context);
 }
 

@@ -71,14 +71,22 @@ export interface Sent {
 
 export interface TakeProgress {
   readonly phase: Phase;
+  /** All of them, in the order in which their outcomes are wanted. */
+  readonly jobs: readonly Job[];
   readonly pending: readonly Job[];
-  readonly settled: ReadonlyMap<Job, JobOutcome>;
+  readonly settled: readonly Settled[];
   /** One reading of the clock for all writes: the bounds stand still, so that the rounds come to an end. */
   readonly readingMs: number;
   /** The number of the write to come; undefined: a fresh one. */
   readonly nonce: number | undefined;
   /** Make no guesses about what others may have done. */
   readonly exact: boolean;
+}
+
+/** Jobs that are decided, and how. */
+export interface Settled {
+  readonly jobs: readonly Job[];
+  readonly outcome: JobOutcome;
 }
 
 /** What `next` goes by besides the progress. */
@@ -99,19 +107,19 @@ export interface TakeWrite extends WriteAction {
   readonly exact: boolean;
 }
 
-export interface Settle {
+export interface Settle extends Settled {
   readonly do: "settle";
-  readonly jobs: readonly Job[];
-  readonly outcome: JobOutcome;
 }
 
-export type TakeAction =
-  | ReadAction
-  | TakeWrite
-  | Settle
-  | { readonly do: "done"; readonly result: ReadonlyMap<Job, JobOutcome> };
+export interface TakeDone {
+  readonly do: "done";
+  /** An outcome for each job, in their order. */
+  readonly result: readonly JobOutcome[];
+}
 
-const NONE: ReadonlyMap<Job, JobOutcome> = new Map();
+export type TakeAction = ReadAction | TakeWrite | Settle | TakeDone;
+
+const NONE: readonly Settled[] = Object.freeze([]);
 export const GUESS: Phase = Object.freeze({ at: "guess" });
 export const UNREAD: Phase = Object.freeze({ at: "unread" });
 
@@ -125,7 +133,16 @@ export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact:
   }
   const isVerified = cached !== undefined && !cached.eventuallyConsistent && cached.order > askedAtSequence;
   const phase: Phase = isVerified ? { at: "verified", seen: cached } : GUESS;
-  return { phase, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+  return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+}
+
+/** Nobody is pending any more. */
+export function doneTake({ jobs, settled }: TakeProgress): TakeDone {
+  const [first] = settled;
+  if (jobs.length === 1 && first !== undefined) return { do: "done", result: [first.outcome] };
+  const outcomes = new Map<Job, JobOutcome>();
+  for (const { jobs: decided, outcome } of settled) for (const job of decided) outcomes.set(job, outcome);
+  return { do: "done", result: jobs.map((job) => outcomes.get(job) as JobOutcome) };
 }
 
 /** The later of what these jobs saw themselves and what the cache has. An own answer that the item is gone counts. */

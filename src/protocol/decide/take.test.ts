@@ -58,7 +58,7 @@ function facts(given: Partial<TakeFacts> = {}): TakeFacts {
 }
 
 function progress(phase: Phase, pending: readonly Job[], given: Partial<TakeProgress> = {}): TakeProgress {
-  return { phase, pending, settled: new Map(), readingMs: NOW, nonce: undefined, exact: true, ...given };
+  return { phase, jobs: pending, pending, settled: [], readingMs: NOW, nonce: undefined, exact: true, ...given };
 }
 
 /** A write that was sent for some jobs; for nobody, where it only installs limits or repairs the epoch. */
@@ -102,7 +102,7 @@ function shownAction(action: TakeAction): string {
 }
 
 function shownProgress({ phase, settled, pending }: TakeProgress): string {
-  const outcomes = Array.from(settled, ([each, outcome]) => `; ${named([each])}: ${told(outcome)}`).join("");
+  const outcomes = settled.map(({ jobs, outcome }) => `; ${named(jobs)}: ${told(outcome)}`).join("");
   const lost = phase.at === "ambiguous" ? ` (${phase.lost} lost)` : "";
   return `${phase.at}${lost}${outcomes}${pending.length > 0 ? `; pending ${named(pending)}` : ""}`;
 }
@@ -226,7 +226,7 @@ test("what a lost write left is told when its nonce shows that it was applied, n
   const first = { ...phase.sent.leaves, epochMs: 1 };
   const from = progress({ ...phase, sent: { ...phase.sent, leaves: first } }, [one]);
   const after = onTake(from, sentFor([one]), { kind: "failed", seen: seen(2, { nonce: NONCE }) });
-  const outcome = after.settled.get(one);
+  const outcome = after.settled.find(({ jobs }) => jobs.includes(one))?.outcome;
   assert.equal(outcome?.kind === "taken" && outcome.written, first);
 });
 
