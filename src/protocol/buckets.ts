@@ -27,6 +27,7 @@ import { type ChainOps, takeChain } from "./chain.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
+import { makeContact, withoutContact } from "./first-contact.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
@@ -76,23 +77,26 @@ export class ProtocolBuckets implements BucketStore {
     this.#crediting = new Crediting(this.#context, this.#background);
   }
 
-  async take(claims: readonly Claim[], asked: TakeContext): Promise<TakeReply> {
-    const given = this.#called(asked);
+  // Not an async function: its frame costs as much as a tenth of what is done here.
+  take(claims: readonly Claim[], asked: TakeContext): Promise<TakeReply> {
+    const call = this.#called(asked);
+    const [only] = claims;
+    const isUsual = claims.length === 1 && only !== undefined && this.#isUsual(only, call.nowMs);
+    return isUsual ? this.#takeOne(only, call) : this.#takeAll(claims, asked.atomic, call);
+  }
+
+  async #takeAll(claims: readonly Claim[], atomic: boolean, asked: Called): Promise<TakeReply> {
     for (const { set } of claims) this.#options.dialect.checkLimits(set);
-    const known = this.#answerShort(claims, given);
+    const known = this.#answerShort(claims, asked.nowMs);
     if (known !== undefined) return known;
-    const unknown = this.#unknownBuckets(claims);
-    const context = unknown.length === 0 ? given : await this.#firstContact(unknown, given);
-    for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, context.nowMs);
-    if (claims.length === 1) return [await this.#takeOne(claims[0] as Claim, context)];
-    if (asked.atomic) return takeTogether(this.#context, claims, context);
+    const call = await this.#inContact(claims, asked);
+    const { nowMs, untilMs, signal } = call;
+    for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, nowMs);
+    const [only] = claims;
+    if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call);
+    if (atomic) return takeTogether(this.#context, claims, call);
     const { clock, random } = this.#context;
-    return takeChain(claims, this.#chainOps(context), {
-      clock,
-      random,
-      untilMs: context.untilMs,
-      signal: context.signal,
-    });
+    return takeChain(claims, this.#chainOps(call), { clock, random, untilMs, signal });
   }
 
   async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
@@ -221,13 +225,13 @@ export class ProtocolBuckets implements BucketStore {
     return { nowMs: Math.min(nowMs, this.#options.serverTime.latestMs()), timeoutMs, signal, untilMs };
   }
 
-  #chainOps(context: Called): ChainOps {
-    const { nowMs } = context;
+  #chainOps(call: Called): ChainOps {
+    const { nowMs } = call;
     const cacheOf = ({ bucket }: Claim) => this.#caches.of(bucket);
     return {
-      take: (claim) => this.#takeOne(claim, context),
+      take: async (claim) => (await this.#takeOne(claim, call))[0],
       giveBack: async (claim, { ticket }) => {
-        const reply = await this.credit({ ...claim, ticket }, claim.take, context);
+        const reply = await this.credit({ ...claim, ticket }, claim.take, call);
         return reply.kind !== "unavailable" || reply.applied === "unknown";
       },
       isScarce: (claim) => cacheOf(claim).isScarce(nowMs),
@@ -242,40 +246,41 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** Whatever happens to one claim is an answer: others of the same call may have been taken, and are given back by it. */
-  async #takeOne(claim: Claim, context: Called): Promise<Answer> {
+  async #takeOne(claim: Claim, call: Called): Promise<readonly [Answer]> {
+    this.#options.dialect.checkLimits(claim.set);
     const { random } = this.#context;
-    const job = this.#jobOf(claim, "take", claim.take, context);
+    const job = this.#jobOf(claim, "take", claim.take, call);
     const cache = this.#caches.of(claim.bucket);
     try {
       let shard = pickShard(cache, job, random);
       for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
-        const outcome = await this.#enqueue(cache, shard, job, context.signal);
+        const outcome = await this.#enqueue(cache, shard, job, call.signal);
         switch (outcome.kind) {
           case "taken":
-            return this.#taken(claim, cache, outcome);
+            return [this.#taken(claim, cache, outcome)];
           case "short":
-            if (cache.shardCount === 1) return outcome;
+            if (cache.shardCount === 1) return [{ kind: "short", state: outcome.state }];
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
-            shard = await this.#resolveMovedShard(cache, shard, context);
+            shard = await this.#resolveMovedShard(cache, shard, call);
             break;
           case "unavailable":
-            return { kind: "unavailable", cause: outcome.cause };
+            return [{ kind: "unavailable", cause: outcome.cause }];
           default: {
             // What one shard holds at most says nothing of when the whole bucket has it.
             const isWhole = cache.shardCount === 1;
-            return { kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, context.nowMs) };
+            return [{ kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, call.nowMs) }];
           }
         }
       }
       // No single shard has it; all together may.
-      const [answer] = await takeTogether(this.#context, [claim], context);
-      return answer as Answer;
+      const [answer] = await takeTogether(this.#context, [claim], call);
+      return [answer as Answer];
     } catch (error) {
-      if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
+      if (error instanceof RateLimiterUnavailable) return [{ kind: "unavailable", cause: error }];
       // A job that left the queue was not taken; the engine hears of the abort by itself.
-      if (context.signal?.aborted) return { kind: "skipped", state: this.#seenState(claim, context.nowMs) };
+      if (call.signal?.aborted) return [{ kind: "skipped", state: this.#seenState(claim, call.nowMs) }];
       throw error;
     }
   }
@@ -306,44 +311,37 @@ export class ProtocolBuckets implements BucketStore {
     return lane;
   }
 
-  /** Answers without asking where a claim is known to be short; undefined when none is. */
-  #answerShort(claims: readonly Claim[], { nowMs }: Called): readonly Answer[] | undefined {
+  /** Whether a claim can be taken as it is: its bucket is known, in one piece, and not known to be short. */
+  #isUsual(claim: Claim, nowMs: number): boolean {
+    const cache = this.#caches.of(claim.bucket);
+    if (cache.isUnknown || cache.shardCount > 1 || !this.#options.serverTime.isKnown()) return false;
+    return !this.#isShort(claim, nowMs);
+  }
+
+  #isShort(claim: Claim, nowMs: number): boolean {
     const { denyMemoryMs } = this.#options;
-    if (denyMemoryMs === 0) return undefined;
-    const isShort = (claim: Claim) => isKnownShort(this.#caches.of(claim.bucket), claim, nowMs, denyMemoryMs);
-    if (!claims.some(isShort)) return undefined;
-    return claims.map((claim) => ({
-      kind: isShort(claim) ? "short" : "skipped",
+    return denyMemoryMs > 0 && isKnownShort(this.#caches.of(claim.bucket), claim, nowMs, denyMemoryMs);
+  }
+
+  /** Answers without asking where a claim is known to be short; undefined when none is. */
+  #answerShort(claims: readonly Claim[], nowMs: number): readonly Answer[] | undefined {
+    const short = claims.map((claim) => this.#isShort(claim, nowMs));
+    if (!short.includes(true)) return undefined;
+    return claims.map((claim, i) => ({
+      kind: short[i] ? "short" : "skipped",
       state: this.#seenState(claim, nowMs),
     }));
   }
 
-  #unknownBuckets(claims: readonly Claim[]): readonly Claim[] {
-    if (!this.#options.serverTime.isKnown()) return claims;
-    let unknown: Claim[] | undefined;
-    for (const claim of claims) {
-      if (!this.#caches.of(claim.bucket).isUnknown) continue;
-      unknown ??= [];
-      unknown.push(claim);
-    }
-    return unknown ?? NO_CLAIMS;
-  }
-
-  /** One read for all buckets that nothing is known of: nobody writes before having heard from the store. */
-  async #firstContact(unknown: readonly Claim[], context: Called): Promise<Called> {
-    const { nowMs, timeoutMs } = context;
-    const wasKnown = this.#options.serverTime.isKnown();
-    const keys = unknown.map(({ bucket }) => ({ bucket, shard: 0 }));
-    const sentAtSequence = this.#caches.sequence;
-    const found = await this.#context.items.read(keys, { consistent: false }, { timeoutMs });
-    for (const [i, key] of keys.entries()) {
-      const { set } = unknown[i] as Claim;
-      const about = { atMs: nowMs, eventuallyConsistent: true, set, ownWrites: 0, sentAtSequence };
-      this.#caches.observe(this.#caches.of(key.bucket), key, found[i], about);
-    }
-    if (wasKnown || !this.#options.serverTime.isKnown()) return context;
+  /** Nobody writes before having heard from the store. */
+  async #inContact(claims: readonly Claim[], call: Called): Promise<Called> {
+    const { serverTime } = this.#options;
+    const wasKnown = serverTime.isKnown();
+    const unknown = withoutContact(this.#context, claims);
+    if (unknown.length > 0) await makeContact(this.#context, unknown, call);
+    if (wasKnown || !serverTime.isKnown()) return call;
     // A reading, and a deadline, from before the server's time was known may be off by any amount.
-    return this.#called({ ...context, nowMs: this.#context.clock.now() });
+    return this.#called({ ...call, nowMs: this.#context.clock.now() });
   }
 
   /** The shard that stands for one that is gone. */
@@ -386,5 +384,3 @@ export class ProtocolBuckets implements BucketStore {
     }
   }
 }
-
-const NO_CLAIMS: readonly Claim[] = Object.freeze([]);

@@ -41,7 +41,8 @@ export interface ReadAction {
   readonly consistent: boolean;
   /** The reading of the clock that the observation is dated with. */
   readonly atMs: number;
-  readonly set: LimitSet | undefined;
+  /** By key: the limits that somebody goes by; undefined where nobody does. */
+  readonly sets: readonly (LimitSet | undefined)[] | undefined;
 }
 
 export interface WriteAction {
@@ -157,7 +158,7 @@ async function wait({ clock, random }: ProtocolContext, { policy, caller }: Budg
 }
 
 async function read({ items, caches }: ProtocolContext, action: ReadAction, timeoutMs: number): Promise<Event> {
-  const { keys, consistent, atMs, set } = action;
+  const { keys, consistent, atMs, sets } = action;
   const sentAtSequence = caches.sequence;
   let found: readonly (Item | undefined)[];
   try {
@@ -166,11 +167,12 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
     if (error instanceof RateLimiterUnavailable) return { kind: "unread", cause: error };
     throw error;
   }
-  const about = { atMs, eventuallyConsistent: !consistent, set, ownWrites: 0, sentAtSequence };
-  const seen = keys.map((key, i) =>
+  const seen = keys.map((key, i) => {
     // The record of an operation is not a shard.
-    key.operation === undefined ? caches.observe(caches.of(key.bucket), key, found[i], about) : undefined,
-  );
+    if (key.operation !== undefined) return undefined;
+    const about = { atMs, eventuallyConsistent: !consistent, set: sets?.[i], ownWrites: 0, sentAtSequence };
+    return caches.observe(caches.of(key.bucket), key, found[i], about);
+  });
   return { kind: "read", items: found, seen };
 }
 

@@ -90,7 +90,7 @@ test("what to do in each phase of a give-back", async (t) => {
 
 test("what an answer means for a give-back", async (t) => {
   const write: CreditAction = { do: "write", write: PLAN.writeFor(undefined), atMs: 0, set: undefined };
-  const read: CreditAction = { do: "read", keys: [KEY], consistent: true, atMs: 0, set: undefined };
+  const read: CreditAction = { do: "read", keys: [KEY], consistent: true, atMs: 0, sets: undefined };
   const table: readonly (readonly [CreditPhase, CreditAction, Event, string])[] = [
     // phase         action   answer                                                   the phase then
     [guess, write, { kind: "applied", seen: seen(1) }, "settled: applied"],

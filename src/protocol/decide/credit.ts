@@ -83,7 +83,7 @@ export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: C
   }
   const image = seen?.image;
   if (image === undefined && needsImage) {
-    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, set: undefined };
+    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, sets: undefined };
   }
   if (spreads && image !== undefined && image.shardCount > back.shardCount) {
     return { do: "settle", result: { kind: "split" } };

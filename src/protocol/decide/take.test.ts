@@ -155,7 +155,7 @@ test("what an answer means in each phase", async (t) => {
   const write = (jobs: readonly Job[]) => sentFor(jobs);
   const nobody = { ...sentFor([], "install-limits") };
   const look = (consistent: boolean): TakeAction => {
-    return { do: "read", keys: [KEY], consistent, atMs: NOW, set: undefined };
+    return { do: "read", keys: [KEY], consistent, atMs: NOW, sets: undefined };
   };
   const applied: Event = { kind: "applied", seen: seen(9, { nonce: NONCE }) };
   const failed: Event = { kind: "failed", seen: seen(2) };

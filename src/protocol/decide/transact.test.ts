@@ -130,7 +130,7 @@ test("what to do in each phase of a transaction", async (t) => {
 });
 
 test("what an answer means for a transaction", async (t) => {
-  const read: TransactDo<string> = { do: "read", keys: [KEY], consistent: true, atMs: 0, set: undefined };
+  const read: TransactDo<string> = { do: "read", keys: [KEY], consistent: true, atMs: 0, sets: undefined };
   const write: TransactDo<string> = { do: "write", write: WRITE, atMs: 0, set: undefined };
   const lost: Event = { kind: "unknown", cause: "lost" };
   const throttled: Event = { kind: "refused", why: "throttled", cause: "busy" };

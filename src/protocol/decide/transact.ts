@@ -269,7 +269,7 @@ function reading<Result>({ buckets }: Plan<Result>): TransactPhase<Result> {
 }
 
 function read<Result>({ readingMs }: Plan<Result>, keys: readonly ItemKey[]): ReadAction {
-  return { do: "read", keys, consistent: true, atMs: readingMs, set: undefined };
+  return { do: "read", keys, consistent: true, atMs: readingMs, sets: undefined };
 }
 
 function shardsOf(wholes: readonly Whole[], bucket: BucketKey): ItemKey[] {
