@@ -6,7 +6,15 @@ import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
-import { nextTell, onTell, type TellAction, type Telling, type TellPlan, type TellProgress } from "./decide/tell.ts";
+import {
+  nextTell,
+  onTell,
+  type TellAction,
+  type Telling,
+  type TellPlan,
+  type TellProgress,
+  tellEnded,
+} from "./decide/tell.ts";
 import { drive, type Machine } from "./drive.ts";
 import { formFor } from "./forms.ts";
 import { installLimitsIntent, type Job, movesEpoch } from "./job.ts";
@@ -118,6 +126,7 @@ async function tellEveryShard(
     const plan = planFor(key);
     const untilMs = context.clock.now() + policy.timeoutMs;
     const machine: Machine<TellProgress, TellAction, Telling> = {
+      ended: tellEnded,
       next: (progress, turn) => {
         return nextTell(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
       },

@@ -10,7 +10,10 @@ import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
  * The one loop of the protocol. A machine (decide/*.ts) says what to do next and what an answer means, without I/O; `drive`
  * sends, waits, puts answers into the cache, and keeps to the budget.
  */
-export interface Machine<Progress, Act extends Action<Result>, Result> {
+export interface Machine<Progress, Act extends Action, Result> {
+  /** What came of it; undefined while it goes on. Asked before anything else, so that an end costs no look at the clock. */
+  ended(progress: Progress): Ended<Result> | undefined;
+  /** What to do; never asked of progress that has ended. */
   next(progress: Progress, turn: Turn): Act;
   on(progress: Progress, action: Act, event: Event): Progress;
   /** When it must be over. */
@@ -19,21 +22,24 @@ export interface Machine<Progress, Act extends Action<Result>, Result> {
   throttled(): void;
 }
 
+export interface Ended<Result> {
+  readonly result: Result;
+}
+
 /** The circumstances of one step. `over`: what of the budget is used up. */
 export interface Turn {
   readonly nowMs: number;
   readonly over: "time" | "attempts" | undefined;
 }
 
-export type Action<Result> =
+export type Action =
   | ReadAction
   | WriteAction
   | TransactAction
   /** Wait a little, longer each time. */
   | { readonly do: "pause" }
   /** Nothing to send: the machine only moves on. */
-  | { readonly do: "settle" }
-  | { readonly do: "done"; readonly result: Result };
+  | { readonly do: "settle" };
 
 export interface ReadAction {
   readonly do: "read";
@@ -87,7 +93,7 @@ export interface Caller {
   leave(): void;
 }
 
-export async function drive<Progress, Act extends Action<Result>, Result>(
+export async function drive<Progress, Act extends Action, Result>(
   machine: Machine<Progress, Act, Result>,
   start: Progress,
   budget: Budget,
@@ -98,14 +104,14 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
   let attempts = 0;
   let waits = 0;
   for (;;) {
+    const ended = machine.ended(progress);
+    if (ended !== undefined) return ended.result;
     const nowMs = clock.now();
     const untilMs = machine.untilMs(progress);
     const over = nowMs > untilMs ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined;
     const action = machine.next(progress, { nowMs, over });
     let event: Event = MOVED_ON;
     switch (action.do) {
-      case "done":
-        return action.result;
       case "settle":
         break;
       case "pause":

@@ -1,6 +1,6 @@
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ProtocolContext } from "./context.ts";
-import { type Action, drive, type Machine } from "./drive.ts";
+import { drive, type Machine, type ReadAction } from "./drive.ts";
 import { RETRY } from "./retry-policy.ts";
 
 /** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
@@ -23,11 +23,9 @@ export function makeContact(
 ): Promise<void> {
   const keys = claims.map(({ bucket }) => ({ bucket, shard: 0 }));
   const sets = claims.map(({ set }) => set);
-  const machine: Machine<"unread" | "read", Action<void>, void> = {
-    next: (progress) => {
-      if (progress === "read") return { do: "done", result: undefined };
-      return { do: "read", keys, consistent: false, atMs: nowMs, sets };
-    },
+  const machine: Machine<"unread" | "read", ReadAction, void> = {
+    ended: (progress) => (progress === "read" ? { result: undefined } : undefined),
+    next: () => ({ do: "read", keys, consistent: false, atMs: nowMs, sets }),
     on: (_, __, event) => {
       if (event.kind === "unread") throw event.cause;
       return "read";

@@ -4,15 +4,15 @@ import type { ProtocolContext } from "./context.ts";
 import { nextTake } from "./decide/take.ts";
 import { onTake } from "./decide/take-answer.ts";
 import {
-  doneTake,
   imageFor,
   startTake,
   type TakeAction,
   type TakeFacts,
   type TakeProgress,
+  takeEnded,
   takeUntilMs,
 } from "./decide/take-phase.ts";
-import { drive, type Event, type Machine, type Turn } from "./drive.ts";
+import { drive, type Ended, type Event, type Machine, type Turn } from "./drive.ts";
 import type { Job, JobOutcome } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { guessesFor, noteSides } from "./tolerance.ts";
@@ -45,10 +45,13 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
     return drive(this, start, budget, this.#context);
   }
 
+  ended(progress: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
+    return takeEnded(progress);
+  }
+
   next(progress: TakeProgress, { nowMs, over }: Turn): TakeAction {
     const { readings, env, nonces } = this.#context;
     const { pending, readingMs, nonce } = progress;
-    if (pending.length === 0) return doneTake(progress);
     const cache = this.#cache;
     const seen = imageFor(progress, cache.seen(this.#key.shard));
     const doubt = seen?.image === undefined ? "none" : readings.doubtOf(cache, seen, pending, env);

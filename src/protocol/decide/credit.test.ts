@@ -52,8 +52,6 @@ function shown(action: CreditAction): string {
   switch (action.do) {
     case "settle":
       return `settle: ${told(action.result)}`;
-    case "done":
-      return `done: ${told(action.result)}`;
     default:
       return action.do;
   }
@@ -77,7 +75,7 @@ test("what to do in each phase of a give-back", async (t) => {
     [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "settle: moved"],
     [verified("gone"), seen(1, { order: 6 }), {}, "write"],
     [pausing, seen(1), {}, "pause"],
-    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "done: gone"],
+    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "settle: gone"],
   ];
   for (const [phase, cached, plan, expected] of table) {
     const known = cached === undefined ? "nothing cached" : `${cached.image?.shardCount ?? "no"} shards cached`;

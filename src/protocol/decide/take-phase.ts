@@ -2,7 +2,7 @@ import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
-import type { ReadAction, Turn, WriteAction } from "../drive.ts";
+import type { Ended, ReadAction, Turn, WriteAction } from "../drive.ts";
 import type { Guess, Intent, Move } from "../intent.ts";
 import type { Job, JobOutcome } from "../job.ts";
 
@@ -111,13 +111,7 @@ export interface Settle extends Settled {
   readonly do: "settle";
 }
 
-export interface TakeDone {
-  readonly do: "done";
-  /** An outcome for each job, in their order. */
-  readonly result: readonly JobOutcome[];
-}
-
-export type TakeAction = ReadAction | TakeWrite | Settle | TakeDone;
+export type TakeAction = ReadAction | TakeWrite | Settle;
 
 const NONE: readonly Settled[] = Object.freeze([]);
 export const GUESS: Phase = Object.freeze({ at: "guess" });
@@ -136,13 +130,14 @@ export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact:
   return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
 }
 
-/** Nobody is pending any more. */
-export function doneTake({ jobs, settled }: TakeProgress): TakeDone {
+/** An outcome for each job, in their order, once nobody is pending any more. */
+export function takeEnded({ jobs, pending, settled }: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
+  if (pending.length > 0) return undefined;
   const [first] = settled;
-  if (jobs.length === 1 && first !== undefined) return { do: "done", result: [first.outcome] };
+  if (jobs.length === 1 && first !== undefined) return { result: [first.outcome] };
   const outcomes = new Map<Job, JobOutcome>();
   for (const { jobs: decided, outcome } of settled) for (const job of decided) outcomes.set(job, outcome);
-  return { do: "done", result: jobs.map((job) => outcomes.get(job) as JobOutcome) };
+  return { result: jobs.map((job) => outcomes.get(job) as JobOutcome) };
 }
 
 /** The later of what these jobs saw themselves and what the cache has. An own answer that the item is gone counts. */

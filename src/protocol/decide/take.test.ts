@@ -22,6 +22,7 @@ import {
   type TakeFacts,
   type TakeProgress,
   type TakeWrite,
+  takeEnded,
   takeUntilMs,
 } from "./take-phase.ts";
 
@@ -96,8 +97,6 @@ function shownAction(action: TakeAction): string {
       return `write ${action.sent.why} ${named(action.sent.jobs)}`.trimEnd();
     case "settle":
       return `settle ${named(action.jobs)}: ${told(action.outcome)}`;
-    case "done":
-      return "done";
   }
 }
 
@@ -122,7 +121,6 @@ test("what to do in each phase", async (t) => {
     [guess, [one], { seen: seen(10), over: "attempts" }, "settle one: contended"],
     [guess, [one], { seen: seen(10), over: "time", nowMs: 5_001 }, "settle one: contended"],
     [guess, [one], { over: "time", nowMs: 5_001, silence: "dead" }, "settle one: unavailable, no"],
-    [guess, [], {}, "done"],
     [unread, [one], { seen: seen(10) }, "read, consistent"],
     [unread, [one], { over: "attempts" }, "settle one: contended"],
     [verified(10), [one], { seen: seen(10) }, "write take one"],
@@ -203,6 +201,17 @@ test("what an answer means in each phase", async (t) => {
       assert.equal(shownProgress(onTake(progress(phase, jobs), action, event)), expected);
     });
   }
+});
+
+test("a take has ended when nobody is pending, with an outcome for each job in their order", () => {
+  const short: JobOutcome = { kind: "elsewhere" };
+  const unknown: JobOutcome = { kind: "unavailable", applied: "unknown", cause: "lost" };
+  const from = progress(guess, [one, three, nine]);
+  assert.equal(takeEnded(from), undefined);
+  const after = onTake(from, { do: "settle", jobs: [nine, one], outcome: short }, { kind: "moved on" });
+  assert.equal(takeEnded(after), undefined);
+  const last = onTake(after, { do: "settle", jobs: [three], outcome: unknown }, { kind: "moved on" });
+  assert.deepEqual(takeEnded(last), { result: [short, unknown, short] });
 });
 
 test("the jobs of a lost write that is given up leave the rest to another write, with another nonce", () => {

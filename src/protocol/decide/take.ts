@@ -8,7 +8,6 @@ import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
 import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
 import {
   type Ambiguous,
-  doneTake,
   type Sent,
   type Settle,
   type TakeAction,
@@ -22,7 +21,6 @@ import {
 export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): TakeAction {
   const { phase, pending, readingMs } = progress;
   const { seen, key } = facts;
-  if (pending.length === 0) return doneTake(progress);
   if (facts.over !== undefined) return giveUp(progress, facts, env);
   if (phase.at === "ambiguous" && phase.lost >= LOST_ANSWERS_MAX) return settle(phase.sent.jobs, unknownOutcome(phase));
   if (phase.at === "unread") return read(progress, key, true);

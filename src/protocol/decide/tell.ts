@@ -1,6 +1,6 @@
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
-import type { Event, Turn, WriteAction } from "../drive.ts";
+import type { Ended, Event, Turn, WriteAction } from "../drive.ts";
 
 /*
  * Something that one shard is to be told of, as a machine without I/O: changed limits, a mark, a stamp.
@@ -23,17 +23,18 @@ export interface TellPlan {
   writeFor(seen: Seen | undefined): ItemWrite | Exclude<Telling, "told">;
 }
 
-export type TellAction =
-  | WriteAction
-  | { readonly do: "settle"; readonly result: Telling }
-  | { readonly do: "done"; readonly result: Telling };
+export type TellAction = WriteAction | { readonly do: "settle"; readonly result: Telling };
+
+export function tellEnded(progress: TellProgress): Ended<Telling> | undefined {
+  return progress.at === "settled" ? progress : undefined;
+}
 
 export function nextTell(
   progress: TellProgress,
   { cached, over }: Turn & { readonly cached: Seen | undefined },
   plan: TellPlan,
 ): TellAction {
-  if (progress.at === "settled") return { do: "done", result: progress.result };
+  if (progress.at === "settled") return { do: "settle", result: progress.result };
   if (over !== undefined) return { do: "settle", result: "not told" };
   const write = plan.writeFor(cached);
   if (typeof write === "string") return { do: "settle", result: write };

@@ -86,8 +86,6 @@ function shown(action: TransactDo<string>): string {
   switch (action.do) {
     case "settle":
       return `to ${shownPhase(action.to)}`;
-    case "done":
-      return `done: ${action.result}`;
     case "transact":
       return `transact ${action.token}`;
     case "read":
@@ -119,7 +117,7 @@ test("what to do in each phase of a transaction", async (t) => {
     [ambiguous, {}, undefined, "transact t1"],
     [ambiguous, {}, "attempts", "transact t1"],
     [ambiguous, {}, "time", "to settled: unknown"],
-    [{ at: "settled", result: "done it" }, {}, "time", "done: done it"],
+    [{ at: "settled", result: "done it" }, {}, "time", "to settled: done it"],
   ];
   for (const [phase, given, over, expected] of table) {
     await t.test(`${shownPhase(phase)}, ${given.drawn?.kind ?? "transact"}, ${over ?? "in time"}: ${expected}`, () => {
