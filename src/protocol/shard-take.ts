@@ -71,7 +71,7 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
 
   on(progress: TakeProgress, action: TakeAction, event: Event): TakeProgress {
     const after = onTake(progress, action, event);
-    if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
+    if (event.kind === "unknown" || event.kind === "unread" || (event.kind === "refused" && event.why !== "conflict")) {
       this.#cache.noteSilence(this.#key.shard, event.cause);
     }
     if (action.do === "write" && (event.kind === "applied" || event.kind === "failed")) {

@@ -212,8 +212,9 @@ function onTransaction<Result>(
     case "outrun":
       return { ...progress, phase: plan.policy.waitsWhenOutrun ? { at: "pausing" } : again(plan), cause: undefined };
     case "refused": {
-      // A conflict with others goes on for longer than a store that may be down.
-      const refusals = progress.refusals + (event.why === "conflict" ? 0 : 1);
+      // A conflict with others goes on for longer than a store that may be down, and is no fault of the store.
+      if (event.why === "conflict") return { ...progress, phase: { at: "pausing" }, cause: undefined };
+      const refusals = progress.refusals + 1;
       if (refusals > plan.policy.resends) return { ...progress, phase: settledAs(plan, progress.wholes, event.cause) };
       return { ...progress, phase: { at: "pausing" }, refusals, cause: event.cause };
     }
