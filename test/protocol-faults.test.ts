@@ -208,9 +208,10 @@ test("a request that a transaction is in the way of all the time is refused: the
   const conflict = { kind: "refused", why: "conflict", cause: new Error("a transaction is in the way") } as const;
   const cluster = new Cluster();
   let isBusy = false;
+  let isThrottled = false;
   const through = (line: ItemStore) =>
     overriding(line, {
-      write: (write, call) => (isBusy ? conflict : line.write(write, call)),
+      write: (write, call) => (isThrottled ? THROTTLED : isBusy ? conflict : line.write(write, call)),
       transact: (writes, options, call) => (isBusy ? conflict : line.transact(writes, options, call)),
     });
   const { place } = await cluster.open({ through });
@@ -225,6 +226,9 @@ test("a request that a transaction is in the way of all the time is refused: the
     return kinds;
   };
   assert.deepEqual(await ask(claims, true), ["taken", "taken"]);
+  isThrottled = true;
+  assert.deepEqual(await ask(claims.slice(0, 1), false), ["unavailable"]);
+  isThrottled = false;
   isBusy = true;
   assert.deepEqual(await ask(claims.slice(0, 1), false), ["contended"]);
   assert.deepEqual(await ask(claims, true), ["contended", "contended"]);

@@ -71,8 +71,10 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
 
   on(progress: TakeProgress, action: TakeAction, event: Event): TakeProgress {
     const after = onTake(progress, action, event);
-    if (event.kind === "unknown" || event.kind === "unread" || (event.kind === "refused" && event.why !== "conflict")) {
-      this.#cache.noteSilence(this.#key.shard, event.cause);
+    if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
+      // Where others are in the way, the store is there.
+      const isConflict = event.kind === "refused" && event.why === "conflict";
+      this.#cache.noteSilence(this.#key.shard, isConflict ? undefined : event.cause);
     }
     if (action.do === "write" && (event.kind === "applied" || event.kind === "failed")) {
       const { intent } = action.sent;
