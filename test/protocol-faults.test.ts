@@ -203,3 +203,33 @@ test("a shard that is not known yet counts as full where a wait is told: nobody 
   const [held] = answer.state.limits.filter(({ name }) => name === "ses");
   assert.equal(held?.tokensMilli, 3_000);
 });
+
+test("a request that a transaction is in the way of all the time is refused: the store is there, only others are faster", async () => {
+  const conflict = { kind: "refused", why: "conflict", cause: new Error("a transaction is in the way") } as const;
+  const cluster = new Cluster();
+  let isBusy = false;
+  let isThrottled = false;
+  const through = (line: ItemStore) =>
+    overriding(line, {
+      write: (write, call) => (isThrottled ? THROTTLED : isBusy ? conflict : line.write(write, call)),
+      transact: (writes, options, call) => (isBusy ? conflict : line.transact(writes, options, call)),
+    });
+  const { place } = await cluster.open({ through });
+  const claims = ["ada", "team"].map((id) => claim(id, [Kinds.perHour("rpm", 100)], { rpm: 1 }));
+  const ask = async (some: readonly Claim[], atomic: boolean) => {
+    const context = { nowMs: cluster.clock.now(), timeoutMs: HOUR_MS, generation: undefined, atomic };
+    let kinds: string[] | undefined;
+    void Promise.resolve(place.scope.buckets.take(some, context)).then((answers) => {
+      kinds = Array.from(answers === "stale" ? [] : answers, ({ kind }) => kind);
+    });
+    for (let steps = 0; steps < 1000 && kinds === undefined; steps++) await cluster.clock.advance(10);
+    return kinds;
+  };
+  assert.deepEqual(await ask(claims, true), ["taken", "taken"]);
+  isThrottled = true;
+  assert.deepEqual(await ask(claims.slice(0, 1), false), ["unavailable"]);
+  isThrottled = false;
+  isBusy = true;
+  assert.deepEqual(await ask(claims.slice(0, 1), false), ["contended"]);
+  assert.deepEqual(await ask(claims, true), ["contended", "contended"]);
+});

@@ -108,7 +108,8 @@ export class StoreClient {
   async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
     const since = this.#deny.begin();
     try {
-      return await this.#conclude(claims, await reply, nowMs, since);
+      const taken = this.#conclude(claims, await reply, nowMs, since);
+      return taken instanceof Promise ? await taken : taken;
     } catch (error) {
       return this.#failed(claims, error);
     } finally {

@@ -11,6 +11,7 @@ import {
   type NotifyPlan,
   type NotifyProgress,
   nextNotify,
+  notifyEnded,
   onNotify,
 } from "./decide/notify.ts";
 import { drive, type Machine } from "./drive.ts";
@@ -29,10 +30,7 @@ export function announce(context: ProtocolContext, bucket: BucketKey, readingMs:
   );
 }
 
-/**
- * Stamps what is allowed on every live shard, so that it counts from the next request on. How many shards were
- * written.
- */
+/** Stamps what is allowed on every live shard, so that it counts from the next request on. How many shards were written. */
 export function stampAccess(
   context: ProtocolContext,
   bucket: BucketKey,
@@ -126,6 +124,7 @@ async function notifyEveryShard(
     const plan = planFor(key);
     const untilMs = context.clock.now() + policy.timeoutMs;
     const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
+      ended: notifyEnded,
       next: (progress, turn) => {
         return nextNotify(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
       },
@@ -133,7 +132,9 @@ async function notifyEveryShard(
       untilMs: () => untilMs,
       throttled: () => {},
     };
-    results.push(await drive(machine, { at: "sending" }, { policy, attemptsMax: policy.attempts }, context));
+    results.push(
+      await drive(machine, { at: "sending" }, { policy, attemptsMax: policy.attempts, caller: undefined }, context),
+    );
   }
   return results;
 }

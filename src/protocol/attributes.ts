@@ -29,8 +29,10 @@ export const NONCE_SLOTS = 16;
 
 /** The attribute of one of the nonce slots, `n0` to `nf`. */
 export function nonceSlot(slot: number): string {
-  return `n${slot.toString(16)}`;
+  return SLOT_NAMES[slot] as string;
 }
+
+const SLOT_NAMES = Array.from({ length: NONCE_SLOTS }, (_, slot) => `n${slot.toString(16)}`);
 
 /** The attributes of one limit. */
 export interface LimitNames {

@@ -14,6 +14,7 @@ import {
   type CreditPlan,
   type CreditProgress,
   type CreditResult,
+  creditEnded,
   nextCredit,
   onCredit,
   START_CREDIT,
@@ -118,6 +119,7 @@ export class Crediting {
     };
     const cache = caches.of(held.bucket);
     const machine: Machine<CreditProgress, CreditAction, CreditResult> = {
+      ended: creditEnded,
       next: (progress, turn) => nextCredit(progress, { ...turn, cached: cache.seen(shard) }, plan),
       on: onCredit,
       untilMs: () => untilMs,

@@ -76,24 +76,25 @@ export class DisciplinedClock implements Clock {
 
   /** Has seen the server's time, and knows of nothing that happened to the clocks since. */
   get isDisciplined(): boolean {
-    return this.#isKnownFor(Number.POSITIVE_INFINITY);
+    return this.#isKnownFor(Number.POSITIVE_INFINITY, this.#steadyMs());
   }
 
   /** The same, and it was lately. While false, read before writing. */
   get isFresh(): boolean {
-    return this.#isKnownFor(FRESH_MS);
+    return this.#isKnownFor(FRESH_MS, this.#steadyMs());
   }
 
-  #isKnownFor(mostMs: number): boolean {
+  #isKnownFor(mostMs: number, steadyMs: number): boolean {
     const believed = this.#believed;
     if (this.#bounds === undefined || believed === undefined) return false;
-    const sinceMs = this.#steadyMs() - believed.steadyMs;
+    const sinceMs = steadyMs - believed.steadyMs;
     return sinceMs <= mostMs && !areApart(this.#local.now() - believed.localMs, sinceMs);
   }
 
   /** The latest time that the server's clock can show now; Infinity where the last answer is long ago. */
   latestServerMs(): number {
-    return this.isFresh ? latestMs(this.#bounds, this.#steadyMs()) : Number.POSITIVE_INFINITY;
+    const steadyMs = this.#steadyMs();
+    return this.#isKnownFor(FRESH_MS, steadyMs) ? latestMs(this.#bounds, steadyMs) : Number.POSITIVE_INFINITY;
   }
 }
 

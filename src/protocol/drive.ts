@@ -10,7 +10,10 @@ import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
  * The one loop of the protocol. A machine (decide/*.ts) says what to do next and what an answer means, without I/O; `drive`
  * sends, waits, puts answers into the cache, and keeps to the budget.
  */
-export interface Machine<Progress, Act extends Action<Result>, Result> {
+export interface Machine<Progress, Act extends Action, Result> {
+  /** What came of it; undefined while it goes on. Asked before anything else, so that an end costs no look at the clock. */
+  ended(progress: Progress): Ended<Result> | undefined;
+  /** What to do; never asked of progress that has ended. */
   next(progress: Progress, turn: Turn): Act;
   on(progress: Progress, action: Act, event: Event): Progress;
   /** When it must be over. */
@@ -19,21 +22,24 @@ export interface Machine<Progress, Act extends Action<Result>, Result> {
   throttled(): void;
 }
 
+export interface Ended<Result> {
+  readonly result: Result;
+}
+
 /** The circumstances of one step. `over`: what of the budget is used up. */
 export interface Turn {
   readonly nowMs: number;
   readonly over: "time" | "attempts" | undefined;
 }
 
-export type Action<Result> =
+export type Action =
   | ReadAction
   | WriteAction
   | TransactAction
   /** Wait a little, longer each time. */
   | { readonly do: "pause" }
   /** Nothing to send: the machine only moves on. */
-  | { readonly do: "settle" }
-  | { readonly do: "done"; readonly result: Result };
+  | { readonly do: "settle" };
 
 export interface ReadAction {
   readonly do: "read";
@@ -41,7 +47,8 @@ export interface ReadAction {
   readonly consistent: boolean;
   /** The reading of the clock that the observation is dated with. */
   readonly atMs: number;
-  readonly set: LimitSet | undefined;
+  /** By key: the limits that somebody goes by; undefined where nobody does. */
+  readonly sets: readonly (LimitSet | undefined)[] | undefined;
 }
 
 export interface WriteAction {
@@ -76,17 +83,17 @@ export type Event =
 export interface Budget {
   readonly policy: RetryPolicy;
   readonly attemptsMax: number;
-  /** Somebody who waits for less time than the work may take. */
-  readonly caller?: Caller;
+  /** A caller that waits for less time than the work may take. */
+  readonly caller: Caller | undefined;
 }
 
-/** Told once the work goes on without it. */
+/** `leave` is called once the work goes on without the caller. */
 export interface Caller {
   readonly untilMs: number;
   leave(): void;
 }
 
-export async function drive<Progress, Act extends Action<Result>, Result>(
+export async function drive<Progress, Act extends Action, Result>(
   machine: Machine<Progress, Act, Result>,
   start: Progress,
   budget: Budget,
@@ -94,18 +101,17 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
 ): Promise<Result> {
   const { clock } = context;
   let progress = start;
-  let [attempts, waits] = [0, 0];
+  let attempts = 0;
+  let waits = 0;
   for (;;) {
+    const ended = machine.ended(progress);
+    if (ended !== undefined) return ended.result;
     const nowMs = clock.now();
-    const isLate = nowMs > machine.untilMs(progress);
-    const action = machine.next(progress, {
-      nowMs,
-      over: isLate ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined,
-    });
+    const untilMs = machine.untilMs(progress);
+    const over = nowMs > untilMs ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined;
+    const action = machine.next(progress, { nowMs, over });
     let event: Event = MOVED_ON;
     switch (action.do) {
-      case "done":
-        return action.result;
       case "settle":
         break;
       case "pause":
@@ -114,17 +120,16 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
       case "read":
         // A read that may be old decides nothing.
         if (action.consistent) attempts++;
-        event = await read(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        event = await read(context, action, timeLeft(untilMs, budget, nowMs));
         break;
       case "write": {
         attempts++;
         const sentAtSequence = context.caches.sequence;
-        const timeoutMs = timeLeft(machine.untilMs(progress), budget, nowMs);
+        const timeoutMs = timeLeft(untilMs, budget, nowMs);
         const answer = context.items.write(action.write, { timeoutMs });
         event = observed(context, action, answer instanceof Promise ? await answer : answer, sentAtSequence);
         for (let resends = 0; event.kind === "refused"; resends++) {
           if (event.why === "throttled") machine.throttled();
-          const untilMs = machine.untilMs(progress);
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
           await wait(context, budget, resends);
           const sequence = context.caches.sequence;
@@ -135,7 +140,7 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
       }
       case "transact":
         attempts++;
-        event = await transact(context, action, timeLeft(machine.untilMs(progress), budget, nowMs));
+        event = await transact(context, action, timeLeft(untilMs, budget, nowMs));
     }
     progress = machine.on(progress, action, event);
   }
@@ -143,7 +148,7 @@ export async function drive<Progress, Act extends Action<Result>, Result>(
 
 const MOVED_ON: Event = Object.freeze({ kind: "moved on" });
 
-/** How long one call may take: no longer than somebody waits for it. */
+/** How long one call may take: no longer than the caller waits for it. */
 function timeLeft(untilMs: number, { policy, caller }: Budget, nowMs: number): number {
   const left = Math.min(untilMs - nowMs, policy.callMs);
   if (caller === undefined) return Math.max(1, left);
@@ -159,7 +164,7 @@ async function wait({ clock, random }: ProtocolContext, { policy, caller }: Budg
 }
 
 async function read({ items, caches }: ProtocolContext, action: ReadAction, timeoutMs: number): Promise<Event> {
-  const { keys, consistent, atMs, set } = action;
+  const { keys, consistent, atMs, sets } = action;
   const sentAtSequence = caches.sequence;
   let found: readonly (Item | undefined)[];
   try {
@@ -168,11 +173,12 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
     if (error instanceof RateLimiterUnavailable) return { kind: "unread", cause: error };
     throw error;
   }
-  const about = { atMs, eventuallyConsistent: !consistent, set, ownWrites: 0, sentAtSequence };
-  const seen = keys.map((key, i) =>
+  const seen = keys.map((key, i) => {
     // The record of an operation is not a shard.
-    key.operation === undefined ? caches.observe(caches.of(key.bucket), key, found[i], about) : undefined,
-  );
+    if (key.operation !== undefined) return undefined;
+    const about = { atMs, eventuallyConsistent: !consistent, set: sets?.[i], ownWrites: 0, sentAtSequence };
+    return caches.observe(caches.of(key.bucket), key, found[i], about);
+  });
   return { kind: "read", items: found, seen };
 }
 

@@ -31,7 +31,8 @@ import { putNew, WriteBuilder } from "./write-builder.ts";
  */
 export function formFor(seen: Image, asked: Intent, env: Env): Step {
   const image = asked.install === undefined ? seen : withCallersLimitObjects(seen, asked.install.set);
-  const intent = { ...asked, install: env.dialect.installable(asked.install, asked.configConfirmed) };
+  const install = env.dialect.installable(asked.install, asked.configConfirmed);
+  const intent = install === asked.install ? asked : { ...asked, install };
   return needsRebase(image, intent, env) ? rebaseWrite(image, intent, env) : plainForm(image, intent, env);
 }
 

@@ -35,8 +35,7 @@ export class Lane<Job, Outcome> {
     if (this.#isBusy) return this.#wait(job, signal);
     this.#isBusy = this.#options.isJoining;
     try {
-      const [outcome] = await this.#options.run([job]);
-      return outcome as Outcome;
+      return (await this.#options.run([job]))[0] as Outcome;
     } finally {
       if (this.#isBusy) this.#next();
     }

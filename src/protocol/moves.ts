@@ -105,7 +105,8 @@ export function keepFor(
   const has = numberOf(item, TTL);
   // Time begins at the epoch, also for a clock that is behind it.
   const fromMs = Math.max(readingMs, numberOf(item, RF) ?? readingMs);
-  const owing = [...low, ...debtsOf(limits, fromMs - epochMs, low)];
+  const debts = debtsOf(limits, fromMs - epochMs, low);
+  const owing = debts.length === 0 ? low : [...low, ...debts];
   // A write that installs no limits does not know whose they are, and leaves the expiry as it is.
   const isKept = shardCount > 1 || (install === undefined ? has === undefined : install.origin.own === true);
   const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);

@@ -1,38 +1,30 @@
 import type { ItemKey } from "../ports/item-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
-import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { nextTake } from "./decide/take.ts";
 import { onTake } from "./decide/take-answer.ts";
-import { imageFor, startTake, type TakeAction, type TakeProgress, takeUntilMs } from "./decide/take-phase.ts";
-import { drive, type Event, type Machine, type Turn } from "./drive.ts";
-import type { Move } from "./intent.ts";
-import { type Job, type JobOutcome, newestOf } from "./job.ts";
+import {
+  imageFor,
+  startTake,
+  type TakeAction,
+  type TakeFacts,
+  type TakeProgress,
+  takeEnded,
+  takeUntilMs,
+} from "./decide/take-phase.ts";
+import { drive, type Ended, type Event, type Machine, type Turn } from "./drive.ts";
+import type { Job, JobOutcome } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { guessesFor, noteSides } from "./tolerance.ts";
 
-/** Takes and debits at one shard: in one write for all jobs where they fit together, in as many as it needs. */
-export async function takeAtShard(
-  context: ProtocolContext,
-  cache: BucketCache,
-  key: ItemKey,
-  jobs: readonly Job[],
-): Promise<JobOutcome[]> {
-  const { policy, attemptsMax } = budgetOf(jobs);
-  const start = startTake(jobs, cache.seen(key.shard), context.exact);
-  const outcomes: Outcomes = await drive(new ShardTake(context, cache, key), start, { policy, attemptsMax }, context);
-  return jobs.map((job) => outcomes.get(job) as JobOutcome);
-}
+/** Where nobody else writes, the image is right. */
+const noGuesses = () => undefined;
 
-function budgetOf(jobs: readonly Job[]) {
-  const policy = RETRY.take;
-  return { policy, attemptsMax: policy.attempts + policy.attemptsPerLimit * newestOf(jobs).set.limits.length };
-}
-
-type Outcomes = ReadonlyMap<Job, JobOutcome>;
-
-/** The machine of takes, with the cache of the bucket for its facts. */
-class ShardTake implements Machine<TakeProgress, TakeAction, Outcomes> {
+/**
+ * Takes and debits at one shard: in one write for all jobs where they fit together, in as many as it needs. The machine of
+ * takes, with the cache of the bucket for its facts; it holds nothing of the jobs itself.
+ */
+export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly JobOutcome[]> {
   readonly #context: ProtocolContext;
   readonly #cache: BucketCache;
   readonly #key: ItemKey;
@@ -43,14 +35,27 @@ class ShardTake implements Machine<TakeProgress, TakeAction, Outcomes> {
     this.#key = key;
   }
 
+  /** An outcome for each job, in their order. */
+  run(jobs: readonly Job[]): Promise<readonly JobOutcome[]> {
+    const start = startTake(jobs, this.#cache.seen(this.#key.shard), this.#context.exact);
+    const policy = RETRY.take;
+    // What is sent together has the same limits.
+    const limitCount = (jobs[0] as Job).of.set.limits.length;
+    const budget = { policy, attemptsMax: policy.attempts + policy.attemptsPerLimit * limitCount, caller: undefined };
+    return drive(this, start, budget, this.#context);
+  }
+
+  ended(progress: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
+    return takeEnded(progress);
+  }
+
   next(progress: TakeProgress, { nowMs, over }: Turn): TakeAction {
     const { readings, env, nonces } = this.#context;
     const { pending, readingMs, nonce } = progress;
     const cache = this.#cache;
     const seen = imageFor(progress, cache.seen(this.#key.shard));
-    const doubt =
-      seen?.image === undefined || pending.length === 0 ? "none" : readings.doubtOf(cache, seen, pending, env);
-    const facts = {
+    const doubt = seen?.image === undefined ? "none" : readings.doubtOf(cache, seen, pending, env);
+    const facts: TakeFacts = {
       nowMs,
       over,
       key: this.#key,
@@ -58,18 +63,18 @@ class ShardTake implements Machine<TakeProgress, TakeAction, Outcomes> {
       doubt,
       silence: cache.silence(this.#key.shard),
       nonceSlot: nonces.slot,
-      freshNonce: nonce === undefined && pending.length > 0 ? nonces.next() : 0,
-      guesses: (image: Image, moves: readonly Move[]) => guessesFor(cache, image, moves, readingMs),
+      freshNonce: nonce === undefined ? nonces.next() : 0,
+      guesses: cache.hasOtherWriters(readingMs) ? (...by) => guessesFor(cache, ...by, readingMs) : noGuesses,
     };
     return nextTake(progress, facts, env);
   }
 
   on(progress: TakeProgress, action: TakeAction, event: Event): TakeProgress {
     const after = onTake(progress, action, event);
-    // A transaction that stood in the way is an answer of the store.
-    if (event.kind === "refused" && event.why === "conflict") this.#cache.noteSilence(this.#key.shard, undefined);
-    else if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
-      this.#cache.noteSilence(this.#key.shard, event.cause);
+    if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
+      // Where others are in the way, the store is there.
+      const isConflict = event.kind === "refused" && event.why === "conflict";
+      this.#cache.noteSilence(this.#key.shard, isConflict ? undefined : event.cause);
     }
     if (action.do === "write" && (event.kind === "applied" || event.kind === "failed")) {
       const { intent } = action.sent;

@@ -7,9 +7,10 @@ import {
   startTransact,
   type TransactDo,
   type TransactProgress,
+  transactEnded,
   type Whole,
 } from "./decide/transact.ts";
-import { type Caller, drive, type Event, type Machine, type Turn } from "./drive.ts";
+import { type Caller, drive, type Ended, type Event, type Machine, type Turn } from "./drive.ts";
 import { RETRY, type RetryPolicy } from "./retry-policy.ts";
 
 /** Does what a plan wants of all shards of its buckets at once. */
@@ -20,7 +21,7 @@ export function transactPlan<Result>(
   caller?: Caller,
 ): Promise<Result> {
   const { policy } = plan;
-  const budget = { policy, attemptsMax: policy.attempts, ...(caller === undefined ? {} : { caller }) };
+  const budget = { policy, attemptsMax: policy.attempts, caller };
   return drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context);
 }
 
@@ -82,6 +83,10 @@ class PlannedTransaction<Result> implements Machine<TransactProgress<Result>, Tr
   constructor(context: ProtocolContext, plan: Plan<Result>) {
     this.#context = context;
     this.#plan = plan;
+  }
+
+  ended(progress: TransactProgress<Result>): Ended<Result> | undefined {
+    return transactEnded(progress);
   }
 
   next(progress: TransactProgress<Result>, { nowMs, over }: Turn): TransactDo<Result> {

@@ -52,8 +52,6 @@ function shown(action: CreditAction): string {
   switch (action.do) {
     case "settle":
       return `settle: ${told(action.result)}`;
-    case "done":
-      return `done: ${told(action.result)}`;
     default:
       return action.do;
   }
@@ -77,7 +75,7 @@ test("what to do in each phase of a give-back", async (t) => {
     [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "settle: moved"],
     [verified("gone"), seen(1, { order: 6 }), {}, "write"],
     [pausing, seen(1), {}, "pause"],
-    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "done: gone"],
+    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "settle: gone"],
   ];
   for (const [phase, cached, plan, expected] of table) {
     const known = cached === undefined ? "nothing cached" : `${cached.image?.shardCount ?? "no"} shards cached`;
@@ -90,7 +88,7 @@ test("what to do in each phase of a give-back", async (t) => {
 
 test("what an answer means for a give-back", async (t) => {
   const write: CreditAction = { do: "write", write: PLAN.writeFor(undefined), atMs: 0, set: undefined };
-  const read: CreditAction = { do: "read", keys: [KEY], consistent: true, atMs: 0, set: undefined };
+  const read: CreditAction = { do: "read", keys: [KEY], consistent: true, atMs: 0, sets: undefined };
   const table: readonly (readonly [CreditPhase, CreditAction, Event, string])[] = [
     // phase         action   answer                                                   the phase then
     [guess, write, { kind: "applied", seen: seen(1) }, "settled: applied"],

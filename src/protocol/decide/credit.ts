@@ -2,7 +2,7 @@ import type { ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
 import type { GiveBack } from "../credit.ts";
-import type { Event, ReadAction, Turn, WriteAction } from "../drive.ts";
+import type { Ended, Event, ReadAction, Turn, WriteAction } from "../drive.ts";
 import { OUTRUN_AT_ONCE_MAX } from "../retry-policy.ts";
 
 /*
@@ -63,15 +63,18 @@ export type CreditAction =
   | ReadAction
   | WriteAction
   | { readonly do: "pause" }
-  | { readonly do: "settle"; readonly result: CreditResult }
-  | { readonly do: "done"; readonly result: CreditResult };
+  | { readonly do: "settle"; readonly result: CreditResult };
 
 export const START_CREDIT: CreditProgress = { phase: { at: "guess" }, outruns: 0, cause: undefined };
+
+export function creditEnded({ phase }: CreditProgress): Ended<CreditResult> | undefined {
+  return phase.at === "settled" ? phase : undefined;
+}
 
 export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: CreditPlan): CreditAction {
   const { phase } = progress;
   const { key, back, spreads, needsImage } = plan;
-  if (phase.at === "settled") return { do: "done", result: phase.result };
+  if (phase.at === "settled") return { do: "settle", result: phase.result };
   if (facts.over !== undefined) {
     const cause = progress.cause ?? new Error("others were always faster");
     return { do: "settle", result: { kind: "unavailable", applied: "no", cause } };
@@ -83,7 +86,7 @@ export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: C
   }
   const image = seen?.image;
   if (image === undefined && needsImage) {
-    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, set: undefined };
+    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, sets: undefined };
   }
   if (spreads && image !== undefined && image.shardCount > back.shardCount) {
     return { do: "settle", result: { kind: "split" } };

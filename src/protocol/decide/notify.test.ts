@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { KEY } from "../../../test/protocol-kit.ts";
 import type { Event } from "../drive.ts";
 import { WriteBuilder } from "../write-builder.ts";
-import { type NotifyAction, type NotifyPlan, nextNotify, onNotify } from "./notify.ts";
+import { type NotifyAction, type NotifyPlan, nextNotify, notifyEnded, onNotify } from "./notify.ts";
 
 // A write that one shard must get: every event, and what comes of it. No store, no clock.
 
@@ -42,5 +42,6 @@ test("it ends when there is nothing to write, or no attempt left", () => {
   assert.deepEqual(nextNotify({ at: "sending" }, turn, silent), { do: "settle", result: "nothing" });
   const over = { ...turn, over: "attempts" } as const;
   assert.deepEqual(nextNotify({ at: "sending" }, over, stamp), { do: "settle", result: "not written" });
-  assert.deepEqual(nextNotify({ at: "settled", result: "written" }, over, stamp), { do: "done", result: "written" });
+  assert.equal(notifyEnded({ at: "settled", result: "written" })?.result, "written");
+  assert.equal(notifyEnded({ at: "sending" }), undefined);
 });

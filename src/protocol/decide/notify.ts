@@ -1,6 +1,6 @@
 import type { ItemWrite } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
-import type { Event, Turn, WriteAction } from "../drive.ts";
+import type { Ended, Event, Turn, WriteAction } from "../drive.ts";
 
 /*
  * A write that one shard must get besides the takes, as a machine without I/O: changed limits, a mark, a stamp.
@@ -23,17 +23,18 @@ export interface NotifyPlan {
   writeFor(seen: Seen | undefined): ItemWrite | Exclude<Notified, "written">;
 }
 
-export type NotifyAction =
-  | WriteAction
-  | { readonly do: "settle"; readonly result: Notified }
-  | { readonly do: "done"; readonly result: Notified };
+export type NotifyAction = WriteAction | { readonly do: "settle"; readonly result: Notified };
+
+export function notifyEnded(progress: NotifyProgress): Ended<Notified> | undefined {
+  return progress.at === "settled" ? progress : undefined;
+}
 
 export function nextNotify(
   progress: NotifyProgress,
   { cached, over }: Turn & { readonly cached: Seen | undefined },
   plan: NotifyPlan,
 ): NotifyAction {
-  if (progress.at === "settled") return { do: "done", result: progress.result };
+  if (progress.at === "settled") return { do: "settle", result: progress.result };
   if (over !== undefined) return { do: "settle", result: "not written" };
   const write = plan.writeFor(cached);
   if (typeof write === "string") return { do: "settle", result: write };

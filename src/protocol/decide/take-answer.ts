@@ -1,11 +1,12 @@
-import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Event } from "../drive.ts";
-import type { Job, JobOutcome } from "../job.ts";
+import type { Job } from "../job.ts";
 import {
   type Ambiguous,
   GUESS,
   type Phase,
+  type Sent,
+  type Settled,
   type TakeAction,
   type TakeProgress,
   type TakeWrite,
@@ -18,9 +19,9 @@ export function onTake(progress: TakeProgress, action: TakeAction, event: Event)
   const { phase } = progress;
   switch (action.do) {
     case "settle":
-      if (phase.at !== "ambiguous") return settled(progress, action.jobs, action.outcome, phase);
+      if (phase.at !== "ambiguous") return settledAs(progress, action);
       // The next write is another one, for other jobs: by the nonce it must not be taken for the lost one.
-      return settled({ ...progress, nonce: undefined }, action.jobs, action.outcome, GUESS);
+      return settledAs({ ...progress, phase: GUESS, nonce: undefined }, action);
     case "read": {
       if (event.kind === "unread") return unavailable(progress, event.cause);
       const [seen] = event.kind === "read" ? event.seen : [];
@@ -35,18 +36,17 @@ export function onTake(progress: TakeProgress, action: TakeAction, event: Event)
 }
 
 function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event): TakeProgress {
-  const { intent, jobs, leaves } = sent;
-  const { readingMs } = intent;
   const { phase } = before;
+  if (event.kind === "applied") return taken(before, { sent, exact, leaves: sent.leaves }, event.seen);
+  const { intent, jobs } = sent;
+  const { readingMs } = intent;
   const progress: TakeProgress = { ...before, readingMs, exact, nonce: intent.nonce?.value };
   switch (event.kind) {
-    case "applied":
-      return taken({ ...progress, nonce: undefined }, jobs, event.seen, leaves);
     case "failed": {
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
       const isThere = seen.image?.item[intent.nonce?.name ?? ""] === intent.nonce?.value;
-      if (isThere) return taken({ ...progress, nonce: undefined }, jobs, seen, phase.sent.leaves);
+      if (isThere) return taken(before, { sent, exact, leaves: phase.sent.leaves }, seen);
       return { ...progress, phase: { ...phase, seen } };
     }
     case "refused":
@@ -71,11 +71,22 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
   }
 }
 
-function taken(progress: TakeProgress, jobs: readonly Job[], seen: Seen, written: BucketState): TakeProgress {
+/** The write was applied; it left the item as `seen` shows, or that is how it was found later. */
+function taken(
+  before: TakeProgress,
+  { sent, exact, leaves }: Pick<TakeWrite, "sent" | "exact"> & Pick<Sent, "leaves">,
+  seen: Seen,
+): TakeProgress {
+  const { jobs, pending, settled } = before;
+  const { readingMs } = sent.intent;
   const phase: Phase = { at: "verified", seen };
-  if (seen.image === undefined || jobs.length === 0) return { ...progress, phase };
-  const { readingMs } = progress;
-  return settled(progress, jobs, { kind: "taken", image: seen.image, written, readingMs }, phase);
+  // The next write is another one, with another nonce.
+  const after: TakeProgress = { phase, jobs, pending, settled, readingMs, nonce: undefined, exact };
+  if (seen.image === undefined || sent.jobs.length === 0) return after;
+  return settledAs(after, {
+    jobs: sent.jobs,
+    outcome: { kind: "taken", image: seen.image, written: leaves, readingMs },
+  });
 }
 
 /** Nothing more comes of it. What was settled before stays as it is. */
@@ -84,13 +95,19 @@ function unavailable(progress: TakeProgress, cause: unknown): TakeProgress {
   const isAmbiguous = phase.at === "ambiguous";
   const unknown = isAmbiguous ? phase.sent.jobs : [];
   const known = pending.filter((job) => !unknown.includes(job));
-  const rest = settled(progress, known, { kind: "unavailable", applied: "no", cause }, phase);
-  return isAmbiguous ? settled(rest, unknown, unknownOutcome({ ...phase, cause }), GUESS) : rest;
+  const rest = settledAs(progress, { jobs: known, outcome: { kind: "unavailable", applied: "no", cause } });
+  if (!isAmbiguous) return rest;
+  return settledAs({ ...rest, phase: GUESS }, { jobs: unknown, outcome: unknownOutcome({ ...phase, cause }) });
 }
 
-function settled(progress: TakeProgress, jobs: readonly Job[], outcome: JobOutcome, phase: Phase): TakeProgress {
-  const outcomes = new Map(progress.settled);
-  for (const job of jobs) outcomes.set(job, outcome);
-  const pending = progress.pending.filter((job) => !outcomes.has(job));
-  return { ...progress, phase, pending, settled: outcomes };
+/** Some of the pending jobs are decided. */
+function settledAs(progress: TakeProgress, { jobs: decided, outcome }: Settled): TakeProgress {
+  if (decided.length === 0) return progress;
+  const { phase, jobs, readingMs, nonce, exact } = progress;
+  const isAll = decided.length === progress.pending.length;
+  const pending = isAll ? NOBODY : progress.pending.filter((job) => !decided.includes(job));
+  const settled = [...progress.settled, { jobs: decided, outcome }];
+  return { phase, jobs, pending, settled, readingMs, nonce, exact };
 }
+
+const NOBODY: readonly Job[] = Object.freeze([]);

@@ -2,7 +2,7 @@ import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
-import type { ReadAction, Turn, WriteAction } from "../drive.ts";
+import type { Ended, ReadAction, Turn, WriteAction } from "../drive.ts";
 import type { Guess, Intent, Move } from "../intent.ts";
 import type { Job, JobOutcome } from "../job.ts";
 
@@ -71,14 +71,22 @@ export interface Sent {
 
 export interface TakeProgress {
   readonly phase: Phase;
+  /** All of them, in the order in which their outcomes are wanted. */
+  readonly jobs: readonly Job[];
   readonly pending: readonly Job[];
-  readonly settled: ReadonlyMap<Job, JobOutcome>;
+  readonly settled: readonly Settled[];
   /** One reading of the clock for all writes: the bounds stand still, so that the rounds come to an end. */
   readonly readingMs: number;
   /** The number of the write to come; undefined: a fresh one. */
   readonly nonce: number | undefined;
   /** Make no guesses about what others may have done. */
   readonly exact: boolean;
+}
+
+/** Jobs that are decided, and how. */
+export interface Settled {
+  readonly jobs: readonly Job[];
+  readonly outcome: JobOutcome;
 }
 
 /** What `next` goes by besides the progress. */
@@ -99,19 +107,13 @@ export interface TakeWrite extends WriteAction {
   readonly exact: boolean;
 }
 
-export interface Settle {
+export interface Settle extends Settled {
   readonly do: "settle";
-  readonly jobs: readonly Job[];
-  readonly outcome: JobOutcome;
 }
 
-export type TakeAction =
-  | ReadAction
-  | TakeWrite
-  | Settle
-  | { readonly do: "done"; readonly result: ReadonlyMap<Job, JobOutcome> };
+export type TakeAction = ReadAction | TakeWrite | Settle;
 
-const NONE: ReadonlyMap<Job, JobOutcome> = new Map();
+const NONE: readonly Settled[] = Object.freeze([]);
 export const GUESS: Phase = Object.freeze({ at: "guess" });
 export const UNREAD: Phase = Object.freeze({ at: "unread" });
 
@@ -125,7 +127,17 @@ export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact:
   }
   const isVerified = cached !== undefined && !cached.eventuallyConsistent && cached.order > askedAtSequence;
   const phase: Phase = isVerified ? { at: "verified", seen: cached } : GUESS;
-  return { phase, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+  return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+}
+
+/** An outcome for each job, in their order, once nobody is pending any more. */
+export function takeEnded({ jobs, pending, settled }: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
+  if (pending.length > 0) return undefined;
+  const [first] = settled;
+  if (jobs.length === 1 && first !== undefined) return { result: [first.outcome] };
+  const outcomes = new Map<Job, JobOutcome>();
+  for (const { jobs: decided, outcome } of settled) for (const job of decided) outcomes.set(job, outcome);
+  return { result: jobs.map((job) => outcomes.get(job) as JobOutcome) };
 }
 
 /** The later of what these jobs saw themselves and what the cache has. An own answer that the item is gone counts. */

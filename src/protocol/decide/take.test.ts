@@ -22,6 +22,7 @@ import {
   type TakeFacts,
   type TakeProgress,
   type TakeWrite,
+  takeEnded,
   takeUntilMs,
 } from "./take-phase.ts";
 
@@ -58,7 +59,7 @@ function facts(given: Partial<TakeFacts> = {}): TakeFacts {
 }
 
 function progress(phase: Phase, pending: readonly Job[], given: Partial<TakeProgress> = {}): TakeProgress {
-  return { phase, pending, settled: new Map(), readingMs: NOW, nonce: undefined, exact: true, ...given };
+  return { phase, jobs: pending, pending, settled: [], readingMs: NOW, nonce: undefined, exact: true, ...given };
 }
 
 /** A write that was sent for some jobs; for nobody, where it only installs limits or repairs the epoch. */
@@ -96,13 +97,11 @@ function shownAction(action: TakeAction): string {
       return `write ${action.sent.why} ${named(action.sent.jobs)}`.trimEnd();
     case "settle":
       return `settle ${named(action.jobs)}: ${told(action.outcome)}`;
-    case "done":
-      return "done";
   }
 }
 
 function shownProgress({ phase, settled, pending }: TakeProgress): string {
-  const outcomes = Array.from(settled, ([each, outcome]) => `; ${named([each])}: ${told(outcome)}`).join("");
+  const outcomes = settled.map(({ jobs, outcome }) => `; ${named(jobs)}: ${told(outcome)}`).join("");
   const lost = phase.at === "ambiguous" ? ` (${phase.lost} lost)` : "";
   return `${phase.at}${lost}${outcomes}${pending.length > 0 ? `; pending ${named(pending)}` : ""}`;
 }
@@ -122,7 +121,6 @@ test("what to do in each phase", async (t) => {
     [guess, [one], { seen: seen(10), over: "attempts" }, "settle one: contended"],
     [guess, [one], { seen: seen(10), over: "time", nowMs: 5_001 }, "settle one: contended"],
     [guess, [one], { over: "time", nowMs: 5_001, silence: "dead" }, "settle one: unavailable, no"],
-    [guess, [], {}, "done"],
     [unread, [one], { seen: seen(10) }, "read, consistent"],
     [unread, [one], { over: "attempts" }, "settle one: contended"],
     [verified(10), [one], { seen: seen(10) }, "write take one"],
@@ -155,7 +153,7 @@ test("what an answer means in each phase", async (t) => {
   const write = (jobs: readonly Job[]) => sentFor(jobs);
   const nobody = { ...sentFor([], "install-limits") };
   const look = (consistent: boolean): TakeAction => {
-    return { do: "read", keys: [KEY], consistent, atMs: NOW, set: undefined };
+    return { do: "read", keys: [KEY], consistent, atMs: NOW, sets: undefined };
   };
   const applied: Event = { kind: "applied", seen: seen(9, { nonce: NONCE }) };
   const failed: Event = { kind: "failed", seen: seen(2) };
@@ -205,6 +203,17 @@ test("what an answer means in each phase", async (t) => {
   }
 });
 
+test("a take has ended when nobody is pending, with an outcome for each job in their order", () => {
+  const short: JobOutcome = { kind: "elsewhere" };
+  const unknown: JobOutcome = { kind: "unavailable", applied: "unknown", cause: "lost" };
+  const from = progress(guess, [one, three, nine]);
+  assert.equal(takeEnded(from), undefined);
+  const after = onTake(from, { do: "settle", jobs: [nine, one], outcome: short }, { kind: "moved on" });
+  assert.equal(takeEnded(after), undefined);
+  const last = onTake(after, { do: "settle", jobs: [three], outcome: unknown }, { kind: "moved on" });
+  assert.deepEqual(takeEnded(last), { result: [short, unknown, short] });
+});
+
 test("the jobs of a lost write that is given up leave the rest to another write, with another nonce", () => {
   const from = progress(ambiguous([one]), [one, nine], { nonce: NONCE });
   const unknown: JobOutcome = { kind: "unavailable", applied: "unknown", cause: "lost" };
@@ -226,7 +235,7 @@ test("what a lost write left is told when its nonce shows that it was applied, n
   const first = { ...phase.sent.leaves, epochMs: 1 };
   const from = progress({ ...phase, sent: { ...phase.sent, leaves: first } }, [one]);
   const after = onTake(from, sentFor([one]), { kind: "failed", seen: seen(2, { nonce: NONCE }) });
-  const outcome = after.settled.get(one);
+  const outcome = after.settled.find(({ jobs }) => jobs.includes(one))?.outcome;
   assert.equal(outcome?.kind === "taken" && outcome.written, first);
 });
 

@@ -19,9 +19,8 @@ import {
 
 /** What to do now. Pure; see the states in take-phase.ts. */
 export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): TakeAction {
-  const { phase, pending, settled, readingMs } = progress;
+  const { phase, pending, readingMs } = progress;
   const { seen, key } = facts;
-  if (pending.length === 0) return { do: "done", result: settled };
   if (facts.over !== undefined) return giveUp(progress, facts, env);
   if (phase.at === "ambiguous" && phase.lost >= LOST_ANSWERS_MAX) return settle(phase.sent.jobs, unknownOutcome(phase));
   if (phase.at === "unread") return read(progress, key, true);
@@ -33,10 +32,11 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
   }
   const nonce = { name: nonceSlot(facts.nonceSlot), value: progress.nonce ?? facts.freshNonce };
   const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed" };
-  if (phase.at === "ambiguous") return sendAgain(phase, { progress, facts, options, env });
+  const wanted: Wanted = { progress, facts, options, env };
+  if (phase.at === "ambiguous") return sendAgain(phase, wanted);
   if (phase.at === "guess" && pending.length === 1 && facts.doubt === "none") {
-    // Nobody can be refused by a guess, so there is nothing to admit first. Nearly every request ends with this write.
-    const usual = takeWrite(pending, { progress, facts, options, env, ignoreImageShortage: false });
+    // A guess refuses no job, so there is nothing to admit first. Nearly every request ends with this write.
+    const usual = takeWrite(pending, wanted, false);
     if (usual !== undefined) return usual;
   }
   const admission = admit(seen.image, pending, options, env);
@@ -50,11 +50,11 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
   if (rejected.length > 0 && isVerified) {
     // Changed limits reach a bucket also with a claim that is refused.
     if (admitted.length > 0 || !installsLimits) return settle(rejected, { kind: "short", state });
-    const install = installWrite(rejected[0] as Job, { progress, facts, options, env });
+    const install = installWrite(rejected[0] as Job, wanted);
     return install ?? settle(rejected, { kind: "short", state });
   }
   const jobs = admitted.length > 0 ? admitted : pending.slice(0, 1);
-  const write = takeWrite(jobs, { progress, facts, options, env, ignoreImageShortage: admitted.length === 0 });
+  const write = takeWrite(jobs, wanted, admitted.length === 0);
   if (write !== undefined) return write;
   return isVerified ? settle(jobs, { kind: "short", state }) : read(progress, key, true);
 }
@@ -67,12 +67,10 @@ interface Wanted {
 }
 
 /** The write that takes for some jobs; undefined when by the image they do not fit. */
-function takeWrite(
-  jobs: readonly Job[],
-  wanted: Wanted & { readonly ignoreImageShortage: boolean },
-): TakeWrite | undefined {
-  const { progress, facts, options, ignoreImageShortage } = wanted;
-  const intent = intentOf(jobs, { ...options, ignoreImageShortage, guesses: undefined });
+function takeWrite(jobs: readonly Job[], wanted: Wanted, ignoreImageShortage: boolean): TakeWrite | undefined {
+  const { progress, facts, options } = wanted;
+  const { readingMs, nonce, configConfirmed } = options;
+  const intent = intentOf(jobs, { readingMs, nonce, configConfirmed, ignoreImageShortage, guesses: undefined });
   const image = facts.seen?.image;
   const guesses = progress.exact || image === undefined ? undefined : facts.guesses(image, intent.moves);
   if (guesses === undefined) return writeFor({ why: "take", jobs, intent }, wanted, progress.exact);
@@ -99,7 +97,8 @@ function sendAgain(phase: Ambiguous, { progress, facts, options, env }: Wanted):
 /** Undefined when by the image it does not fit. */
 function writeFor(sent: Omit<Sent, "leaves">, { progress, facts, env }: Wanted, exact: boolean): TakeWrite | undefined {
   const image = facts.seen?.image;
-  if (image !== undefined && isAhead(image, env)) {
+  // The clock never shows more than the server's can, so most epochs need no second look at it.
+  if (image !== undefined && image.state.epochMs > facts.nowMs && isAhead(image, env)) {
     // First this; then what was asked for, by a reading that can be.
     const intent = { ...sent.intent, readingMs: Math.min(progress.readingMs, env.serverTime.latestMs()) };
     const step = repairFutureEpochWrite(image, intent, env);
@@ -116,11 +115,11 @@ function formed({ pending }: TakeProgress, { seen, key }: TakeFacts, intent: Int
 
 function writeOf(
   { write, state }: Extract<Step, { kind: "write" }>,
-  sent: Omit<Sent, "leaves">,
+  { why, jobs, intent }: Omit<Sent, "leaves">,
   exact: boolean,
 ): TakeWrite {
-  const { readingMs, install } = sent.intent;
-  return { do: "write", write, atMs: readingMs, set: install?.set, sent: { ...sent, leaves: state }, exact };
+  const sent: Sent = { why, jobs, intent, leaves: state };
+  return { do: "write", write, atMs: intent.readingMs, set: intent.install?.set, sent, exact };
 }
 
 /** Time or attempts are used up. */
@@ -138,7 +137,7 @@ function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFact
 }
 
 function read({ readingMs, pending }: TakeProgress, key: ItemKey, consistent: boolean): ReadAction {
-  return { do: "read", keys: [key], consistent, atMs: readingMs, set: pending[0]?.of.set };
+  return { do: "read", keys: [key], consistent, atMs: readingMs, sets: [pending[0]?.of.set] };
 }
 
 function settle(jobs: readonly Job[], outcome: JobOutcome): Settle {

@@ -86,8 +86,6 @@ function shown(action: TransactDo<string>): string {
   switch (action.do) {
     case "settle":
       return `to ${shownPhase(action.to)}`;
-    case "done":
-      return `done: ${action.result}`;
     case "transact":
       return `transact ${action.token}`;
     case "read":
@@ -119,7 +117,7 @@ test("what to do in each phase of a transaction", async (t) => {
     [ambiguous, {}, undefined, "transact t1"],
     [ambiguous, {}, "attempts", "transact t1"],
     [ambiguous, {}, "time", "to settled: unknown"],
-    [{ at: "settled", result: "done it" }, {}, "time", "done: done it"],
+    [{ at: "settled", result: "done it" }, {}, "time", "to settled: done it"],
   ];
   for (const [phase, given, over, expected] of table) {
     await t.test(`${shownPhase(phase)}, ${given.drawn?.kind ?? "transact"}, ${over ?? "in time"}: ${expected}`, () => {
@@ -130,7 +128,7 @@ test("what to do in each phase of a transaction", async (t) => {
 });
 
 test("what an answer means for a transaction", async (t) => {
-  const read: TransactDo<string> = { do: "read", keys: [KEY], consistent: true, atMs: 0, set: undefined };
+  const read: TransactDo<string> = { do: "read", keys: [KEY], consistent: true, atMs: 0, sets: undefined };
   const write: TransactDo<string> = { do: "write", write: WRITE, atMs: 0, set: undefined };
   const lost: Event = { kind: "unknown", cause: "lost" };
   const throttled: Event = { kind: "refused", why: "throttled", cause: "busy" };

@@ -3,7 +3,7 @@ import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { BucketCache } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
-import type { Event, ReadAction, TransactAction, Turn, WriteAction } from "../drive.ts";
+import type { Ended, Event, ReadAction, TransactAction, Turn, WriteAction } from "../drive.ts";
 import { LOOKS_MAX, type RetryPolicy } from "../retry-policy.ts";
 
 /*
@@ -100,8 +100,7 @@ export type TransactDo<Result> =
   | WriteAction
   | DrawnTransaction<Result>
   | { readonly do: "pause" }
-  | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] }
-  | { readonly do: "done"; readonly result: Result };
+  | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] };
 
 export interface TransactFacts extends Turn {
   /** All shards of the plan's buckets, as far as they are cached. */
@@ -115,6 +114,10 @@ export function startTransact<Result>(plan: Plan<Result>, from: "guess" | "readi
   return { phase, refusals: 0, cause: undefined, wholes: [] };
 }
 
+export function transactEnded<Result>({ phase }: TransactProgress<Result>): Ended<Result> | undefined {
+  return phase.at === "settled" ? phase : undefined;
+}
+
 export function nextTransact<Result>(
   progress: TransactProgress<Result>,
   facts: TransactFacts,
@@ -122,7 +125,7 @@ export function nextTransact<Result>(
 ): TransactDo<Result> {
   const { phase } = progress;
   const { wholes, over } = facts;
-  if (phase.at === "settled") return { do: "done", result: phase.result };
+  if (phase.at === "settled") return settle(phase, wholes);
   if (phase.at === "ambiguous") {
     return over === "time" ? settle({ at: "settled", result: plan.unknown(phase.cause) }, wholes) : phase.sent;
   }
@@ -270,7 +273,7 @@ function reading<Result>({ buckets }: Plan<Result>): TransactPhase<Result> {
 }
 
 function read<Result>({ readingMs }: Plan<Result>, keys: readonly ItemKey[]): ReadAction {
-  return { do: "read", keys, consistent: true, atMs: readingMs, set: undefined };
+  return { do: "read", keys, consistent: true, atMs: readingMs, sets: undefined };
 }
 
 function shardsOf(wholes: readonly Whole[], bucket: BucketKey): ItemKey[] {
