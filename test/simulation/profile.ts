@@ -57,7 +57,8 @@ export interface Profile {
 export function drawProfile(random: SeededRandom, zone: string | undefined): Profile {
   return random.weighted([
     [6, drawSmall],
-    [2, drawBusy],
+    [2.5, drawBusy],
+    [2, drawSplit],
     [1, drawLarge],
   ])(random, zone);
 }
@@ -120,16 +121,30 @@ function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
     skewMs: random.pick([0, 0, 300]),
     jumps: false,
     crashes: random.chance(0.2),
-    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 12, 30]), again: 0.5 },
+    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 0, 12, 30]), again: 0.5 },
     limitsGiven: false,
     large: false,
     kinds: false,
     modest: true,
-    momentMs: random.pick([30, 120]),
+    momentMs: random.pick([20, 40, 80]),
     entities: ["org"],
     resources: ["api"],
     palette,
     zone,
+  };
+}
+
+/** One bucket that is split and joined again and again, under leases that live through it. */
+function drawSplit(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  return {
+    ...small,
+    steps: random.integer(40, 90),
+    clients: random.integer(2, 3),
+    weights: { ...small.weights, hold: 8, greedy: 3, resize: random.pick([4, 8]) },
+    momentMs: random.pick([5_000, 60_000, 900_000]),
+    entities: ["org"],
+    resources: ["api"],
   };
 }
 
