@@ -83,6 +83,8 @@ export class ConditionalCalls {
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new WeakMap<object, Asked["pins"]>();
   readonly #open = new Set<Open>();
+  /** Debits that have not been answered yet. */
+  readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
   readonly #repairs = new Map<string, number>();
 
   constructor(journal: Journal, buckets: Buckets) {
@@ -135,7 +137,13 @@ export class ConditionalCalls {
       },
       debit: (held, amounts, context) => {
         const asked = this.#note(held, process, context.nowMs, undefined);
-        return heard(store.debit(held, amounts, context), (reply) => {
+        const debit = { process, bucketId: held.bucket.id };
+        this.#debits.add(debit);
+        const answer = store.debit(held, amounts, context);
+        const over = () => this.#debits.delete(debit);
+        if (answer instanceof Promise) void answer.then(over, over);
+        else over();
+        return heard(answer, (reply) => {
           if (reply.kind === "applied") this.#ticketed(held, asked, reply.ticket);
         });
       },
@@ -174,12 +182,12 @@ export class ConditionalCalls {
 
   #opened(process: Process, claims: readonly Claim[], { nowMs }: CallContext): Open {
     // Whoever waits for another of its process may be refused by what that one saw, before this one began.
-    const before = [...this.#open].some(
-      (other) =>
-        other.process === process &&
-        other.wasShort &&
-        other.claims.some(({ bucket }) => claims.some((claim) => claim.bucket.id === bucket.id)),
-    );
+    const isAbout = (bucketId: string) => claims.some((claim) => claim.bucket.id === bucketId);
+    const before =
+      [...this.#debits].some((debit) => debit.process === process && isAbout(debit.bucketId)) ||
+      [...this.#open].some(
+        (other) => other.process === process && other.wasShort && other.claims.some(({ bucket }) => isAbout(bucket.id)),
+      );
     // Claims that leave together go by the latest of their readings, and by then another window may have begun.
     const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
     // And one that has not heard from the store for long reads its clock again.

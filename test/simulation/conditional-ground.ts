@@ -128,7 +128,7 @@ function connected(
   const configRates: Partial<Record<FaultedCall, number>> = { resolve: rate / 2, change: rate / 2, look: 0 };
   const options = {
     coalesce: random.chance(0.7),
-    exact: random.chance(profile.modest ? 0.2 : 0.5),
+    exact: random.chance(profile.modest ? 0.1 : 0.5),
     denyMemoryMs: random.pick([0, 0, 1_000]),
   };
   const announces = random.chance(0.5);

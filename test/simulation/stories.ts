@@ -319,7 +319,7 @@ function drawRequest({ client, random, around, signal }: Scene, options = { wait
   const { profile, truth } = around;
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
-  const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
+  const given = profile.limitsGiven && random.chance(0.5) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
   const also = others.map(
