@@ -251,7 +251,8 @@ export class ModelLimit {
 
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
-    if (this.#filledAtMs > readingMs) return false;
+    // A clock behind the epoch counts as the epoch.
+    if (this.#filledAtMs > Math.max(readingMs, this.#epochMs)) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
