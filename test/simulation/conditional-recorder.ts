@@ -342,7 +342,8 @@ export class ConditionalRecorder {
     const part = count === 1 ? undefined : { index: key.shard, count };
     const known = this.#shards.get(itemId(key));
     const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
-    for (const limit of model.limits) this.#promise.lost(key.bucket.id, limit);
+    // Also of the period that was begun too early: it will be begun once more.
+    for (const limit of [...(known?.model.limits ?? []), ...model.limits]) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
 
