@@ -73,13 +73,15 @@ export class Crediting {
 
   async #toShard(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
     const cache = this.#context.caches.of(giving.held.bucket);
-    const shard = cache.isUnknown ? part.shard : part.shard % cache.shardCount;
-    const reply = await this.#give(giving, { ...part, shard }, amounts);
-    if (reply !== "moved") return reply;
-    // The shard is gone: its tokens are its sibling's now.
-    if ((await this.#readAll(giving)).length === 0) return { kind: "gone" };
-    const again = await this.#give(giving, { ...part, shard: shard % cache.shardCount }, amounts);
-    return again === "moved" ? { kind: "gone" } : again;
+    let shard = cache.isUnknown ? part.shard : part.shard % cache.shardCount;
+    for (let moves = 0; moves < MOVES_MAX; moves++) {
+      const reply = await this.#give(giving, { ...part, shard }, amounts);
+      if (reply !== "moved") return reply;
+      // The shard is gone: its tokens are its sibling's now. By then the shards may have been joined once more.
+      if ((await this.#readAll(giving)).length === 0) break;
+      shard = part.shard % cache.shardCount;
+    }
+    return { kind: "gone" };
   }
 
   /** To one shard; or, where the bucket has more shards than when it was taken, to all of them. */
@@ -202,6 +204,9 @@ export class Crediting {
     for (const { limit, milli } of due) owed.set(limit, (owed.get(limit) ?? 0) + milli);
   }
 }
+
+/** How often a shard is looked for that others split and join meanwhile; one that is missing for good is not there. */
+const MOVES_MAX = 8;
 
 interface PartDue {
   readonly part: TicketPart;

@@ -46,6 +46,7 @@ export type JobOutcome =
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
 interface Admission {
   readonly admitted: readonly Job[];
+  /** Those that would not fit by themselves either. Others only come after what is admitted, and that is not taken yet. */
   readonly rejected: readonly Job[];
   /** The bucket as it stands for them, with their limits installed. */
   readonly state: BucketState;
@@ -73,7 +74,7 @@ export function admit(
   const left = new Map<string, number>();
   for (const job of jobs) {
     if (fitsIn(state, left, job, readingMs)) admitted.push(job);
-    else rejected.push(job);
+    else if (!fitsIn(state, new Map(), job, readingMs)) rejected.push(job);
   }
   return { admitted, rejected, state, installsLimits };
 }

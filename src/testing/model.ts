@@ -292,6 +292,7 @@ export class ModelLimit {
 
   /** Whether one that is born in its place, now or in any of its windows, could break no promise. */
   isForgettable(readingMs: number): boolean {
+    // A clock behind the epoch counts as the epoch.
     if (this.#filledAtMs > Math.max(readingMs, this.#epochMs)) return false;
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);

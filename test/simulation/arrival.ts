@@ -25,8 +25,9 @@ export class Arrival {
     const { scheduler, profile, truth, journal } = this.#around;
     scheduler.calm = true;
     for (const client of this.#clients) client.calm();
-    // Longer than anything is remembered, by the clock that is most behind.
-    await pass(601_000 + 2 * profile.skewMs);
+    // Longer than anything is remembered, by the clock that is most behind, or was put back while it remembered.
+    const backMs = Math.max(0, ...this.#clients.map(({ clock }) => clock.steppedBackMs));
+    await pass(601_000 + 2 * profile.skewMs + backMs);
     for (const entityId of profile.entities) {
       for (const resource of profile.resources) {
         const { limits } = truth.level(entityId, resource);
@@ -40,11 +41,12 @@ export class Arrival {
 
   /**
    * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
-   * split hears of them shard by shard, so it is asked some more.
+   * split hears of them shard by shard, whichever is asked, so it is asked until all have been with near certainty.
    */
   async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
     let stored: readonly Limit[] | undefined;
-    for (let passes = 0; passes < 4; passes++) {
+    const shards = this.#ground.shards(bucketKey(entityId, resource).id);
+    for (let passes = 0; passes < Math.max(4, 20 * shards); passes++) {
       // Where each level is asked by itself, one below a level that refuses need not be asked.
       let isAsked = false;
       for (const client of this.#clients) {

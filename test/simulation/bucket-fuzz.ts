@@ -278,7 +278,8 @@ class BucketPlay {
       if (known === undefined) this.#limits.set(name, this.#made(name, inForce, nowMs));
       else if (known.goBy(inForce, this.#nowMs, inForce.length === shards))
         this.#count("forgotten limits that come back");
-      known?.advance(nowMs);
+      if (shards > 1 && nowMs > this.#nowMs) known?.runAhead(nowMs);
+      else known?.advance(nowMs);
     }
     for (const [name, limit] of this.#limits) if (!rules.has(name)) limit.goBy([], this.#nowMs, false);
   }

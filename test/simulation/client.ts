@@ -25,8 +25,6 @@ export interface Surroundings {
   readonly truth: Truth;
   /** Grows whenever something happens that can make a client wait longer. */
   disturbances(): number;
-  /** Of how many shards a bucket is. */
-  shards(bucketId: string): number;
 }
 
 /** One process: a limiter with its own clock, its own caches and its own bad line to the store that all share. */

@@ -30,6 +30,15 @@ export interface Process {
   latestServerMs(): number;
 }
 
+/** In which periods something was taken from one shard. */
+export interface Pinned {
+  readonly shard: number;
+  readonly limits: readonly string[];
+  readonly pins: ModelPins;
+  /** How often an epoch of the bucket had been set back by then. */
+  readonly repairs: number;
+}
+
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
 export interface Asked {
   readonly process: Process;
@@ -38,7 +47,7 @@ export interface Asked {
   /** Of a reset. */
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
-  readonly pins: { readonly shard: number; readonly limits: readonly string[]; readonly pins: ModelPins }[];
+  readonly pins: Pinned[];
   /** Shards and nonces by which its writes are known. */
   readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */
@@ -59,6 +68,8 @@ interface Open {
   readonly process: Process;
   readonly claims: readonly Claim[];
   readonly readingMs: number;
+  /** By how much its clock had been put back when it began. */
+  readonly steppedBackMs: number;
   /** At some moment since it began, not all of it fitted, or nobody can say. */
   wasShort: boolean;
 }
@@ -72,6 +83,9 @@ export class ConditionalCalls {
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new WeakMap<object, Asked["pins"]>();
   readonly #open = new Set<Open>();
+  /** Debits that have not been answered yet. */
+  readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
+  readonly #repairs = new Map<string, number>();
 
   constructor(journal: Journal, buckets: Buckets) {
     this.#journal = journal;
@@ -91,6 +105,15 @@ export class ConditionalCalls {
   pinsOf(held: Held): Asked["pins"] {
     const told = held.ticket === undefined ? undefined : this.#pins.get(held.ticket);
     return told ?? this.#yielded(held)?.pins ?? [];
+  }
+
+  /** An epoch of the bucket was set back: what was taken before belongs to a time that comes once more. */
+  repaired(bucketId: string): void {
+    this.#repairs.set(bucketId, this.repairsOf(bucketId) + 1);
+  }
+
+  repairsOf(bucketId: string): number {
+    return this.#repairs.get(bucketId) ?? 0;
   }
 
   /** A bucket stands differently from now on. */
@@ -114,7 +137,13 @@ export class ConditionalCalls {
       },
       debit: (held, amounts, context) => {
         const asked = this.#note(held, process, context.nowMs, undefined);
-        return heard(store.debit(held, amounts, context), (reply) => {
+        const debit = { process, bucketId: held.bucket.id };
+        this.#debits.add(debit);
+        const answer = store.debit(held, amounts, context);
+        const over = () => this.#debits.delete(debit);
+        if (answer instanceof Promise) void answer.then(over, over);
+        else over();
+        return heard(answer, (reply) => {
           if (reply.kind === "applied") this.#ticketed(held, asked, reply.ticket);
         });
       },
@@ -153,19 +182,21 @@ export class ConditionalCalls {
 
   #opened(process: Process, claims: readonly Claim[], { nowMs }: CallContext): Open {
     // Whoever waits for another of its process may be refused by what that one saw, before this one began.
-    const before = [...this.#open].some(
-      (other) =>
-        other.process === process &&
-        other.wasShort &&
-        other.claims.some(({ bucket }) => claims.some((claim) => claim.bucket.id === bucket.id)),
-    );
+    const isAbout = (bucketId: string) => claims.some((claim) => claim.bucket.id === bucketId);
+    const before =
+      [...this.#debits].some((debit) => debit.process === process && isAbout(debit.bucketId)) ||
+      [...this.#open].some(
+        (other) => other.process === process && other.wasShort && other.claims.some(({ bucket }) => isAbout(bucket.id)),
+      );
     // Claims that leave together go by the latest of their readings, and by then another window may have begun.
     const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
     // And one that has not heard from the store for long reads its clock again.
     const isUnsure = before || hasWindows || !process.isTimeKnown();
     // A reading from before its clock was corrected counts as the latest that can be.
     const readingMs = Math.min(nowMs, process.latestServerMs());
-    const open = { process, claims, readingMs, wasShort: isUnsure || !this.#allFit(claims, readingMs) };
+    const { steppedBackMs } = process.clock;
+    const wasShort = isUnsure || !this.#allFit(claims, readingMs);
+    const open = { process, claims, readingMs, steppedBackMs, wasShort };
     this.#open.add(open);
     return open;
   }
@@ -187,6 +218,9 @@ export class ConditionalCalls {
     const isRefused =
       reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "skipped");
     if (!isRefused || open.wasShort || process.denies) return;
+    // Corrected while it asked, it counts as having asked earlier.
+    process.clock.now();
+    if (process.clock.steppedBackMs !== open.steppedBackMs) return;
     const shown = claims.map(
       ({ bucket, take }, i) => `${shownKey(bucket.id)} ${reply[i]?.kind} ${JSON.stringify(take)}`,
     );

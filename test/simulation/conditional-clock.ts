@@ -6,7 +6,13 @@ import type { MachineClock } from "./connection.ts";
 const HOUR_MS = 3_600_000;
 const LATENCY_MAX_MS = 2_000;
 
-/** A machine's clock that is off by up to an hour, and kept to the store's time by the store's answers. */
+/** How far ahead a clock may be that nothing corrects, at most: buckets must come right again before a world ends. */
+const WRONG_MAX_MS = 480_000;
+
+/**
+ * A machine's clock that is off by up to an hour, and kept to the store's time by the store's answers. A wrong one is some
+ * minutes ahead, and hears nothing of the store's time until it is corrected.
+ */
 export class CorrectedClock implements MachineClock {
   steppedBackMs = 0;
   /** The longest that an answer took which it went by. */
@@ -17,13 +23,17 @@ export class CorrectedClock implements MachineClock {
   readonly #corrected: DisciplinedClock;
   readonly #sentMs = new WeakMap<Stamp, number>();
   readonly #firstShown = new Map<number, number>();
+  readonly #wrongMs: number;
   #offsetMs: number;
   #aheadMs = Number.NEGATIVE_INFINITY;
+  #hears: boolean;
 
-  constructor(clock: SimulatedClock, random: SeededRandom) {
+  constructor(clock: SimulatedClock, random: SeededRandom, isWrong: boolean) {
     this.#true = clock;
     this.bornMs = clock.now();
-    this.#offsetMs = random.integer(-HOUR_MS, HOUR_MS);
+    this.#hears = !isWrong;
+    this.#offsetMs = isWrong ? random.integer(10_000, WRONG_MAX_MS) : random.integer(-HOUR_MS, HOUR_MS);
+    this.#wrongMs = isWrong ? this.#offsetMs : 0;
     const ppm = random.pick([0, 0, -200, 200]);
     this.#local = clock.skewed(this.#offsetMs, ppm);
     const steady = clock.skewed(random.integer(-1e9, 1e9), ppm);
@@ -48,6 +58,8 @@ export class CorrectedClock implements MachineClock {
   }
 
   jump(random: SeededRandom): number {
+    // Nobody puts a clock of which nobody knows that it is wrong.
+    if (!this.#hears) return 0;
     const toMs = random.integer(-HOUR_MS, HOUR_MS);
     const byMs = toMs - this.#offsetMs;
     this.#offsetMs = toMs;
@@ -61,7 +73,20 @@ export class CorrectedClock implements MachineClock {
     return stamp;
   }
 
+  /** Nobody has told it the store's time yet. */
+  get isWrong(): boolean {
+    return !this.#hears;
+  }
+
+  /** It hears of the store's time, and goes by that from now on. */
+  correct(dateMs: number): void {
+    this.#hears = true;
+    this.observe({ dateMs, sent: this.stamp() });
+    this.now();
+  }
+
   observe(seen: { readonly dateMs: number; readonly sent: Stamp }): void {
+    if (!this.#hears) return;
     const tookMs = this.#true.now() - (this.#sentMs.get(seen.sent) ?? this.bornMs);
     // Nobody waits that long for an answer.
     if (tookMs > LATENCY_MAX_MS) return;
@@ -77,9 +102,9 @@ export class CorrectedClock implements MachineClock {
     return this.#corrected.latestServerMs();
   }
 
-  /** By how much it may be off: the store's seconds, the time that answers take, and drift. */
+  /** By how much a reading may be off: the store's seconds, the time that answers take, drift, and what was wrong before. */
   get errorMaxMs(): number {
     const driftMs = Math.ceil((this.#true.now() - this.bornMs) * 0.0004);
-    return 1_003 + this.latencyMaxMs + driftMs;
+    return 1_003 + this.latencyMaxMs + driftMs + this.#wrongMs;
   }
 }

@@ -38,7 +38,10 @@ export function conditionalGround(context: GroundContext): Ground {
   const recorder = new ConditionalRecorder({ journal, clock, calendar, profile });
   world.table.watchTogether((changes) => recorder.changed(changes));
   // All clocks of a world listen to the store, or none does: who listens takes those that do not for broken.
-  const site: Site = { world, recorder, context, listens: random.chance(0.4) };
+  const listens = random.chance(0.5);
+  // Some do not listen at first, and are taken for broken.
+  const wrong = listens && random.chance(0.4) ? new Set<CorrectedClock>() : undefined;
+  const site: Site = { world, recorder, context, listens, wrong };
   const whole = openConditional(world, { clock, random: () => random.next() });
   const spoilItems = mutant?.layer === "items" ? mutant.spoil : (items: ItemStore) => items;
   return {
@@ -64,6 +67,17 @@ export function conditionalGround(context: GroundContext): Ground {
           if (removed > 0) journal.note(`${removed} items that had expired are removed`);
         },
       ],
+      [
+        wrong !== undefined && wrong.size > 0 ? 1 : 0,
+        "correct",
+        () => {
+          const clock = drawn.pick([...(wrong ?? [])]);
+          clock.correct(world.table.dateMs());
+          wrong?.delete(clock);
+          journal.note("a clock that was wrong hears of the store's time");
+          journal.count("clocks that were corrected");
+        },
+      ],
     ],
   };
 }
@@ -73,6 +87,8 @@ interface Site {
   readonly recorder: ConditionalRecorder;
   readonly context: GroundContext;
   readonly listens: boolean;
+  /** Clocks that have not heard of the store's time; undefined: there are none in this world. */
+  readonly wrong: Set<CorrectedClock> | undefined;
 }
 
 function connectorTo(site: Site, spoil: (items: ItemStore) => ItemStore): Connector {
@@ -90,26 +106,29 @@ interface Connecting {
 }
 
 function connected(
-  { world, recorder, context, listens }: Site,
+  { world, recorder, context, listens, wrong }: Site,
   spoil: (items: ItemStore) => ItemStore,
   { id, manner: { direct }, around, onFault }: Connecting,
 ): Connection {
   const { random, profile, scheduler, clock: trueClock } = around;
   const { journal, truth } = context;
-  const corrected = listens ? new CorrectedClock(trueClock, random) : undefined;
+  const isWrong = wrong !== undefined && random.chance(0.4);
+  const corrected = listens ? new CorrectedClock(trueClock, random, isWrong) : undefined;
+  if (isWrong && corrected !== undefined) wrong.add(corrected);
   const clock = corrected ?? new ClientClock(trueClock, profile, random);
   // Whoever opens a store hears from it before anything else.
   corrected?.observe({ dateMs: world.table.dateMs(), sent: corrected.stamp() });
   const rate = direct ? 0 : profile.faultRate;
   const rates: Partial<Record<LineCall, number>> = {
     write: rate,
-    transact: rate,
+    // There are few of them, and most is at stake.
+    transact: Math.min(0.5, 2 * rate),
     read: rate / 2,
   };
   const configRates: Partial<Record<FaultedCall, number>> = { resolve: rate / 2, change: rate / 2, look: 0 };
   const options = {
     coalesce: random.chance(0.7),
-    exact: random.chance(0.5),
+    exact: random.chance(profile.modest ? 0.1 : 0.5),
     denyMemoryMs: random.pick([0, 0, 1_000]),
   };
   const announces = random.chance(0.5);
@@ -144,7 +163,7 @@ function connected(
               ),
           }),
     },
-    through: (line) => watchedItems(spoil(line), { journal, onFault }),
+    through: (line) => watchedItems(spoil(line), { journal, onFault, onLost: (write) => recorder.lost(write) }),
   });
   const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;

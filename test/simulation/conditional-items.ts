@@ -7,7 +7,16 @@ const NONCE = /^n[0-9a-f]$/;
 /** The line of a process to its items: counts what happens on it, and keeps a journal of what fails. */
 export function watchedItems(
   items: ItemStore,
-  { journal, onFault }: { readonly journal: Journal; readonly onFault: (told: string) => void },
+  {
+    journal,
+    onFault,
+    onLost,
+  }: {
+    readonly journal: Journal;
+    readonly onFault: (told: string) => void;
+    /** The answer to this write was lost. */
+    readonly onLost: (write: ItemWrite) => void;
+  },
 ): ItemStore {
   const failed = (call: string, answer: ItemAnswer | TransactionAnswer) => {
     if (answer.kind === "refused") onFault(`${call} ${answer.kind} as ${answer.why}`);
@@ -17,6 +26,7 @@ export function watchedItems(
     write: (write, call) =>
       heard(items.write(write, call), (answer) => {
         failed("write", answer);
+        if (answer.kind === "unknown") onLost(write);
         journal.detail(() => `${answer.kind}: ${shownWrite(write)}`);
         if (answer.kind !== "failed") return;
         journal.count("rounds that failed");

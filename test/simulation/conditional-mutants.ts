@@ -6,6 +6,8 @@ import { overriding } from "./port.ts";
 const TOKENS = /^b_.*_tk$/;
 const COUNT = /^b_.*_rn$/;
 const NONCE = /^n[0-9a-f]$/;
+const REMEMBERED = /^b_.*_ru$/;
+const PERIOD = /^(rf|b_.*_(ra|rn|ws))$/;
 
 /** Deliberate bugs between the protocol and its items. */
 export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
@@ -73,6 +75,18 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
       };
     }),
   },
+  "a limit that is forgotten too early": {
+    layer: "items",
+    caughtAs: /was forgotten while -?\d+ of it were missing, or spent in its period/,
+    spoil: rewriting((write) => ({ ...write, set: withoutNames(write.set, REMEMBERED) })),
+  },
+  "a give-back that does not look at the period": {
+    layer: "items",
+    caughtAs: HOLDS_MORE,
+    spoil: rewriting((write) =>
+      write.trace?.form === "credit" ? { ...write, when: without(write.when, PERIOD) } : write,
+    ),
+  },
   "an epoch that goes back": {
     layer: "items",
     caughtAs: /the epoch went (back )?from \d+ to \d+|the epoch went to \d+ with the reading/,
@@ -95,6 +109,10 @@ function rewriting(spoiled: (write: ItemWrite) => ItemWrite): (items: ItemStore)
 
 function without(when: readonly Clause[], name: RegExp): readonly Clause[] {
   return when.filter((clause) => !clause.some((test) => name.test(test.name)));
+}
+
+function withoutNames(set: ItemWrite["set"], name: RegExp): ItemWrite["set"] {
+  return Object.fromEntries(Object.entries(set).filter(([attribute]) => !name.test(attribute)));
 }
 
 function doubled(add: Readonly<Record<string, number>>): Record<string, number> {

@@ -12,6 +12,8 @@ export interface LimitWrite {
   /** As it counts: a reading behind the epoch counts as the epoch. */
   readonly readingMs: number;
   readonly shards: number;
+  /** What the other shards owe: that is not paid by this one. */
+  readonly owedElsewhereMilli: bigint;
   /** When it was applied, by the true clock, and how old its reading was then. */
   readonly atMs: number;
   readonly ageMs: number;
@@ -19,7 +21,7 @@ export interface LimitWrite {
   readonly errorMs: number;
 }
 
-/** A take or debit, from which on a run may be counted. */
+/** A take or debit, from which on a run may be counted; or that shards were split or joined. */
 interface Spent {
   /** What was net taken before it, in millitokens. */
   readonly before: bigint;
@@ -54,13 +56,7 @@ export class PromiseLedger {
 
   /** What is wrong now that this was written; empty when nothing is. */
   wrote(write: LimitWrite): string[] {
-    const { limit, kind, shards, period } = write;
-    // One shard's debt is not paid by the others: what is debited from one of several is promised for that one alone.
-    if (kind === "debit" && shards > 1) {
-      this.forget(write.bucketId, limit.name);
-      if (period !== undefined) this.#unmeasured(write, period.untilMs);
-      return [];
-    }
+    const { limit } = write;
     if (limit.soft || limit.schedule !== undefined || limit.resetAfterMs !== undefined) {
       this.forget(write.bucketId, limit.name);
       return [];
@@ -83,6 +79,13 @@ export class PromiseLedger {
     if (quota === undefined && !period.unbounded)
       this.#quotas.set(id, { terms, unmeasuredMs: Number.NEGATIVE_INFINITY });
     else if (quota?.terms !== terms) this.#unmeasured({ bucketId, limit }, period.untilMs);
+  }
+
+  /** The shards of a bucket were told anew, at an instant that may lie before the readings of takes by other clocks. */
+  reshaped(bucketId: string, atMs: number, trueMs: number): void {
+    for (const [id, run] of this.#runs) {
+      if (id.startsWith(`${bucketId}\n`)) run.spent.push({ before: run.taken, readingMs: atMs, trueMs });
+    }
   }
 
   /** What was bought, or given back by an operator: it may be taken once more. */
@@ -112,7 +115,7 @@ export class PromiseLedger {
   }
 
   #dripped(write: LimitWrite): string[] {
-    const { bucketId, limit, kind, milli, readingMs, shards, atMs, ageMs, errorMs } = write;
+    const { bucketId, limit, kind, milli, readingMs, shards, owedElsewhereMilli, atMs, ageMs, errorMs } = write;
     const terms = JSON.stringify(limit);
     const id = idOf(bucketId, limit.name);
     let run = this.#runs.get(id);
@@ -127,18 +130,20 @@ export class PromiseLedger {
     }
     run.spent.push({ before: run.taken, readingMs, trueMs: atMs - ageMs - errorMs });
     run.taken += BigInt(milli);
-    return kind === "debit" ? [] : overIn(run, limit, atMs + errorMs);
+    // In debt, nothing is granted to whoever asks for nothing.
+    return kind === "debit" || milli === 0 ? [] : overIn(run, limit, owedElsewhereMilli, atMs + errorMs);
   }
 
   #metered(write: LimitWrite): string[] {
-    const { bucketId, limit, period, kind, milli } = write;
+    const { bucketId, limit, period, kind, milli, owedElsewhereMilli } = write;
     if (period === undefined) return [];
     const of = this.#period(bucketId, limit, period);
     of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
     this.goesBy(bucketId, limit, period);
     const isMeasured = period.untilMs > (this.#quotas.get(idOf(bucketId, limit.name))?.unmeasuredMs ?? period.untilMs);
-    if (kind !== "take" || !isMeasured || of.granted <= of.allowed) return [];
-    return [`${of.granted - of.allowed} of ${limit.name} were granted above what its period allows`];
+    const over = of.granted - of.allowed - owedElsewhereMilli;
+    if (kind !== "take" || milli === 0 || !isMeasured || over <= 0n) return [];
+    return [`${over} of ${limit.name} were granted above what its period allows`];
   }
 
   #unmeasured({ bucketId, limit }: Pick<LimitWrite, "bucketId" | "limit">, untilMs: number): void {
@@ -163,15 +168,16 @@ function idOf(bucketId: string, limit: string): string {
 }
 
 /** Where a run is over the promise that ends now, however far back it is counted. */
-function overIn({ spent, taken, shards }: Run, limit: Limit, trueMs: number): string[] {
+function overIn({ spent, taken, shards }: Run, limit: Limit, owedElsewhere: bigint, trueMs: number): string[] {
   const { name, capacity, refillAmount, refillPeriodMs } = limit;
   const [period, refill] = [BigInt(refillPeriodMs), BigInt(refillAmount) * 1000n];
-  const most = (BigInt(capacity) * 1000n + BigInt(shards)) * period;
+  const most = (BigInt(capacity) * 1000n + BigInt(shards) + owedElsewhere) * period;
   const last = (spent.at(-1) as Spent).readingMs;
   let [earliest, latest, earliestTrue] = [last, last, trueMs];
   for (let i = spent.length - 1; i >= 0; i--) {
     const one = spent[i] as Spent;
-    // The shards of a bucket do not know of each other's readings: of them it holds for the interval that all lie in.
+    // The shards of a bucket do not know of each other's readings: of them it holds for the interval that all lie in, also the
+    // reading of whoever split or joined them.
     earliest = shards === 1 ? one.readingMs : Math.min(earliest, one.readingMs);
     if (shards > 1) latest = Math.max(latest, one.readingMs);
     earliestTrue = Math.min(earliestTrue, one.trueMs);

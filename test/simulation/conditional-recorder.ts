@@ -1,12 +1,13 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
-import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf, RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
+import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
+import { RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
-import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
+import { givenBack } from "./conditional-give-back.ts";
 import {
   counterProblems,
   cutProblems,
@@ -22,7 +23,7 @@ import {
 } from "./conditional-item-rules.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
-import { countsKept, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
@@ -72,6 +73,13 @@ export class ConditionalRecorder {
   /** The buckets of one process, with every call of them noted. */
   watched(store: BucketStore, process: Process): BucketStore {
     return this.#calls.watched(store, process);
+  }
+
+  /** Nobody knows whether it was applied; of a give-back nobody will be told, where its request has not been answered yet. */
+  lost({ key, trace }: ItemWrite): void {
+    for (const { of, kind } of trace?.parts ?? []) {
+      if (kind === "credit") this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
+    }
   }
 
   /** Changes that were made together. */
@@ -197,13 +205,14 @@ export class ConditionalRecorder {
     }
     const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
     const limits = amounts.map(({ limit }) => limit);
-    if (pins !== undefined) asked?.pins.push({ shard: key.shard, limits, pins });
+    if (pins !== undefined)
+      asked?.pins.push({ shard: key.shard, limits, pins, repairs: this.#calls.repairsOf(key.bucket.id) });
     if (kind === "debit") journal.count("debits");
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
       if (limit === undefined) continue;
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
-      if (kind === "credit" && !this.#givenBack(key, model, of as Held, amount, at)) {
+      if (kind === "credit" && !givenBack({ ...at, key, model, amount, held: of as Held, calls: this.#calls })) {
         journal.count("give-backs that came too late");
         continue;
       }
@@ -220,6 +229,7 @@ export class ConditionalRecorder {
           milli: amount.milli,
           readingMs: Math.max(trace.readingMs, model.epochMs),
           shards: Number(after[SHARD_COUNT] ?? 1),
+          owedElsewhereMilli: owedElsewhere(this.#shardsOf(key.bucket.id), key, amount.limit, trace.readingMs),
           atMs: at.atMs,
           // A clock that heard from the store in between was read again.
           ageMs: Number.isFinite(trueMs) ? at.atMs - trueMs : READING_AGE_MAX_MS,
@@ -242,29 +252,6 @@ export class ConditionalRecorder {
     const offMs = Math.abs(process.clock.trueMs(readingMs) - readingMs);
     if (offMs <= process.errorMaxMs()) return;
     this.#tell(key, [`the reading ${readingMs} of ${process.id} is off by ${offMs} ms of ${process.errorMaxMs()}`]);
-  }
-
-  /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */
-  #givenBack(
-    key: ItemKey,
-    model: ModelBucket,
-    held: Held,
-    amount: Part["amounts"][number],
-    { trace, before, after }: { trace: WriteTrace; before: Item | undefined; after: Item },
-  ): boolean {
-    model.cross(trace.readingMs);
-    // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone. What drips has no pin.
-    const all = this.#calls.pinsOf(held).filter(({ limits }) => limits.includes(amount.limit));
-    const count = Number(after[SHARD_COUNT] ?? 1);
-    const own = all.filter(({ shard }) => shard % count === key.shard);
-    const pins = (own.length > 0 ? own : all).map((one) => one.pins);
-    if (pins.length === 0) pins.push(NO_PINS);
-    const answers = new Set(pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? "no"));
-    const { tk } = namesOf(amount.limit);
-    // Gathered from shards of different periods, or joined from them: either may be meant.
-    const isOf = answers.size > 1 || answers.has("either") ? after[tk] !== before?.[tk] : answers.has("yes");
-    if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, trace.readingMs);
-    return isOf;
   }
 
   // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
@@ -316,6 +303,8 @@ export class ConditionalRecorder {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
     }
     const before = shards.map(({ model }) => model);
+    const { atMs } = changes[0] as AppliedChange;
+    this.#promise.reshaped(bucketId, left[0]?.state.epochMs ?? atMs, atMs - this.#errorMaxMs - 1_000);
     for (const [i, { key }] of changes.entries()) {
       const image = images[i];
       if (image === undefined) {
@@ -340,6 +329,9 @@ export class ConditionalRecorder {
   ): void {
     const { journal, calendar } = this.#context;
     journal.count("epochs set back");
+    // What had dripped in ahead of its time is gone.
+    this.disturbances++;
+    this.#calls.repaired(key.bucket.id);
     // It was ahead when that was decided; the write may have been long under way.
     const aheadMs = Number(before?.[RF]) - Math.min(atMs, Number(after[RF]) + 1_000);
     if (aheadMs <= REPAIRED_MS) this.#tell(key, [`an epoch that was ${aheadMs} ms ahead was set back`]);
@@ -350,7 +342,8 @@ export class ConditionalRecorder {
     const part = count === 1 ? undefined : { index: key.shard, count };
     const known = this.#shards.get(itemId(key));
     const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
-    for (const limit of model.limits) this.#promise.lost(key.bucket.id, limit);
+    // Also of the period that was begun too early: it will be begun once more.
+    for (const limit of [...(known?.model.limits ?? []), ...model.limits]) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
 
@@ -380,8 +373,7 @@ export class ConditionalRecorder {
   #disturbed(parts: readonly Part[]): void {
     const operations = new Set(parts.map(({ asked }) => asked?.operation));
     this.disturbances += operations.size;
-    for (const operation of operations as Set<Operation | undefined>)
-      if (operation !== undefined) operation.disturbances++;
+    for (const operation of operations) if (operation !== undefined) operation.disturbances++;
   }
 
   #shardsOf(bucketId: string): Shard[] {
@@ -396,5 +388,3 @@ export class ConditionalRecorder {
     for (const problem of problems) this.#context.journal.violation(`${shownItem(key)}: ${problem}`);
   }
 }
-
-const NO_PINS: ModelPins = new Map();

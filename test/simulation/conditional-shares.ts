@@ -34,16 +34,21 @@ export function sharesMoved(before: readonly Shard[], after: readonly ReadItem[]
 }
 
 /**
- * Beginnings of a quota are told apart by a count. Where shards have counted differently, the largest goes on: by a smaller
- * one, what was taken before an operator's reset would be given back after it.
+ * Beginnings of a quota are told apart by a count. Where shards that are joined have counted differently, the largest goes
+ * on: by a smaller one, what was taken before an operator's reset would be given back after it. Halves go on as the whole.
  */
 export function countsKept(changes: readonly AppliedChange[], calendar: Calendar): string[] {
-  return changes.flatMap(({ after = {} }) =>
+  const fewest = Math.min(
+    changes.filter(({ before }) => before !== undefined).length,
+    changes.filter(({ after }) => after !== undefined).length,
+  );
+  return changes.flatMap(({ key, after = {} }) =>
     Object.keys(after).flatMap((attribute) => {
       const name = COUNT.exec(attribute)?.[1];
       const rsched = after[`b_${name}_rsched`];
       if (name === undefined || typeof rsched !== "string") return [];
-      const all = changes.flatMap(({ before = {} }) => (before[`b_${name}_rsched`] === rsched ? [before] : []));
+      const kin = changes.filter((one) => one.key.shard % fewest === key.shard % fewest);
+      const all = kin.flatMap(({ before = {} }) => (before[`b_${name}_rsched`] === rsched ? [before] : []));
       const [cron, tz] = [cronIn(rsched), String(after.sched_tz ?? "UTC")];
       // A period that ended in between is another.
       const same = all.filter(({ rf }) => calendar.nextReset(cron, tz, Number(rf)) > Number(after.rf));
@@ -51,6 +56,13 @@ export function countsKept(changes: readonly AppliedChange[], calendar: Calendar
       return Number(after[attribute]) < most ? [`${name} counts ${after[attribute]}, and was at ${most}`] : [];
     }),
   );
+}
+
+/** What the other shards of a bucket owe of a limit, in millitokens. */
+export function owedElsewhere(all: readonly Shard[], { shard }: ItemKey, name: string, readingMs: number): bigint {
+  const others = all.filter(({ key }) => key.shard !== shard);
+  const levels = others.map(({ model }) => model.limit(name)?.levelMilli(readingMs) ?? 0n);
+  return sum(levels, (level) => (level < 0n ? -level : 0n));
 }
 
 function limitMoved(name: string, before: readonly Shard[], after: readonly ReadItem[], atMs: number): string[] {

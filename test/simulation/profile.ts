@@ -57,7 +57,9 @@ export interface Profile {
 export function drawProfile(random: SeededRandom, zone: string | undefined): Profile {
   return random.weighted([
     [6, drawSmall],
-    [2, drawBusy],
+    [3.5, drawBusy],
+    [2, drawSplit],
+    [2, drawChanging],
     [1, drawLarge],
   ])(random, zone);
 }
@@ -120,16 +122,46 @@ function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
     skewMs: random.pick([0, 0, 300]),
     jumps: false,
     crashes: random.chance(0.2),
-    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 12, 30]), again: 0.5 },
+    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 0, 12, 30]), again: 0.5 },
     limitsGiven: false,
     large: false,
     kinds: false,
     modest: true,
-    momentMs: random.pick([30, 120]),
+    momentMs: random.pick([20, 40, 80]),
     entities: ["org"],
     resources: ["api"],
     palette,
     zone,
+  };
+}
+
+/** One bucket that is split and joined again and again, under leases that live through it. */
+function drawSplit(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  return {
+    ...small,
+    steps: random.integer(40, 90),
+    clients: random.integer(2, 3),
+    weights: { ...small.weights, hold: 8, greedy: 3, resize: random.pick([4, 8]) },
+    momentMs: random.pick([5_000, 60_000, 900_000]),
+    entities: ["org"],
+    resources: ["api"],
+  };
+}
+
+/** One bucket whose limits are others again and again, lowered, left out and back, while leases of each are held. */
+function drawChanging(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  const kind = { large: false, kinds: true, zone };
+  return {
+    ...small,
+    ...kind,
+    weights: { ...small.weights, hold: 8, body: 2, greedy: 2, limits: random.pick([0, 4]) },
+    limitsGiven: true,
+    palette: drawLadder(random, kind),
+    momentMs: random.pick([1_000, 60_000, 900_000]),
+    entities: ["org"],
+    resources: ["api"],
   };
 }
 
@@ -162,6 +194,14 @@ function drawPalette(random: SeededRandom, kind: Kinds): Limit[][] {
     sets.push(changed.length === 0 ? drawFresh(random, kind) : oneZone(changed));
   }
   return sets;
+}
+
+/** One limit as it is, much lower, by another rule, and not at all, each beside another limit that stays. */
+function drawLadder(random: SeededRandom, kind: Kinds): Limit[][] {
+  const tz = zoneOf(random, kind);
+  const [changed, stays] = [drawLimit("rpm", tz, random, kind), drawLimit("tpm", tz, random, kind)];
+  const lower = withCapacity(changed, Math.max(1, Math.ceil(changed.capacity / 10)));
+  return [[changed, stays], [lower, stays], [drawLimit("rpm", tz, random, kind), stays], [stays]];
 }
 
 function withCapacity(limit: Limit, capacity: number): Limit {

@@ -89,6 +89,16 @@ export class PromisedLimit {
     }
   }
 
+  /**
+   * Its shards are ahead of the clock one by one, as each of them is written at one instant: while some have begun another
+   * period, what is left of the last one may be taken from the others.
+   */
+  runAhead(toMs: number): void {
+    const [left, eras] = [Math.max(0, this.#units), this.eras];
+    this.advance(toMs);
+    if (this.eras.some((era) => !eras.includes(era))) this.#doubtUnits += left;
+  }
+
   /** Something was granted: how much of it is more than there may have been, in millitokens; 0 when nothing is. */
   take(milli: number, roundingMilli: number): number {
     const overUnits = milli * MILLI - this.#units - this.#doubtUnits - roundingMilli * MILLI;

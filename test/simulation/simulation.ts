@@ -101,7 +101,6 @@ class Simulation {
       journal,
       truth,
       disturbances: () => this.#ground.disturbances + truth.changes,
-      shards: (bucketId) => this.#ground.shards(bucketId),
     };
   }
 

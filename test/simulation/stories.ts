@@ -14,8 +14,12 @@ import { BodyFailed, type Scene, type Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
 
 /** Takes, works, and closes the lease in one of the ways there are. */
-export const holdLease: Story = async (scene) => {
+export const holdLease: Story = (scene) => holdLeaseWhile(scene, () => Promise.resolve());
+
+/** The same, while something else happens to what was taken from. */
+export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>): Promise<void> {
   const lease = await granted(scene, drawRequest(scene));
+  await happens();
   if (lease === undefined) return;
   await work(scene, lease);
   const { random } = scene;
@@ -29,7 +33,7 @@ export const holdLease: Story = async (scene) => {
   ])();
   await late;
   checkClosed(scene);
-};
+}
 
 export const holdLeaseInBody: Story = async (scene) => {
   const { client, random } = scene;
@@ -120,14 +124,10 @@ export const askAgain: Story = async (scene) => {
   if (second.ok) return second.lease.rollback();
   // An older claim goes by the limits on the bucket, until it has read its own again.
   const alike = isAlike(claims, operation.claims) && limitsSeen(operation) === by;
-  // The wait for windows on a split bucket is told of the whole, which fills faster than shards of which one is full.
-  const isSplit = operation.claims.some(({ bucket }) => around.shards(bucket.id) > 1);
-  const isSplitMoment = isSplit && windows && second.retryAfterMs < first.retryAfterMs;
   // On conditional writes, a clock that was corrected while it asked was not there yet.
   const isCorrected =
     client.protocol !== undefined && (client.clock.now() < dueMs || client.clock.steppedBackMs !== steppedBackMs);
-  const isMoment = isSplitMoment || isCorrected;
-  if (isMoment || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
+  if (isCorrected || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
   around.journal.violation(
     `${operation.name} was refused again ${first.retryAfterMs} ms later, as told, though nobody took: ` +
       JSON.stringify(second.primary),
@@ -319,7 +319,7 @@ function drawRequest({ client, random, around, signal }: Scene, options = { wait
   const { profile, truth } = around;
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
-  const given = profile.limitsGiven && random.chance(0.3) ? drawLimits(random, profile) : undefined;
+  const given = profile.limitsGiven && random.chance(0.5) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
   const also = others.map(

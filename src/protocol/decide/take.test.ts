@@ -126,6 +126,8 @@ test("what to do in each phase", async (t) => {
     [verified(10), [one], { seen: seen(10) }, "write take one"],
     [verified(0), [one], { seen: seen(0) }, "settle one: short"],
     [verified(4), [three, nine], { seen: seen(4) }, "settle nine: short"],
+    // Only what others have really taken refuses anybody.
+    [verified(10), [nine, three], { seen: seen(10) }, "write take nine"],
     [verified("gone"), [one], { seen: seen("gone") }, "write take one"],
     [verified("gone"), [one], { seen: seen("gone"), key: shard1 }, "settle one: elsewhere"],
     [verified(10), [one], { seen: seen(10), doubt: "configSuspect" }, "settle one: configSuspect"],

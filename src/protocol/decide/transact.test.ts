@@ -22,7 +22,14 @@ import {
 
 const { bucket } = KEY;
 const WRITE = new WriteBuilder().update(KEY, "exists", undefined);
-const WHOLES: readonly Whole[] = [{ cache: new BucketCache(bucket), images: [] }];
+const WHOLES: readonly Whole[] = [{ cache: seenMissing(1), images: [] }];
+
+/** What is known of a bucket whose first shard was not there, and of how many it was then. */
+function seenMissing(shardCount: number): BucketCache {
+  const cache = new BucketCache(bucket);
+  cache.noteShard(0, { image: undefined, eventuallyConsistent: false, atMs: 0, order: 1 }, shardCount);
+  return cache;
+}
 
 type Given = Partial<Plan<string>> & { readonly drawn?: Drawn<string> };
 
@@ -180,9 +187,7 @@ test("what an answer means for a transaction", async (t) => {
 });
 
 test("shards that do not agree on how many they are are read again, four times at most", () => {
-  const cache = new BucketCache(bucket);
-  cache.noteShard(0, { image: undefined, eventuallyConsistent: false, atMs: 0, order: 1 }, 2);
-  const wholes = [{ cache, images: [] }];
+  const wholes = [{ cache: seenMissing(2), images: [] }];
   let progress: TransactProgress<string> = progressIn(reading);
   const phases: string[] = [];
   const plan = planOf({});
@@ -193,4 +198,13 @@ test("shards that do not agree on how many they are are read again, four times a
     phases.push(progress.phase.at);
   }
   assert.deepEqual(phases, ["reading", "reading", "reading", "verified"]);
+});
+
+test("a bucket of which everything was forgotten while it was read is read again, and not taken for one that is gone", () => {
+  const wholes = [{ cache: new BucketCache(bucket), images: [] }];
+  const plan = planOf({});
+  const action = nextTransact(progressIn(reading), { nowMs: 0, over: undefined, wholes, token: "t" }, plan);
+  const event: Event = { kind: "read", items: [], seen: [] };
+  assert.equal(onTransact(progressIn(reading), action, event, { wholes }, plan).phase.at, "reading");
+  assert.equal(onTransact(progressIn(reading), action, event, { wholes: WHOLES }, plan).phase.at, "verified");
 });
