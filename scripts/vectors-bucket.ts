@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Balance, Terms } from "../src/bucket/balance.ts";
 import { divFloor } from "../src/bucket/integers.ts";
-import { levelMilli, rebase, wholeTokens } from "../src/bucket/level.ts";
+import { levelMilli, rebase } from "../src/bucket/level.ts";
 import { dripMs } from "../src/bucket/retry-after.ts";
 import { credit, debit, take } from "../src/bucket/take.ts";
 import { Limit } from "../src/domain/limit.ts";
@@ -48,7 +48,7 @@ const FUNCTIONS: Readonly<Record<string, VectorFunction>> = {
     return {
       success: left !== undefined,
       new_tokens_milli: text(left ?? level),
-      available: text(wholeTokens(level)),
+      available: text(tokensDown(level)),
       retry_after_seconds: left === undefined ? seconds(dripMs(neededMilli - level, terms)) : 0,
     };
   },
@@ -69,7 +69,7 @@ const FUNCTIONS: Readonly<Record<string, VectorFunction>> = {
 
   calculate_available: (input) => {
     const { balance, terms } = atNow(input, input.now_ms);
-    return text(wholeTokens(levelMilli(balance, terms, 0)));
+    return text(tokensDown(levelMilli(balance, terms, 0)));
   },
 
   calculate_time_until_available: (input) => {
@@ -94,20 +94,20 @@ function status(bucket: Input, requested: number, nowMs: unknown) {
   const periodSeconds = divFloor(terms.refillPeriodMs, 1000);
   // A status shows a limit, so that it must be one: this refuses reserved names and terms that round to nothing.
   const limit = Limit.custom(String(bucket.limit_name), {
-    capacity: wholeTokens(terms.capacityMilli),
-    refillAmount: wholeTokens(terms.refillAmountMilli),
+    capacity: tokensDown(terms.capacityMilli),
+    refillAmount: tokensDown(terms.refillAmountMilli),
     refillPeriodMs: periodSeconds * 1000,
   });
   return {
     limit_name: limit.name,
-    available: text(wholeTokens(level)),
+    available: text(tokensDown(level)),
     requested: text(requested),
     exceeded,
     retry_after_seconds: exceeded ? seconds(dripMs(requested * 1000 - level, terms)) : 0,
     capacity: text(limit.capacity),
     refill_amount: text(limit.refillAmount),
     refill_period_seconds: text(periodSeconds),
-    deficit: text(Math.max(0, requested - wholeTokens(level))),
+    deficit: text(Math.max(0, requested - tokensDown(level))),
   };
 }
 
@@ -158,4 +158,9 @@ function agrees(expected: unknown, got: unknown, key: string): boolean {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whole tokens as the original shows them: always rounded down, also a debt. */
+function tokensDown(milli: number): number {
+  return divFloor(milli, 1000);
 }

@@ -166,10 +166,13 @@ describe("for any latency, any order of answers and a drift of up to 200 ppm", (
           if (observation === undefined) return;
           const widthMs = (of: ClockBounds | undefined) => latestMs(of, steadyMs) - correctedMs(0, of, steadyMs);
           const knownMs = widthMs(bounds);
+          const alone = after(observation);
           bounds = observed(bounds, observation);
+          // Where drift, rounded, leaves nothing between the ends, what was seen last replaces what was known.
+          const isReplaced = bounds?.earliestMs === alone?.earliestMs && bounds?.latestMs === alone?.latestMs;
           // Two for the drift of either end, rounded up once more.
-          assert.ok(widthMs(bounds) <= knownMs + 2);
-          assert.ok(widthMs(bounds) <= widthMs(after(observation)) + 2);
+          assert.ok(isReplaced || widthMs(bounds) <= knownMs + 2);
+          assert.ok(widthMs(bounds) <= widthMs(alone) + 2);
         });
       }),
       { numRuns: 1_000 },

@@ -55,10 +55,7 @@ export class ModelLimit {
   /** When the last of the rules that it went by earlier would have filled it; and by when it surely has. */
   #filledAtMs = Number.NEGATIVE_INFINITY;
   #filledByMs = Number.NEGATIVE_INFINITY;
-  /**
-   * A session that came about while a store may know to the millitoken whether an earlier rule counts still: whether it was
-   * closed before, and what had been granted of its period by then. It may be full or not, begun or not.
-   */
+  /** A session that came about while only the store knows to the millitoken whether an earlier rule counts still. */
   #pastDoubt: { readonly wasClosed: boolean; readonly granted: bigint; readonly atMs: number } | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
   #otherStart: { windowStartMs: number | undefined } | undefined;
@@ -87,6 +84,8 @@ export class ModelLimit {
     const { limit, part, tokensMilli, remainder, toppedUpMilli, windowStartMs, before } = seed;
     const model = new ModelLimit(limit, atMs, calendar, PERIODS_MS, part);
     model.#toppedUp = BigInt(toppedUpMilli);
+    // Which rules it went by before is the store's to say.
+    model.#filledByMs = Number.POSITIVE_INFINITY;
     const begun = model.#begun();
     const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
     const ids = same.length === 0 ? begun.ids : new Set(same.flatMap((period) => [...period.ids]));
