@@ -186,7 +186,7 @@ export class ConditionalCalls {
     const before =
       [...this.#debits].some((debit) => debit.process === process && isAbout(debit.bucketId)) ||
       [...this.#open].some(
-        (other) => other.process === process && other.wasShort && other.claims.some(({ bucket }) => isAbout(bucket.id)),
+        (other) => other.process === process && other.claims.some(({ bucket }) => isAbout(bucket.id)),
       );
     // Claims that leave together go by the latest of their readings, and by then another window may have begun.
     const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
