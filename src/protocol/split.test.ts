@@ -163,6 +163,19 @@ test("nothing is minted when others take between the look and the transaction", 
   );
 });
 
+test("what comes back to an empty bucket between the look and the split is not lost", () => {
+  const quota = Kinds.quota("q", 28, { reset: { cron: "0 0 * * *" } });
+  const fresh = freshBucket(limitSet([quota]), { asOfMs: T0, generation: null }, T0, calendar);
+  const limits = fresh.limits.map((held) => ({ ...held, tokensMilli: 0 }));
+  const shards = new Shards({ ...fresh, limits, untouched: false });
+  const writes = writesOf(shards, "double", T0 + 1) ?? [];
+  shards.items = shards.items.map((item) => ({ ...item, b_q_tk: 26_000 }));
+  // The giver keeps 14 at most: the split is drawn again, by what there is then.
+  assert.equal(shards.transact(writes), false);
+  assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
+  assert.equal(shards.total("q", T0 + 1), 26_000n);
+});
+
 test("what was topped up is divided and joined again without a rest", () => {
   fc.assert(
     fc.property(anyBucket, fc.integer({ min: 1, max: 5 }), (state, doublings) => {

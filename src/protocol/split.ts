@@ -52,11 +52,12 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
 
 // A give-back may come between, and what the giver has no room for would be cut off. A take may come between, and the giver
 // must still have what it gives: otherwise its sibling would spend what the giver owes.
-function roomClauses(kept: BucketState, moves: readonly Move[], { add }: ItemWrite): Clause[] {
+function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: ItemWrite): Clause[] {
   return kept.limits.flatMap(({ name, terms, tokensMilli }): Clause[] => {
     const { tk } = namesOf(name);
-    const added = add[tk];
-    if (added === undefined) return [];
+    // Where it is set, its tokens are bound by that; where nothing is moved, they may have changed all the same.
+    if (tk in set) return [];
+    const added = add[tk] ?? 0;
     const keptMilli = tokensMilli - movedOf(moves, name);
     // A debt is shared as a debt: neither shard may spend what the other owes.
     const mostMilli = keptMilli < 0 ? 0 : Math.max(terms.capacityMilli, keptMilli);

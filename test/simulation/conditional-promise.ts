@@ -71,8 +71,8 @@ export class PromiseLedger {
     if (this.#runs.get(id)?.terms !== terms) this.#runs.delete(id);
     const quota = this.#quotas.get(id);
     if (limit.reset === undefined || period === undefined) {
-      // An interlude: the quota that comes back has not been full in between.
-      if (quota !== undefined) this.#quotas.set(id, { ...quota, terms });
+      // A calendar quota that comes after this begins in the middle of it, and need not be full.
+      this.#quotas.set(id, { terms, unmeasuredMs: quota?.unmeasuredMs ?? Number.NEGATIVE_INFINITY });
       return;
     }
     // One that began with its bucket, or was put on it, was full; what began in the middle of something else was not.

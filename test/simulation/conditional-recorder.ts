@@ -343,6 +343,8 @@ export class ConditionalRecorder {
     const known = this.#shards.get(itemId(key));
     const model = ModelBucket.seeded(state, part, known === undefined ? [] : [known.model], calendar);
     // Also of the period that was begun too early: it will be begun once more.
+    // Also of limits that it no longer has: the wrong clock may have forgotten them.
+    this.#promise.forgetAll(key.bucket.id);
     for (const limit of [...(known?.model.limits ?? []), ...model.limits]) this.#promise.lost(key.bucket.id, limit);
     this.#shards.set(itemId(key), { key, model, count, calendar });
   }
