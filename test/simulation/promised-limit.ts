@@ -36,6 +36,8 @@ export class PromisedLimit {
   #windowEndMs: number | undefined;
   /** When the last of the rules that were replaced would have filled it. */
   #filledAtMs = Number.NEGATIVE_INFINITY;
+  /** When they would have, had it been empty: until then a session that comes about by a change has begun with it. */
+  #countsUntilMs = Number.NEGATIVE_INFINITY;
   /** What nobody can say of: debts that other shards do not pay, give-backs that may land later. */
   #doubtUnits = 0;
 
@@ -134,6 +136,7 @@ export class PromisedLimit {
     this.#toppedUp = 0;
     this.#windowEndMs = undefined;
     this.#filledAtMs = Number.NEGATIVE_INFINITY;
+    this.#countsUntilMs = Number.NEGATIVE_INFINITY;
     this.#doubtUnits = 0;
     this.#units = this.#brimUnits;
   }
@@ -141,7 +144,10 @@ export class PromisedLimit {
   #replace(rules: readonly Rule[]): void {
     const before = this.#rules;
     const gone = before.filter(({ rule }) => !rules.some((one) => isSame(one, rule)));
-    for (const { rule } of gone) this.#filledAtMs = Math.max(this.#filledAtMs, this.#fullAtMs(rule));
+    for (const { rule } of gone) {
+      this.#filledAtMs = Math.max(this.#filledAtMs, this.#fullAtMs(rule));
+      this.#countsUntilMs = Math.max(this.#countsUntilMs, this.#fullFromEmptyMs(rule));
+    }
     const wasClosed = before.every(({ rule }) => rule.sessionMs !== undefined) && this.#windowEndMs === undefined;
     const startMs = this.#windowEndMs === undefined ? undefined : this.#windowEndMs - sessionOf(before);
     this.#rules = rules.map((rule) => {
@@ -156,7 +162,7 @@ export class PromisedLimit {
     // A session that nobody has begun is full, whatever it holds from now on.
     if (wasClosed && this.#filledAtMs <= this.#atMs) this.#units = this.#brimUnits;
     else if (startMs !== undefined && startMs + sessionMs <= this.#atMs) this.#renew((rule) => rule.sessionMs);
-    else if (startMs !== undefined || this.#units < this.#brimUnits)
+    else if (startMs !== undefined || this.#units < this.#brimUnits || this.#countsUntilMs > this.#atMs)
       this.#windowEndMs = (startMs ?? this.#atMs) + sessionMs;
   }
 
@@ -196,6 +202,13 @@ export class PromisedLimit {
     if (rule.everyMs !== undefined) return (Math.floor(this.#atMs / rule.everyMs) + 1) * rule.everyMs;
     if (rule.sessionMs !== undefined) return this.#windowEndMs ?? this.#atMs;
     return this.#atMs + Math.ceil(missing / unitsPerMs(rule)) - 1;
+  }
+
+  #fullFromEmptyMs(rule: Rule): number {
+    if (rule.everyMs !== undefined) return (Math.floor(this.#atMs / rule.everyMs) + 1) * rule.everyMs;
+    if (rule.sessionMs !== undefined) return this.#windowEndMs ?? this.#atMs;
+    const missing = rule.capacity * 1000 * MILLI - Math.min(0, this.#units);
+    return this.#atMs + Math.ceil(missing / unitsPerMs(rule));
   }
 
   get #nextResetMs(): number {
