@@ -162,7 +162,10 @@ export function fits(state: BucketState, amounts: readonly Amount[], nowMs: numb
 
 /** What a limit holds at `nowMs`, at most its capacity, negative in debt. */
 export function availableMilli(state: BucketState, limit: LimitState, nowMs: number): number {
-  if (state.shards !== undefined) return heldByAll(state.shards, limit.name, nowMs);
+  if (state.shards !== undefined) {
+    // Shards that have not heard of lowered limits yet may hold more together than the whole may.
+    return Math.min(limit.terms.capacityMilli, heldByAll(state.shards, limit.name, nowMs));
+  }
   return levelMilli(limit, limit.terms, nowMs - state.epochMs);
 }
 

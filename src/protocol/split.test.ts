@@ -3,7 +3,15 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { calendar } from "../../test/kind-arbitraries.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../test/protocol-kit.ts";
-import { advanced, availableMilli, type BucketState, findLimit, freshBucket, wholeOf } from "../domain/bucket-state.ts";
+import {
+  advanced,
+  availableMilli,
+  type BucketState,
+  bucketFor,
+  findLimit,
+  freshBucket,
+  wholeOf,
+} from "../domain/bucket-state.ts";
 import { searchIn } from "../domain/earliest.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -232,6 +240,19 @@ test("a wait for a split bucket ends at the first instant at which its shards ha
     { numRuns: 150 },
   );
   assert.ok(waits > 40, `only ${waits} waits`);
+});
+
+test("shards of which only one has heard of a lowered limit hold no more than that together", () => {
+  const limits = (capacity: number) => limitSet([Kinds.perDay("rpd", capacity)]);
+  const fresh = freshBucket(limits(400), { asOfMs: T0, generation: null }, T0, calendar);
+  const shards = new Shards({ ...fresh, untouched: false });
+  assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
+  const [one, other] = shards.images().map(({ state }) => state) as [BucketState, BucketState];
+  const lowered = bucketFor(one, { set: limits(55), origin: { asOfMs: T0 + 1, generation: null } }, T0 + 2, calendar);
+  const whole = wholeOf([lowered, other], calendar);
+  const held = findLimit(whole, "rpd");
+  assert.ok(held !== undefined);
+  assert.equal(availableMilli(whole, held, T0 + 2), 55_000);
 });
 
 test("a bucket without shards has no state", () => {
