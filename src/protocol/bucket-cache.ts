@@ -4,7 +4,7 @@ import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
-import { namesOf, RF, WCU } from "./attributes.ts";
+import { BYPASS, DISABLED, namesOf, RF, VU, WCU } from "./attributes.ts";
 import { decode, type Image, numberOf } from "./codec.ts";
 import type { Dialect } from "./dialect.ts";
 import type { Job, JobOutcome } from "./job.ts";
@@ -26,7 +26,7 @@ export interface Seen {
 export class BucketCache {
   readonly key: BucketKey;
   /** By shard: readings of configuration up to a number are in doubt, because of what the shard says. */
-  readonly doubts: ({ readonly upTo: number; readonly says: string } | undefined)[] = [];
+  readonly doubts: ({ readonly upTo: number; readonly says: string; readonly isStamped: boolean } | undefined)[] = [];
   /** On which side of its capacity each limit was found last. */
   readonly lastSide = new Map<string, "below" | "over">();
   /** What all processes take of a limit, as a part of its refill: 1 is all of it. */
@@ -141,6 +141,10 @@ export class BucketCache {
 
   noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
     this.#shards[shard] = seen;
+    // A stamp that is gone may come again: what was read because of the one does not answer the other.
+    if (this.doubts[shard]?.isStamped && seen.image !== undefined && !isStamped(seen.image.item)) {
+      this.doubts[shard] = undefined;
+    }
     if (this.#silences.length > 0) this.#silences[shard] = undefined;
     if (shardCount !== undefined) this.#shardCount = shardCount;
   }
@@ -266,6 +270,10 @@ function noteUtilization(
     const lowestMilli = was === undefined ? 0 : availableMilli(before.state, was, fromMs) - taken;
     if (lowestMilli * NEARLY_EMPTY < terms.capacityMilli) cache.noteDrained(toMs);
   }
+}
+
+function isStamped(item: Item): boolean {
+  return DISABLED in item || BYPASS in item || item[VU] === 0;
 }
 
 function isLately(thenMs: number, atMs: number, spanMs: number): boolean {

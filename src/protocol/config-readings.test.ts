@@ -110,3 +110,14 @@ test("X18: buckets that were doubted and never asked for again are not all remem
   assert.ok(readings.mustBeConsistent(idOf(20_000).id));
   assert.ok(!readings.mustBeConsistent(idOf(0).id));
 });
+
+test("a stamp that went and came again is doubted again: what was read because of the first does not answer it", () => {
+  const readings = new ConfigReadings();
+  const cache = cacheOf();
+  const stamped = seen(old, { disabled: true });
+  assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, readings.begin(), 2_000)], ENV), "configSuspect");
+  const after = readings.begin();
+  assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, after, 2_000)], ENV), "confirmed");
+  cache.noteShard(0, { ...seen(old), eventuallyConsistent: false, atMs: 2_000, order: 1 }, 1);
+  assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, after, 2_000)], ENV), "configSuspect");
+});

@@ -51,7 +51,7 @@ export class ConfigReadings {
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
         before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(cache.key.id);
-      const doubt = isStanding ? before : { upTo: this.#last, says };
+      const doubt = isStanding ? before : { upTo: this.#last, says, isStamped };
       cache.doubts[shard] = doubt;
       if (reading <= doubt.upTo) {
         this.#suspects.set(cache.key.id, true);
