@@ -52,6 +52,8 @@ export const AMOUNTS = "amounts";
 export const AMOUNTS_MILLI = "amounts_milli";
 
 export const EVENT_ID = "event_id";
+/** Ours: the id that the caller gave the event. */
+export const OWN_EVENT_ID = "own_event_id";
 export const TIMESTAMP = "timestamp";
 export const ACTION = "action";
 export const PRINCIPAL = "principal";
