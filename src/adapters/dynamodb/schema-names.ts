@@ -93,3 +93,13 @@ export function configNamesOf(limit: string, kind: "plain" | "session") {
     soft: name("soft"),
   };
 }
+
+// Of what the aggregator keeps in the registry's partition.
+export const SEQUENCE = "seq";
+export const SHARD_END = "shard_end";
+export const OWNER = "owner";
+/** When a lease ends, in ms. */
+export const UNTIL = "until";
+export const ARCHIVE_LOCATION = "archive";
+export const OBJECT_KEY = "object_key";
+export const EVENT_COUNT = "events";
