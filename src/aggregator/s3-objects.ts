@@ -57,7 +57,7 @@ class S3Objects implements ObjectStore {
       ...{ Bucket: this.#bucket, Key: this.#before + key, Body: body },
       ...{ ContentType: "application/x-ndjson", ContentEncoding: "gzip" },
     };
-    await this.#told("write to", () => this.#client.send(new this.#sdk.PutObjectCommand(input)));
+    await this.#told(WRITE, () => this.#client.send(new this.#sdk.PutObjectCommand(input)));
   }
 
   async get(key: string): Promise<Uint8Array> {
@@ -111,14 +111,15 @@ class S3Objects implements ObjectStore {
   }
 }
 
+const WRITE = "write to";
+
 function faultOf(cause: unknown, what: string, location: string): LimiterError {
   const { name, message } = cause instanceof Error ? cause : { name: "", message: String(cause) };
   if (name === "NoSuchBucket") {
-    return new NotFoundError(
-      "archive_not_found",
-      `There is no bucket for the archive ${location}; make it, or name another.`,
-      { cause },
-    );
+    const message = `There is no bucket for the archive ${location}; make it, or name another.`;
+    // What is to be written is not missing, it cannot be done.
+    const Kind = what === WRITE ? LimiterError : NotFoundError;
+    return new Kind("archive_not_found", message, { cause });
   }
   if (name === "NoSuchKey") {
     return new NotFoundError("archive_not_found", `An object of the archive ${location} is gone.`, { cause });
