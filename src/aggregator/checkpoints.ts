@@ -61,6 +61,7 @@ export interface CheckpointStore {
  */
 export class Checkpoints implements CheckpointStore {
   readonly #options: CheckpointsOptions;
+  #attendAgainMs = 0;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
@@ -76,10 +77,17 @@ export class Checkpoints implements CheckpointStore {
 
   async attend(): Promise<number> {
     const { records, label, runner, clock } = this.#options;
+    if (clock.now() < this.#attendAgainMs) return this.#attending();
     const untilMs = clock.now() + LEASE_MS;
+    this.#attendAgainMs = clock.now() + LEASE_MS / 3;
     const ttl = { N: String(Math.ceil(untilMs / 1000) + KEPT_S) };
     const set = { ...texts(runnerIndexKeys()), [UNTIL]: { N: String(untilMs) }, [TTL]: ttl };
     await records.transact([updateRecord(runnerKey(label, runner), { set }, undefined)]);
+    return this.#attending();
+  }
+
+  async #attending(): Promise<number> {
+    const { label, clock } = this.#options;
     let count = 0;
     for await (const item of this.#query(runnerPrefix(label))) {
       if (Number(item[UNTIL]?.N ?? 0) > clock.now()) count += 1;

@@ -3,7 +3,7 @@ import type { DynamoClient } from "../adapters/dynamodb/client.ts";
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import { readFaultOf, unavailable } from "../adapters/dynamodb/errors.ts";
 import { LimiterError } from "../domain/errors.ts";
-import { optional } from "./optional.ts";
+import { loadStreams } from "./optional.ts";
 import type { StreamRecord } from "./stream-record.ts";
 import type { StreamOpened, StreamPosition, StreamRead, StreamShard, StreamSource } from "./stream-source.ts";
 
@@ -19,11 +19,7 @@ export interface DynamoStreamOptions {
 /** The stream that a table has now. `close` ends the connections. */
 export async function openDynamoStream(options: DynamoStreamOptions): Promise<StreamSource & { close(): void }> {
   const { arn, label } = await streamOf(options);
-  const sdk = await optional(
-    "@aws-sdk/client-dynamodb-streams",
-    "following a table's stream",
-    () => import("@aws-sdk/client-dynamodb-streams"),
-  );
+  const sdk = await loadStreams();
   const { region, endpoint, credentials } = options;
   const client = new sdk.DynamoDBStreamsClient({
     ...(region === undefined ? {} : { region }),

@@ -91,6 +91,8 @@ export async function followShard(
         continue;
     }
     const { records, next } = step;
+    // Checkpoints and leases come back in the stream themselves: were that noted by another checkpoint, it would never end.
+    const isEmpty = records.every((record) => isRunnerItem(keyOfRecord(record)));
     if (records.length > 0) {
       metrics.add("Records", records.length);
       const atMs = createdAtMs(records.at(-1)!);
@@ -105,18 +107,16 @@ export async function followShard(
         if (!(await save())) return { kind: "lost" };
       }
       sequence = sequenceOf(records.at(-1)!);
-      // A checkpoint comes back in the stream itself: were it noted by another one, that would never end.
-      const isOwn = records.every((record) => isRunnerItem(keyOfRecord(record)));
-      if (!isOwn && !(await save())) return { kind: "lost" };
+      if (!isEmpty && !(await save())) return { kind: "lost" };
     }
     failures = 0;
     if (next === undefined) {
       return (await checkpoints.finish(shardId, sequence)) ? { kind: "finished" } : { kind: "lost" };
     }
     iterator = next;
-    emptyReads = records.length === 0 ? emptyReads + 1 : 0;
+    emptyReads = isEmpty ? emptyReads + 1 : 0;
     if (once && (emptyReads >= EMPTY_READS || isYounger(records, parts))) return { kind: "caughtUp" };
-    if (records.length === 0) await pause(once ? EMPTY_PAUSE_MS : POLL_MS);
+    if (isEmpty) await pause(once ? EMPTY_PAUSE_MS : POLL_MS);
   }
   return { kind: "stopped" };
 }

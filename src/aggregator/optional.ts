@@ -1,13 +1,31 @@
-import { peer } from "../adapters/dynamodb/transport-peer.ts";
 import { LimiterError } from "../domain/errors.ts";
 
-/** Loads an optional package; where it is missing, says for what it is needed and how to get it. */
-export async function optional<Module>(name: string, purpose: string, load: () => Promise<Module>): Promise<Module> {
+// Packages that only the aggregator needs. Each import stands in a `try`, so that bundlers take one that is not installed for one
+// that may be missing.
+
+export async function loadS3(): Promise<typeof import("@aws-sdk/client-s3")> {
   try {
-    return await peer(name, load);
-  } catch (error) {
-    if (!(error instanceof LimiterError) || error.code !== "package_missing") throw error;
-    const message = `The package ${name} is not installed, and ${purpose} needs it; run \`npm install ${name}\`.`;
-    throw new LimiterError("package_missing", message, { cause: error.cause });
+    return await import("@aws-sdk/client-s3");
+  } catch (cause) {
+    throw notInstalled("@aws-sdk/client-s3", "the audit archive", cause);
   }
+}
+
+export async function loadStreams(): Promise<typeof import("@aws-sdk/client-dynamodb-streams")> {
+  try {
+    return await import("@aws-sdk/client-dynamodb-streams");
+  } catch (cause) {
+    throw notInstalled("@aws-sdk/client-dynamodb-streams", "following a table's stream", cause);
+  }
+}
+
+function notInstalled(name: string, purpose: string, cause: unknown): unknown {
+  const isMissing =
+    cause instanceof Error &&
+    "code" in cause &&
+    cause.code === "ERR_MODULE_NOT_FOUND" &&
+    cause.message.includes(`'${name}'`);
+  if (!isMissing) return cause;
+  const message = `The package ${name} is not installed, and ${purpose} needs it; run \`npm install ${name}\`.`;
+  return new LimiterError("package_missing", message, { cause });
 }

@@ -3,7 +3,7 @@ import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/cred
 import { LimiterError, NotFoundError } from "../domain/errors.ts";
 import { type ArchiveLocation, locationText } from "./archive-location.ts";
 import type { ObjectStore } from "./objects.ts";
-import { optional } from "./optional.ts";
+import { loadS3 } from "./optional.ts";
 
 export interface S3Options extends ArchiveLocation {
   /** Undefined: as the AWS SDK finds it. */
@@ -16,7 +16,7 @@ export interface S3Options extends ArchiveLocation {
 
 /** The archive in S3, or in whatever speaks its protocol. */
 export async function openS3(options: S3Options): Promise<ObjectStore> {
-  const sdk = await optional("@aws-sdk/client-s3", "the audit archive", () => import("@aws-sdk/client-s3"));
+  const sdk = await loadS3();
   const { region, endpoint, credentials, pathStyle } = options;
   const client = new sdk.S3Client({
     ...(region === undefined ? {} : { region }),

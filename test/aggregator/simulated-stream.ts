@@ -99,8 +99,8 @@ export class SimulatedStream implements StreamSource {
 export class SimulatedCheckpoints {
   readonly items = new Map<string, Checkpoint>();
   readonly runners = new Map<string, number>();
-  /** Told of every write. */
-  onWrite: (shardId: string) => void = () => {};
+  /** Told of every write; of a runner's own record without a shard. */
+  onWrite: (shardId: string | undefined) => void = () => {};
 
   for(runner: string, clock: Clock): CheckpointStore {
     const lease = () => ({ owner: runner, untilMs: clock.now() + LEASE_MS });
@@ -119,6 +119,7 @@ export class SimulatedCheckpoints {
       list: async () => new Map(this.items),
       attend: async () => {
         this.runners.set(runner, clock.now() + LEASE_MS);
+        this.onWrite(undefined);
         return [...this.runners.values()].filter((untilMs) => untilMs > clock.now()).length;
       },
       leave: async () => void this.runners.delete(runner),
