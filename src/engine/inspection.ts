@@ -3,7 +3,15 @@ import type { Tokens } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
-import { summarize, type UsageSnapshot, type UsageSummary, type UsageWindow, windowStartMs } from "../domain/usage.ts";
+import {
+  type UsageSnapshot,
+  type UsageSummary,
+  UsageTally,
+  type UsageTotal,
+  type UsageWindow,
+  windowStartMs,
+} from "../domain/usage.ts";
+import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
@@ -98,9 +106,31 @@ export class Inspection {
   }
 
   async usageSummary(request: UsageRequest): Promise<UsageSummary> {
-    const snapshots: UsageSnapshot[] = [];
-    for await (const snapshot of this.usage(request, {})) snapshots.push(snapshot);
-    return summarize(snapshots);
+    const tally = new UsageTally();
+    for await (const snapshot of this.usage(request, {})) tally.add(snapshot);
+    return tally.summary();
+  }
+
+  async usageTotals(request: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
+    const { by } = request;
+    if (by !== "entity" && by !== "resource") {
+      throw new ValidationError("option_invalid", `by is ${shown(by)}; give "entity" or "resource".`);
+    }
+    const tallies = new Map<string, UsageTally>();
+    for await (const snapshot of this.usage(request, {})) {
+      const name = by === "entity" ? snapshot.entityId : snapshot.resource;
+      const tally = tallies.get(name) ?? new UsageTally();
+      tallies.set(name, tally);
+      tally.add(snapshot);
+    }
+    const sorted = [...tallies].sort(([a], [b]) => (a < b ? -1 : 1));
+    return sorted.map(([name, tally]) =>
+      by === "entity" ? { entityId: name, ...tally.summary() } : { resource: name, ...tally.summary() },
+    );
+  }
+
+  exportUsage(request: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
+    return exportedUsage(this.usage(request, {}), request.format);
   }
 
   async resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {

@@ -6,7 +6,8 @@ import { RateLimitExceeded } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
-import type { UsageSnapshot, UsageSummary } from "../domain/usage.ts";
+import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
+import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
 import type { CacheStats } from "./config-cache.ts";
@@ -305,8 +306,22 @@ export class Limiter {
     return this.#inspect.usage(query, query);
   }
 
+  /** All of it added up, of an entity, a resource or the whole namespace. */
   usageSummary(query: UsageRequest): Promise<UsageSummary> {
     return this.#inspect.usageSummary(query);
+  }
+
+  /** Added up for each entity or each resource, in the order of their names. */
+  usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
+    return this.#inspect.usageTotals(query);
+  }
+
+  /**
+   * Usage as text for other programs, piece by piece, in constant memory however much there is: `"csv"` with a row a limit,
+   * `"ndjson"` with a snapshot a line, or `"json"` as one document.
+   */
+  exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
+    return this.#inspect.exportUsage(query);
   }
 
   /** What all entities together hold of one limit on a resource. */

@@ -96,6 +96,8 @@ async function streamsEndpoint({ region, endpoint, client }: AggregatorOptions):
 
 function checkedOptions(options: AggregatorOptions) {
   const { sweepAfterHours = SWEEP_AFTER_HOURS, usageKeptDays = USAGE_KEPT_DAYS } = options;
+  // Before anything is asked of the table.
+  if (options.archive !== undefined) parseArchiveLocation(options.archive);
   return {
     sweepAfterHours: checkWhole("sweepAfterHours", sweepAfterHours, 0),
     usageKeptDays: checkWhole("usageKeptDays", usageKeptDays, 1),

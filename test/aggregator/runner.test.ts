@@ -6,7 +6,7 @@ import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
 import { CREDENTIALS, collect } from "./archive-kit.ts";
 import { newExpiringTable } from "./expiring-table.ts";
-import { type FollowOptions, follow, readArchive, verifyArchive } from "./package.ts";
+import { type FollowOptions, follow, prepareTable, readArchive, verifyArchive } from "./package.ts";
 
 await describeArchive("the runner on DynamoDB Local and S3", ({ dynamodb, s3 }) => {
   test("once: events that expired are in the archive, a second run adds nothing, and it verifies", async (t) => {
@@ -97,7 +97,9 @@ await describeArchive("the runner on DynamoDB Local and S3", ({ dynamodb, s3 }) 
     const table = await newExpiringTable(t, dynamodb);
     const place = { archive: `s3://${await s3.newBucket()}`, s3Endpoint: s3.endpoint };
     const bare = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
-    await assert.rejects(quiet({ ...table.way, ...place, stack: bare, once: true }).done, { code: "table_unprepared" });
+    await assert.rejects(quiet({ ...table.way, ...place, stack: bare, once: true }).done, { code: "version_missing" });
+    await prepareTable({ ...table.way, stack: bare });
+    await assert.rejects(quiet({ ...table.way, ...place, stack: bare, once: true }).done, { code: "stream_missing" });
     await assert.rejects(quiet({ ...table.way, ...place, stack: "no-such-table", once: true }).done, (error: Error) => {
       assert.match(String(error), /no-such-table/);
       return true;
