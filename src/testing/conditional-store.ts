@@ -14,6 +14,8 @@ import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { overriding } from "./overriding.ts";
 
+const USAGE_KEPT_S = 90 * 24 * 3_600;
+
 /** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
 export interface ConditionalWorld {
   readonly table: ConditionalTable;
@@ -71,6 +73,7 @@ export function openConditional(
         dialect: OWN,
         denyMemoryMs: 0,
         serverTime: TRUSTED_CLOCK,
+        usageKeptS: () => USAGE_KEPT_S,
         ...given,
         readings,
         items: through(lineTo(namespaceId)),

@@ -43,6 +43,7 @@ export const CREATED_AT = "created_at";
 export const CONFIG_VERSION = "config_version";
 export const ON_UNAVAILABLE = "on_unavailable";
 export const AUDIT_RETENTION_DAYS = "audit_retention_days";
+export const USAGE_KEPT_DAYS = "usage_kept_days";
 /** A set of strings, on the registry of resources. */
 export const RESOURCES = "resources";
 

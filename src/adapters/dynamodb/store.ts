@@ -24,6 +24,7 @@ import { namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
 import { DynamoUsage } from "./usage.ts";
+import { UsageKept } from "./usage-kept.ts";
 import { checkVersion, readVersion } from "./version.ts";
 import { VersionGate } from "./version-gate.ts";
 
@@ -115,9 +116,10 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   // One for each namespace: in another the same names are other buckets.
   const readings = new ConfigReadings();
   const recent = new RecentChange(clock);
-  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, readings, recent, clock });
+  const kept = new UsageKept();
+  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, kept, readings, recent, clock });
   const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
-  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings });
+  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
@@ -142,12 +144,13 @@ interface BucketParts {
   readonly audit: DynamoAudit;
   readonly owners: OwnerStamps;
   readonly readings: ConfigReadings;
+  readonly kept: UsageKept;
 }
 
 function bucketsOf(
   namespaceId: string,
   { options, auditIds }: SharedParts,
-  { audit, owners, readings }: BucketParts,
+  { audit, owners, readings, kept }: BucketParts,
 ): ProtocolBuckets {
   const { client, table, clock, random, calendar, coalesce, exact, shared, denyMemoryMs, adminTimeoutMs } = options;
   const items = new DynamoItems({
@@ -165,6 +168,7 @@ function bucketsOf(
     ...{ items, calendar, clock, random, readings, coalesce, exact, denyMemoryMs },
     dialect: shared ? SHARED : OWN,
     serverTime: options.serverTime,
+    usageKeptS: () => kept.keptS,
   });
 }
 
