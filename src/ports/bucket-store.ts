@@ -128,8 +128,12 @@ export interface BucketStore {
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Buckets of a resource, by entity id. */
-  listByResource(
-    resource: string,
-    page: PageRequest,
-  ): MaybePromise<Page<{ readonly key: BucketKey; readonly state: BucketState }>>;
+  listByResource(resource: string, page: PageRequest): MaybePromise<Page<ListedBucket>>;
+}
+
+/** `expires`: once it is full, it is there only because its usage is kept, and equals a bucket that does not exist. */
+export interface ListedBucket {
+  readonly key: BucketKey;
+  readonly state: BucketState;
+  readonly expires?: true;
 }

@@ -12,8 +12,6 @@ export const TTL = "ttl";
 export const SHARD_COUNT = "shard_count";
 /** When the number of shards was last changed; on shard 0. */
 export const SDA = "sda";
-/** The most shards that there ever were; on shard 0, once it was split. Sheets of shards that are gone are found by it. */
-export const SDM = "sdm";
 /** The open hour of usage, in hours since 1970. It only grows, and only together with the epoch. */
 export const UH = "uh";
 /** The hour before it, while that stands beside it. */

@@ -14,6 +14,7 @@ import type {
   Claim,
   CreditContext,
   Held,
+  ListedBucket,
   Operation,
   OperationReply,
   TakeContext,
@@ -25,6 +26,7 @@ import { announce, installLimits, stampAccess } from "./apply.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
 import { type ChainOps, takeChain } from "./chain.ts";
+import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from "./close-hours.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
@@ -33,6 +35,7 @@ import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
 import { Lane } from "./lane.ts";
+import { bucketsOn } from "./list-buckets.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -159,18 +162,18 @@ export class ProtocolBuckets implements BucketStore {
     );
   }
 
-  async listByResource(
-    resource: string,
-    page: PageRequest,
-  ): Promise<Page<{ readonly key: BucketKey; readonly state: BucketState }>> {
-    const { items: keys, ...rest } = await this.#context.items.listBuckets(resource, page);
-    const states = await this.read(keys);
-    return { ...rest, items: keys.flatMap((key, i) => (states[i] === undefined ? [] : [{ key, state: states[i] }])) };
+  listByResource(resource: string, page: PageRequest): Promise<Page<ListedBucket>> {
+    return bucketsOn(this.#context, resource, page);
   }
 
   /** Doubles, halves or joins the shards of a bucket now, whatever it is used. True when it was done. */
   resize(bucket: BucketKey, to: "more" | "fewer" | 1, readingMs: number): Promise<boolean> {
     return resize(this.#context, bucket, to, readingMs);
+  }
+
+  /** Closes hours of shards that have been over for some time; see close-hours.ts. At most 100 shards. */
+  closeHours(shards: readonly ShardPlace[], options: CloseOptions): Promise<readonly ShardClosed[]> {
+    return closeHours(this.#context, shards, options);
   }
 
   /** Marks a bucket with "configuration changed"; how many shards were written. */

@@ -1,3 +1,4 @@
+import type { BucketState } from "../domain/bucket-state.ts";
 import { bypassOf, HOUR_MS, overdraftOf } from "../domain/usage.ts";
 import type { Item, ItemKey, ItemValue, ItemWrite } from "../ports/item-store.ts";
 import { namesOf, RQ, RQP, TTL, UH, UP, WCU } from "./attributes.ts";
@@ -73,6 +74,12 @@ export function countedLimits(item: Item): string[] {
     if (limit !== undefined && limit !== WCU && what !== undefined && Object.hasOwn(OPEN, what)) found.add(limit);
   }
   return [...found];
+}
+
+/** Counters of the open hour that an item has, or may have gained unseen: takes that were let through move no tokens. */
+export function counterNames(item: Item, { limits }: Pick<BucketState, "limits">): string[] {
+  const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
+  return [...names].flatMap((name) => [namesOf(name).tc, namesOf(name).by, namesOf(name).od]);
 }
 
 /** The attributes of the hour beside the open one. */
@@ -167,11 +174,4 @@ function countsIn(item: Item, { hour, requests, names }: Kinds): HourCounts | un
     if (naming !== undefined && typeof value === "number" && value !== 0) counts.set(naming(limit), value);
   }
   return { hour: at, requests: Number(item[requests] ?? 0), counts };
-}
-
-/** The attributes of the counters of the open hour that a name of usage stands for. */
-export function counterOf(name: string): string {
-  const [limit = name, what] = name.split("#");
-  const names = namesOf(limit);
-  return what === "od" ? names.od : what === "by" ? names.by : names.tc;
 }

@@ -156,6 +156,12 @@ export function keptUntil(
   return Math.max(fullS, usageUntilS(hourEndMs, env));
 }
 
+/** The same for an item as it stands, if nothing more is taken from it. */
+export function fullAfter({ limits, epochMs }: BucketState, readingMs: number, calendar: Calendar): number | undefined {
+  const fromMs = Math.max(readingMs, epochMs);
+  return fullUntil(limits, debtsOf(limits, fromMs - epochMs, []), fromMs, calendar);
+}
+
 /** The second at which all limits are full again, and an hour more; undefined where that cannot be said. */
 export function fullUntil(
   limits: readonly LimitState[],

@@ -9,10 +9,10 @@ import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { countersOf } from "../domain/usage.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, SDA, SDM, SHARD_COUNT } from "./attributes.ts";
-import { type Image, numberOf } from "./codec.ts";
-import { newItem, shardCountOf } from "./encode-item.ts";
-import { countedLimits, openHourIn } from "./hours.ts";
+import { namesOf, RF, RQ, SDA, SHARD_COUNT } from "./attributes.ts";
+import type { Image } from "./codec.ts";
+import { newItem } from "./encode-item.ts";
+import { counterNames, openHourIn } from "./hours.ts";
 import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
 import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
@@ -95,7 +95,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       return resized(image, becomes, { moves, ...countsOf(joined) }, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
-      const pins = [RF, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
+      const pins = [RF, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
       return removal(
         key,
         pins.map((name) => pinned(item, name)),
@@ -145,9 +145,7 @@ function resized(
   const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
-  if (image.key.shard > 0) return [{ ...write, trace: traceOf(atMs) }];
-  const most = Math.max(numberOf(image.item, SDM) ?? 1, image.shardCount, shardCountOf(step.state));
-  const set = { ...write.set, [SDA]: atMs, [SDM]: most };
+  const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
   return [{ ...write, set, trace: traceOf(atMs) }];
 }
 
@@ -166,12 +164,6 @@ function countsOf(items: readonly Item[]): Pick<Intent, "counted" | "bypassed" |
 
 function amountsIn(counts: Readonly<Record<string, number>>): Amount[] {
   return Object.entries(counts).map(([limit, milli]) => ({ limit, milli }));
-}
-
-/** Counters that a shard may have gained unseen: takes that were let through move no tokens. */
-function counterNames(item: Item, { limits }: BucketState): string[] {
-  const names = new Set([...limits.map(({ name }) => name), ...countedLimits(item)]);
-  return [RQ, ...[...names].flatMap((name) => [namesOf(name).tc, namesOf(name).by, namesOf(name).od])];
 }
 
 function pinned(item: Item, name: string): Clause {

@@ -12,6 +12,7 @@ import type { ProtocolOptions } from "../protocol/options.ts";
 import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
+import { ConditionalUsage } from "./conditional-usage.ts";
 import { overriding } from "./overriding.ts";
 
 const USAGE_KEPT_S = 90 * 24 * 3_600;
@@ -98,10 +99,10 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, usage, audit } = base.scope(namespaceId);
+      const { config, entities, audit } = base.scope(namespaceId);
       const own = bucketsOf(namespaceId);
       return {
-        usage,
+        usage: new ConditionalUsage(table, namespaceId),
         audit,
         buckets: overriding(own, {
           topUp: async (...args) => {

@@ -109,7 +109,7 @@ export function entityConfigsPk(namespaceId: string, resource: string): string {
 /** The item of one shard, or the record of an operation beside shard 0, or a sheet of usage beside its shard. */
 export function itemTableKey(namespaceId: string, { bucket, shard, operation, sheet }: ItemKey): TableKey {
   const pk = bucketPk(namespaceId, bucket, shard);
-  if (sheet !== undefined) return { pk, sk: `${USAGE_SK}${sheet}` };
+  if (sheet !== undefined) return { pk, sk: sheetSk(sheet) };
   return { pk, sk: operation === undefined ? STATE_SK : `${OPERATION_SK}${operation}` };
 }
 
@@ -134,6 +134,11 @@ export function itemPlace(namespaceId: string, { bucket, shard, operation, sheet
     [GSI3PK]: entityPk(namespaceId, entityId),
     [GSI3SK]: `BUCKET#${resource}#${shard}`,
   };
+}
+
+/** The sort key of the sheet of a day, beside its shard. */
+export function sheetSk(day: string): string {
+  return `${USAGE_SK}${day}`;
 }
 
 /** What sheets of an entity begin with in the index of the namespace, on one resource or on all. */
@@ -207,6 +212,11 @@ export function entityConfigRegistryKey(namespaceId: string): TableKey {
 
 export function provisionerKey(namespaceId: string): TableKey {
   return { pk: systemPk(namespaceId), sk: "#PROVISIONER" };
+}
+
+/** What a sweep notes of the usage of a namespace. */
+export function usageStateKey(namespaceId: string): TableKey {
+  return { pk: systemPk(namespaceId), sk: "#USAGE" };
 }
 
 export function versionKey(): TableKey {

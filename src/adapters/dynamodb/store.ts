@@ -4,6 +4,7 @@ import type { BucketStore } from "../../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
+import type { HourCloser } from "../../protocol/close-hours.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
 import { OWN, SHARED } from "../../protocol/dialect.ts";
 import type { ServerTime } from "../../protocol/server-time.ts";
@@ -25,6 +26,7 @@ import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
 import { DynamoUsage } from "./usage.ts";
 import { UsageKept } from "./usage-kept.ts";
+import { SheetUsage } from "./usage-sheets.ts";
 import { checkVersion, readVersion } from "./version.ts";
 import { VersionGate } from "./version-gate.ts";
 
@@ -105,6 +107,8 @@ interface SharedParts {
 
 interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
+  /** For the sweep; undefined on a table shared with the original, where nothing is closed. */
+  readonly hours: HourCloser | undefined;
   /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
@@ -134,8 +138,15 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     }),
     config,
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
-    usage: new DynamoUsage(records, namespaceId),
+    // What the original's aggregator writes counts where the original takes too.
+    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
     audit,
+    hours: shared
+      ? undefined
+      : {
+          close: (shards, closing) => buckets.closeHours(shards, closing),
+          joinIdle: (bucket, nowMs) => buckets.resize(bucket, "fewer", nowMs),
+        },
     settled: () => buckets.settled(),
   };
 }
