@@ -18,5 +18,5 @@ for (const [name, options] of [
     );
     const store = openConditional(world, { clock: systemClock, random: () => random.next(), ...options });
     return { store, close: () => store.close() };
-  }, ["generation", "usage"]);
+  }, ["generation", "pastHours"]);
 }

@@ -29,5 +29,5 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
         await client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });
       },
     };
-  }, ["generation", "usage"]);
+  }, ["generation", "pastHours"]);
 });

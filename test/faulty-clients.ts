@@ -59,7 +59,7 @@ export const repeatsEpochs: Faulty = rewriting((write) => {
 /** Joins shards without looking whether the one that goes still holds what it counts on. */
 export const removesShardsUnseen: Faulty = rewriting((write) => {
   if (write.trace?.form !== "share" || write.kind !== "delete") return write;
-  return { ...write, when: dropping(write.when, (name) => TOKENS.test(name)) };
+  return { ...write, when: dropping(write.when, (name) => TOKENS.test(name) || COUNTERS.test(name)) };
 });
 
 /** Makes a shard that it finds missing, full, without asking shard 0 how many there are. */
@@ -116,6 +116,7 @@ export async function takeInRounds(
 
 const ROUNDS = 6;
 const TOKENS = /^b_.*_tk$/;
+const COUNTERS = /^b_(.*_(tc|by|od)|rq)$/;
 
 function rewriting(rewritten: (write: ItemWrite) => ItemWrite): Faulty {
   return () => ({
@@ -145,7 +146,11 @@ export function takeIntent(claim: Claim, readingMs: number): Intent {
     checksAccess: false,
     moves: claim.take.map(({ limit, milli }) => ({ limit, milli, mustFit: true })),
     counted: claim.take,
+    bypassed: [],
+    overdrafts: [],
     requests: 1,
+    rollsTo: undefined,
+    sheeted: undefined,
     parts: [{ of: claim, kind: "take", amounts: claim.take }],
     nonce: undefined,
     ignoreImageShortage: false,

@@ -40,10 +40,13 @@ test("first contact with a chain of levels is one read for all, and a write each
   assert.deepEqual(cluster.spent(), { writes: 3, transactions: 0, reads: 0 });
 });
 
+/** The hour before stands beside the open one, and nobody has put it on its sheet: that comes first, by what is there now. */
+const CLOSES_TWO_HOURS = { writes: 2, transactions: 0, reads: 1 };
+
 const STEADY: readonly (readonly [string, readonly Limit[], number])[] = [
   ["a moment later", [Kinds.perMinute("rpm", 100)], 5],
   ["after a refill", [Kinds.perMinute("rpm", 100)], 30 * SECOND_MS],
-  ["after an idle hour, which a straight line still tells", [Kinds.perMinute("rpm", 100)], HOUR_MS],
+  ["after an idle hour, which is closed with it", [Kinds.perMinute("rpm", 100)], HOUR_MS],
   ["after an idle day, for which it is rebased", [Kinds.perMinute("rpm", 100)], DAY_MS],
   [
     "across the boundary of a schedule",
@@ -65,7 +68,7 @@ const STEADY: readonly (readonly [string, readonly Limit[], number])[] = [
 ];
 
 for (const [when, limits, laterMs] of STEADY) {
-  test(`an acquire is one write and no read ${when}`, async () => {
+  test(`an acquire is one write ${when}`, async () => {
     const cluster = new Cluster();
     const a = await cluster.open();
     const one = claim("ada", limits, Object.fromEntries(limits.map(({ name }) => [name, 1])));
@@ -74,7 +77,8 @@ for (const [when, limits, laterMs] of STEADY) {
     for (let step = 1; step <= 3; step++) {
       cluster.clock.set(T0 + step * laterMs);
       await taken(a, one, T0 + step * laterMs);
-      assert.deepEqual(cluster.spent(), ONE_WRITE, `step ${step}`);
+      const closesTwo = laterMs >= HOUR_MS && step > 1;
+      assert.deepEqual(cluster.spent(), closesTwo ? CLOSES_TWO_HOURS : ONE_WRITE, `step ${step}`);
     }
   });
 }

@@ -29,6 +29,7 @@ export const ENV: Env = {
   dialect: OWN,
   serverTime: TRUSTED_CLOCK,
   softUntilMs: () => SOFT_FOREVER_MS,
+  usageKeptS: () => 90 * 24 * 3_600,
 };
 export const KEY: ItemKey = { bucket: bucketKey("ada", "api"), shard: 0 };
 

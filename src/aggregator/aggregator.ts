@@ -8,7 +8,6 @@ import type { AuditEvent } from "../domain/audit.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import { Checkpoints } from "./checkpoints.ts";
-import { closedUntilIn } from "./closed-until.ts";
 import { openDynamoStream } from "./dynamo-stream.ts";
 import { type Follower, startFollower } from "./follow.ts";
 import { type AggregatorAnswer, type AggregatorContext, type AggregatorEvent, handle } from "./handler.ts";
@@ -19,7 +18,7 @@ import { Receipts } from "./receipts.ts";
 import { type SnapshotWindow, snapshotCopier } from "./snapshots.ts";
 import { type SweepReport, sweepAll } from "./sweep.ts";
 import { SweepLedger } from "./sweep-ledger.ts";
-import type { HourCloser, SweepScope } from "./sweep-parts.ts";
+import type { SweepScope } from "./sweep-parts.ts";
 import type { Archive } from "./write-archive.ts";
 
 /** A table with all that the aggregator needs of it. */
@@ -116,7 +115,6 @@ export class Aggregator {
       namespaces: () => this.#namespaces(),
       scope: (namespaceId) => this.#scope(namespaceId),
       finishPurge: (namespace) => this.#finishPurge(namespace),
-      closedUntil: closedUntilIn(records),
       copySnapshots:
         snapshots.length === 0
           ? undefined
@@ -138,8 +136,7 @@ export class Aggregator {
 
   #scope(namespaceId: string): SweepScope {
     const scope = this.#parts.store.scope(namespaceId);
-    const { hours } = scope as { readonly hours?: HourCloser | undefined };
-    return { hours, finishDeletion: (entityId) => scope.finishDeletion(entityId) };
+    return { hours: scope.hours, finishDeletion: (entityId) => scope.finishDeletion(entityId) };
   }
 
   async *#namespaces(): AsyncGenerator<Namespace> {

@@ -1,12 +1,14 @@
 import { inChunks } from "../adapters/dynamodb/paging.ts";
 import { keyIn } from "../adapters/dynamodb/records-write.ts";
 import { GSI4PK, GSI4SK, NAMESPACE_INDEX, parseItemKey } from "../adapters/dynamodb/schema.ts";
+import { putClosedUntil, readClosedUntil } from "../adapters/dynamodb/usage-closed.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
+import type { ShardPlace } from "../protocol/close-hours.ts";
 import { faultFields } from "./log.ts";
 import type { SweepPosition } from "./sweep-ledger.ts";
 import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";
-import type { ShardPlace, SweepParts } from "./sweep-parts.ts";
+import type { SweepParts } from "./sweep-parts.ts";
 
 /** What a sweep did. */
 export interface SweepReport {
@@ -127,7 +129,8 @@ class Sweep {
     const { afterHours } = this.#position;
     const answers = await hours.close(places, { nowMs: clock.now(), afterHours });
     let { openHour, hasFailed } = this.#position;
-    const split = new Map<string, ShardPlace>();
+    // Whether all shards of a bucket in shards that are among these have been idle for a while.
+    const split = new Map<string, { readonly bucket: ShardPlace["bucket"]; isIdle: boolean }>();
     for (const [i, answer] of answers.entries()) {
       const place = places[i]!;
       this.#counts.bucketsSwept += 1;
@@ -141,10 +144,14 @@ class Sweep {
       if (answer.kind === "gone") continue;
       this.#counts.hoursClosed += answer.hours;
       if (answer.kind === "open") openHour = Math.min(openHour ?? answer.openHour, answer.openHour);
-      if (answer.shardCount > 1) split.set(place.bucket.id, place);
+      if (answer.shardCount < 2) continue;
+      const known = split.get(place.bucket.id) ?? { bucket: place.bucket, isIdle: true };
+      // An hour that ended just now may have been a busy one.
+      known.isIdle &&= answer.kind === "closed" && (afterHours > 0 || answer.hours === 0);
+      split.set(place.bucket.id, known);
     }
-    for (const { bucket } of split.values()) {
-      for (let join = 0; join < JOINS_MAX && (await hours.joinIdle(bucket, clock.now())); join++) {
+    for (const { bucket, isIdle } of split.values()) {
+      for (let join = 0; isIdle && join < JOINS_MAX && (await hours.joinIdle(bucket, clock.now())); join++) {
         this.#counts.shardsJoined += 1;
       }
     }
@@ -153,23 +160,23 @@ class Sweep {
 
   /** All buckets of a namespace were gone through. */
   async #closed(namespaceId: string): Promise<void> {
-    const { closedUntil, copySnapshots } = this.#parts;
+    const { records, copySnapshots } = this.#parts;
     const { startedAtMs, afterHours, openHour, hasFailed } = this.#position;
     if (hasFailed) return;
     const overMs = hourOf(startedAtMs) - afterHours * HOUR_MS;
     const untilMs = Math.min(overMs, openHour === undefined ? overMs : openHour * HOUR_MS);
-    await closedUntil.write(namespaceId, untilMs);
+    await putClosedUntil(records, namespaceId, untilMs);
     await copySnapshots?.(namespaceId, untilMs);
   }
 
   /** Up to where every namespace is closed; one that never was counts from when it was made. */
   async #closedUntil(): Promise<number | undefined> {
-    const { namespaces, scope, closedUntil, metrics, clock } = this.#parts;
+    const { namespaces, scope, records, metrics, clock } = this.#parts;
     let earliestMs: number | undefined;
     let isKnown = true;
     for await (const { id, status, createdAtMs } of namespaces()) {
       if (status !== "active" || scope(id).hours === undefined) continue;
-      const untilMs = await closedUntil.read(id);
+      const untilMs = await readClosedUntil(records, id);
       isKnown &&= untilMs !== undefined;
       earliestMs = Math.min(earliestMs ?? Number.POSITIVE_INFINITY, untilMs ?? createdAtMs);
     }

@@ -1,9 +1,10 @@
 import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
-import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-state.ts";
+import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
 import {
+  HOUR_MS,
   type UsageSnapshot,
   type UsageSummary,
   UsageTally,
@@ -139,7 +140,8 @@ export class Inspection {
     const nowMs = this.#deps.clock.now();
     const entities: ResourceCapacity["entities"][number][] = [];
     const buckets = listing((page) => this.#deps.scope.buckets.listByResource(resource, page), {});
-    for await (const { key, state: stored } of buckets) {
+    for await (const { key, state: stored, expires } of buckets) {
+      if (expires && isIdle(stored, HOUR_MS, nowMs, this.#deps.calendar)) continue;
       // Resets and windows count from their instant on, whether or not anybody has come since.
       const state = acrossBoundaries(stored, nowMs, this.#deps.calendar);
       const limit = findLimit(state, limitName);

@@ -169,8 +169,9 @@ export class StoreClient {
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
     const due = amounts.filter(({ milli }) => milli > 0);
     if (due.length === 0) return;
+    const undoes = reason === "refused" ? { undoes: "request" as const } : {};
     const { outcome } = await this.#write(held.bucket, () =>
-      this.#deps.scope.buckets.credit(held, due, this.#context()),
+      this.#deps.scope.buckets.credit(held, due, { ...this.#context(), ...undoes }),
     );
     const { gaveBack } = this.#deps.events;
     if (!gaveBack.active) return;

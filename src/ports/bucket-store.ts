@@ -37,6 +37,11 @@ export interface CallContext {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** `undoes`: the request that took it was refused elsewhere, so that usage is to be as if it had never been. */
+export interface CreditContext extends CallContext {
+  readonly undoes?: "request";
+}
+
 export interface TakeContext extends CallContext {
   /** The generation of configuration the claims were planned with; see `ConfigStore.generation`. */
   readonly generation: number | undefined;
@@ -115,7 +120,7 @@ export interface BucketStore {
   /** Takes without a lower bound. */
   debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */
-  credit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
+  credit(held: Held, amounts: readonly Amount[], context: CreditContext): MaybePromise<WriteReply>;
   /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
   topUp(operation: Operation, amounts: readonly Amount[]): MaybePromise<OperationReply>;
   /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined. */
@@ -123,8 +128,12 @@ export interface BucketStore {
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Buckets of a resource, by entity id. */
-  listByResource(
-    resource: string,
-    page: PageRequest,
-  ): MaybePromise<Page<{ readonly key: BucketKey; readonly state: BucketState }>>;
+  listByResource(resource: string, page: PageRequest): MaybePromise<Page<ListedBucket>>;
+}
+
+/** `expires`: once it is full, it is there only because its usage is kept, and equals a bucket that does not exist. */
+export interface ListedBucket {
+  readonly key: BucketKey;
+  readonly state: BucketState;
+  readonly expires?: true;
 }

@@ -10,11 +10,15 @@ export type ItemValue = number | string | boolean;
 /** An item as it is stored, without its key. A value: a change makes a new one. */
 export type Item = Readonly<Record<string, ItemValue>>;
 
-/** One shard of a bucket; or, with an `operation`, the record of a purchase or reset that is kept beside shard 0. */
+/**
+ * One shard of a bucket; or, with an `operation`, the record of a purchase or reset that is kept beside shard 0; or, with a
+ * `sheet`, the usage of a day (`2026-03-15`) that was counted on the shard.
+ */
 export interface ItemKey {
   readonly bucket: BucketKey;
   readonly shard: number;
   readonly operation?: string;
+  readonly sheet?: string;
 }
 
 /** A comparison of one attribute with a value. Of an attribute that is not there it is false, whatever the operator. */
@@ -50,6 +54,11 @@ export interface ItemWrite {
   /** Added to what is there; nothing there counts as 0. Never an attribute of `set` or `remove`. */
   readonly add: Readonly<Record<string, number>>;
   readonly remove: readonly string[];
+  /**
+   * Of an update: attributes that become what others were before the write, by the names they had; what was not there counts
+   * as 0. Never an attribute of `set`, `add` or `remove`.
+   */
+  readonly copy?: Readonly<Record<string, string>> | undefined;
   /** For tests that watch the writes. Not part of the write. */
   readonly trace: WriteTrace | undefined;
 }

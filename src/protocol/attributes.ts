@@ -12,8 +12,13 @@ export const TTL = "ttl";
 export const SHARD_COUNT = "shard_count";
 /** When the number of shards was last changed; on shard 0. */
 export const SDA = "sda";
-/** Requests carried by the writes. */
+/** The open hour of usage, in hours since 1970. It only grows, and only together with the epoch. */
+export const UH = "uh";
+/** The hour before it, while that stands beside it. */
+export const UP = "up";
+/** Requests of the open hour, and of the hour before. */
 export const RQ = "b_rq";
+export const RQP = "b_rqp";
 export const SCHED = "sched";
 export const RSCHED = "rsched";
 export const SCHED_TZ = "sched_tz";
@@ -40,7 +45,14 @@ export interface LimitNames {
   readonly cp: string;
   readonly ra: string;
   readonly rp: string;
+  /** Used in the open hour, net; of that bypassed; and overdrafts, 1000 each. */
   readonly tc: string;
+  readonly by: string;
+  readonly od: string;
+  /** The same of the hour before. */
+  readonly tp: string;
+  readonly bp: string;
+  readonly op: string;
   readonly fr: string;
   readonly sched: string;
   readonly rsched: string;
@@ -69,6 +81,11 @@ export function namesOf(limit: string): LimitNames {
       ra: name("ra"),
       rp: name("rp"),
       tc: name("tc"),
+      by: name("by"),
+      od: name("od"),
+      tp: name("tp"),
+      bp: name("bp"),
+      op: name("op"),
       fr: name("fr"),
       sched: name("sched"),
       rsched: name("rsched"),

@@ -5,7 +5,7 @@ import { resize, sizeWanted } from "./resize.ts";
 /** How long this process leaves a bucket alone after it changed its shards, or tried to. */
 const BETWEEN_RESIZES_MS = 1_000;
 
-/** Work that goes on without a caller: more shards or fewer, give-backs that the store has not taken yet. */
+/** Work that goes on without a caller: more shards or fewer, sheets of usage, give-backs that the store has not taken yet. */
 export class BackgroundTasks {
   readonly #context: ProtocolContext;
   readonly #running = new Set<Promise<unknown>>();

@@ -4,7 +4,7 @@ import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RF, VU, WCU } from "./attributes.ts";
+import { BYPASS, DISABLED, namesOf, RF, UH, VU, WCU } from "./attributes.ts";
 import { decode, type Image, numberOf } from "./codec.ts";
 import type { Dialect } from "./dialect.ts";
 import type { Job, JobOutcome } from "./job.ts";
@@ -22,6 +22,11 @@ export interface Seen {
   readonly order: number;
 }
 
+/** What this process knows of the sheet of a shard's last closed hour: it is there; or it could not be written just now. */
+export type SheetNote =
+  | { readonly is: "there"; readonly hour: number }
+  | { readonly is: "unwritable"; readonly hour: number; readonly atMs: number };
+
 /** What this process knows of one bucket. Only the number of round trips depends on it, never what is granted. */
 export class BucketCache {
   readonly key: BucketKey;
@@ -38,6 +43,7 @@ export class BucketCache {
   readonly #silences: unknown[] = [];
   /** How busy each shard is, by what all processes wrote to it. */
   readonly #rates: (Rate | undefined)[] = [];
+  readonly #sheets: (SheetNote | undefined)[] = [];
   #shardCount = 1;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
   #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
@@ -87,6 +93,14 @@ export class BucketCache {
   /** Why the store did not answer the last time that this shard was written; undefined when it did. */
   silence(shard: number): unknown {
     return this.#silences[shard];
+  }
+
+  sheet(shard: number): SheetNote | undefined {
+    return this.#sheets[shard];
+  }
+
+  noteSheet(shard: number, note: SheetNote | undefined): void {
+    this.#sheets[shard] = note;
   }
 
   rate(shard: number): Rate | undefined {
@@ -257,6 +271,8 @@ function noteUtilization(
   after: Image,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): void {
+  // Counters begin anew with every hour.
+  if (before.item[UH] !== after.item[UH]) return;
   const { utilization } = cache;
   for (const { name, terms } of after.state.limits) {
     if (terms.refillAmountMilli === 0) continue;

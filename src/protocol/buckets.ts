@@ -12,7 +12,9 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  CreditContext,
   Held,
+  ListedBucket,
   Operation,
   OperationReply,
   TakeContext,
@@ -24,6 +26,7 @@ import { announce, installLimits, stampAccess } from "./apply.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
 import { type ChainOps, takeChain } from "./chain.ts";
+import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from "./close-hours.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
@@ -32,6 +35,7 @@ import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
 import { Lane } from "./lane.ts";
+import { bucketsOn } from "./list-buckets.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -39,10 +43,12 @@ import { pickOther, pickShard } from "./pick.ts";
 import { makeShard, resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardTakes } from "./shard-take.ts";
-import { isPlainTicket, ticketOf, ticketOn } from "./ticket.ts";
+import { SheetQueue } from "./sheets.ts";
+import { isPlainTicket, overdrawnBy, ticketOf, ticketOn } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
 
 const WAITING_MAX = 1_000;
+const NONE: readonly string[] = Object.freeze([]);
 /** A call, and when its caller must have an answer. */
 interface Called extends CallContext {
   readonly untilMs: number;
@@ -55,15 +61,16 @@ export class ProtocolBuckets implements BucketStore {
   readonly #caches: BucketCaches;
   readonly #crediting: Crediting;
   readonly #background: BackgroundTasks;
+  readonly #sheets: SheetQueue;
 
   constructor(options: ProtocolOptions) {
-    const { items, calendar, dialect, clock, random, readings, exact, serverTime } = options;
+    const { items, calendar, dialect, clock, random, readings, exact, serverTime, usageKeptS } = options;
     const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
     this.#caches = new BucketCaches(calendar, dialect);
     this.#context = {
       items,
-      env: { calendar, dialect, serverTime, softUntilMs },
+      env: { calendar, dialect, serverTime, softUntilMs, usageKeptS },
       clock,
       random,
       caches: this.#caches,
@@ -71,9 +78,11 @@ export class ProtocolBuckets implements BucketStore {
       readings,
       exact,
       landedLate: (key, jobs, answer, readingMs) => this.#giveBackLate(key, jobs, answer, readingMs),
+      rolled: (image) => this.#sheets.add(image),
       throttled: (cache) => this.#background.resize(cache, "more", clock.now()),
     };
     this.#background = new BackgroundTasks(this.#context);
+    this.#sheets = new SheetQueue(this.#context);
     this.#crediting = new Crediting(this.#context, this.#background);
   }
 
@@ -118,7 +127,7 @@ export class ProtocolBuckets implements BucketStore {
       if (outcome.kind !== "taken") return { kind: "unavailable", applied: "no", cause: new Error(outcome.kind) };
       const { image, written } = outcome;
       const mark = held.bypass ? PLAIN_MARK : markOf(written, amounts, outcome.readingMs, env.calendar);
-      const ticket = ticketOf(image.key.shard, image.shardCount, mark);
+      const ticket = ticketOf({ shard: image.key.shard, shardCount: image.shardCount }, mark, []);
       const state = this.#stateOf(image);
       return isPlainTicket(ticket) && isPlainTicket(before)
         ? { kind: "applied", state }
@@ -127,8 +136,8 @@ export class ProtocolBuckets implements BucketStore {
     return { kind: "unavailable", applied: "no", cause: new Error("the bucket is being split all the time") };
   }
 
-  credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#crediting.credit(held, amounts, this.#called(context));
+  credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
+    return this.#crediting.credit(held, amounts, { ...this.#called(context), undoes: context.undoes });
   }
 
   async topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
@@ -153,18 +162,18 @@ export class ProtocolBuckets implements BucketStore {
     );
   }
 
-  async listByResource(
-    resource: string,
-    page: PageRequest,
-  ): Promise<Page<{ readonly key: BucketKey; readonly state: BucketState }>> {
-    const { items: keys, ...rest } = await this.#context.items.listBuckets(resource, page);
-    const states = await this.read(keys);
-    return { ...rest, items: keys.flatMap((key, i) => (states[i] === undefined ? [] : [{ key, state: states[i] }])) };
+  listByResource(resource: string, page: PageRequest): Promise<Page<ListedBucket>> {
+    return bucketsOn(this.#context, resource, page);
   }
 
   /** Doubles, halves or joins the shards of a bucket now, whatever it is used. True when it was done. */
   resize(bucket: BucketKey, to: "more" | "fewer" | 1, readingMs: number): Promise<boolean> {
     return resize(this.#context, bucket, to, readingMs);
+  }
+
+  /** Closes hours of shards that have been over for some time; see close-hours.ts. At most 100 shards. */
+  closeHours(shards: readonly ShardPlace[], options: CloseOptions): Promise<readonly ShardClosed[]> {
+    return closeHours(this.#context, shards, options);
   }
 
   /** Marks a bucket with "configuration changed"; how many shards were written. */
@@ -231,7 +240,7 @@ export class ProtocolBuckets implements BucketStore {
     return {
       take: async (claim) => (await this.#takeOne(claim, call))[0],
       giveBack: async (claim, { ticket }) => {
-        const reply = await this.credit({ ...claim, ticket }, claim.take, call);
+        const reply = await this.credit({ ...claim, ticket }, claim.take, { ...call, undoes: "request" });
         return reply.kind !== "unavailable" || reply.applied === "unknown";
       },
       isScarce: (claim) => cacheOf(claim).isScarce(nowMs),
@@ -288,8 +297,10 @@ export class ProtocolBuckets implements BucketStore {
   #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): Answer {
     const { image, written, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
+    if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue());
     const mark = claim.bypass ? PLAIN_MARK : markOf(written, claim.take, readingMs, this.#context.env.calendar);
-    const ticket = ticketOf(image.key.shard, image.shardCount, mark);
+    const overdrawn = outcome.by.overdrafts.length === 0 ? NONE : overdrawnBy(outcome.by, claim);
+    const ticket = ticketOf({ shard: image.key.shard, shardCount: image.shardCount }, mark, overdrawn);
     return { kind: "taken", state: this.#stateOf(image), ticket };
   }
 
@@ -378,9 +389,10 @@ export class ProtocolBuckets implements BucketStore {
       // A debit is the price of work that was done, whatever outcome its caller got.
       if (image === undefined || kind === "debit") continue;
       const mark = of.bypass ? PLAIN_MARK : markOf(image.state, amounts, readingMs, env.calendar);
-      const ticket = ticketOf(key.shard, image.shardCount, mark);
+      const ticket = ticketOf({ shard: key.shard, shardCount: image.shardCount }, mark, []);
       const { timeoutMs } = RETRY.giveBack;
-      this.#background.track(this.credit({ ...of, ticket }, amounts, { nowMs: clock.now(), timeoutMs }));
+      const call = { nowMs: clock.now(), timeoutMs, undoes: "request" } as const;
+      this.#background.track(this.credit({ ...of, ticket }, amounts, call));
     }
   }
 }

@@ -6,6 +6,7 @@ import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { TZ_DEFAULT } from "../domain/schedule.ts";
 import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../domain/schedule-grammar.ts";
+import { HOUR_MS } from "../domain/usage.ts";
 import type { Item, ItemKey, ItemValue } from "../ports/item-store.ts";
 import {
   CFA,
@@ -19,6 +20,7 @@ import {
   SCHED,
   SCHED_TZ,
   SHARD_COUNT,
+  UH,
 } from "./attributes.ts";
 import type { Dialect } from "./dialect.ts";
 
@@ -31,6 +33,8 @@ export interface Image {
   readonly shardCount: number;
   /** The configured limits as text; equal texts are equal limits, however they were written down. */
   readonly canonical: string;
+  /** The first instant after the open hour of usage; `Infinity` where counters have no hours. */
+  readonly hourEndMs: number;
 }
 
 interface DecodeContext {
@@ -45,7 +49,8 @@ interface DecodeContext {
 /** What an item says. Throws a `RangeError` for one that cannot be read. */
 export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): Image {
   if (like !== undefined && isSameButTokens(item, like, dialect)) {
-    return { key, item, state: withTokens(like.state, item), shardCount: like.shardCount, canonical: like.canonical };
+    const { shardCount, canonical, hourEndMs } = like;
+    return { key, item, state: withTokens(like.state, item), shardCount, canonical, hourEndMs };
   }
   const shardCount = numberOf(item, SHARD_COUNT) ?? 1;
   const { partRounding: rounding } = dialect;
@@ -63,7 +68,15 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
   const origin = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
-  return { key, item, state: assembled({ epochMs, limits, signature, origin }, calendar), shardCount, canonical };
+  const state = assembled({ epochMs, limits, signature, origin }, calendar);
+  return { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };
+}
+
+/** An item of an earlier release has no hour: its first begins with the next write that counts. */
+function hourEndIn(item: Item, dialect: Dialect): number {
+  if (!dialect.countsByHour) return Number.POSITIVE_INFINITY;
+  const hour = numberOf(item, UH);
+  return hour === undefined ? Number.NEGATIVE_INFINITY : (hour + 1) * HOUR_MS;
 }
 
 /** The image with the caller's own limit objects, where they are the same limits written differently. */

@@ -1,6 +1,7 @@
 import type { ItemAnswer, ItemKey, ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
+import type { Image } from "./codec.ts";
 import type { ConfigReadings } from "./config-readings.ts";
 import type { Env } from "./intent.ts";
 import type { Job } from "./job.ts";
@@ -20,6 +21,8 @@ export interface ProtocolContext {
   readonly exact: boolean;
   /** Called when a write whose outcome was reported as unknown turns out to have been applied. */
   readonly landedLate: (key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number) => void;
+  /** Called when a write of this process closed an hour of usage; the image shows the item after it. */
+  readonly rolled: (image: Image) => void;
   /** Called when the store throttled a write of a take. */
   readonly throttled: (cache: BucketCache) => void;
 }

@@ -83,10 +83,14 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
         then,
         now: imageOf(itemOf(now)).state,
         sees: sees as Case["sees"],
-        back: { readingMs, amounts, mark, shardCount: 1, parts: [] },
+        back: { readingMs, amounts, mark, ...PLAIN_BACK },
       };
     });
 });
+
+const PLAIN_BACK = {
+  ...{ shardCount: 1, parts: [], bypass: false, requests: 0, overdrafts: [], sheeted: undefined },
+};
 
 function put({ then, now, sees, back }: Case) {
   const item: Item = itemOf(now);
@@ -152,7 +156,7 @@ test("what was taken from a quota that is full on Sundays comes back, whether th
   const full = bucketFor(undefined, { set: limitSet([week]), origin }, 0, calendar);
   const amounts = [{ limit: "week", milli: 4_000 }];
   const state = takeFrom(full, amounts, 0) as BucketState;
-  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), shardCount: 1, parts: [] };
+  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), ...PLAIN_BACK };
   // As it is read by a process that has forgotten in which words the limit was given.
   const item = itemOf(state);
   const outcome = outcomeOf(creditForm(KEY, imageOf(item), back, ENV), item);
@@ -164,7 +168,7 @@ test("nothing, taken from a session that has not begun, can be given back by a p
   const origin = { asOfMs: 0, generation: null };
   const state = bucketFor(undefined, { set: limitSet([five]), origin }, 0, calendar);
   const amounts = [{ limit: "five", milli: 0 }];
-  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), shardCount: 1, parts: [] };
+  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), ...PLAIN_BACK };
   checkWrite(creditForm(KEY, undefined, back, ENV));
 });
 

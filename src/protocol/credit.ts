@@ -1,10 +1,12 @@
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, findLimit } from "../domain/bucket-state.ts";
 import { isOfPeriod, type PeriodPin, type TakeMark } from "../domain/give-back.ts";
+import { HOUR_MS } from "../domain/usage.ts";
 import type { ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
-import { namesOf, RF, SHARD_COUNT, VU, WCU } from "./attributes.ts";
+import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
-import { blankIntent, type Env } from "./intent.ts";
+import { hourNumber, rollTo, usageUntilS } from "./hours.ts";
+import { blankIntent, type Env, type Intent } from "./intent.ts";
 import { HUGE_MILLI, TOP_MILLI } from "./moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
@@ -17,6 +19,13 @@ export interface GiveBack {
   /** Of how many shards the bucket was when something was taken: split since, it comes back to all of them. */
   readonly shardCount: number;
   readonly parts: readonly TracePart[];
+  /** Let through by a bypass: nothing was debited, so only its usage is taken back. */
+  readonly bypass: boolean;
+  /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
+  readonly requests: number;
+  readonly overdrafts: readonly Amount[];
+  /** The closed hour of the shard that is known to be on its sheet. */
+  readonly sheeted: number | undefined;
 }
 
 /**
@@ -27,18 +36,22 @@ export interface GiveBack {
  * With an image, limits that the amounts no longer belong to are left out: only their usage is taken back.
  */
 export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBack, env: Env): ItemWrite {
-  if (image !== undefined && isPastBoundary(image, back.readingMs)) return rebasedCredit(image, back, env);
-  const { readingMs, amounts, mark, parts } = back;
-  const builder = new WriteBuilder().whereUnless(VU, ">", readingMs);
-  builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? back.shardCount);
+  const { readingMs, amounts, mark, parts, bypass } = back;
+  if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
+  const builder = new WriteBuilder();
+  if (!bypass) {
+    builder.whereUnless(VU, ">", readingMs).whereUnless(SHARD_COUNT, "=", image?.shardCount ?? back.shardCount);
+  }
   let isLeftOut = false;
   for (const { limit, milli } of amounts) {
-    const names = namesOf(limit);
-    if (image !== undefined && findLimit(image.state, limit) === undefined) {
+    const isThere = image === undefined || findLimit(image.state, limit) !== undefined;
+    // Also of a limit that is no longer there, or that it comes too late for: it was not used.
+    if (isThere || env.dialect.countsByHour) builder.add(namesOf(limit).tc, -milli);
+    if (bypass) continue;
+    if (!isThere) {
       isLeftOut = true;
       continue;
     }
-    builder.add(names.tc, -milli);
     if (image !== undefined && !belongs(image.state, limit, back)) {
       isLeftOut = true;
       continue;
@@ -52,8 +65,50 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   }
   // An amount that does not belong there now may belong there again, once the limit has changed.
   if (isLeftOut && image !== undefined) builder.where(RF, "=", image.state.epochMs);
-  builder.add(namesOf(WCU).tc, 1000).add(namesOf(WCU).tk, -1000);
+  if (env.dialect.countsByHour) countBack(builder, image, back, env);
+  else if (bypass) for (const { limit } of amounts) builder.present(namesOf(limit).tk);
+  builder.add(namesOf(WCU).tc, 1000);
+  if (!bypass) builder.add(namesOf(WCU).tk, -1000);
   return builder.update(key, "exists", { form: "credit", readingMs, parts, spare: [] });
+}
+
+/**
+ * What the give-back takes out of the open hour besides tokens. The hour of the reading must be open, or a later one: an hour
+ * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
+ */
+function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
+  const { readingMs, amounts, bypass, requests, overdrafts } = back;
+  const hour = hourNumber(readingMs);
+  // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
+  if (image !== undefined && readingMs >= image.hourEndMs) builder.where(RF, "=", image.state.epochMs);
+  else builder.where(UH, ">=", hour).whereUnless(TTL, ">=", usageUntilS((hour + 1) * HOUR_MS, env));
+  builder.add(RQ, -requests);
+  if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);
+  for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
+}
+
+/** Whether the item has to be told anew: time did something else than drip, an hour is over, or it would expire too early. */
+function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
+  const { readingMs } = back;
+  if (!back.bypass && isPastBoundary(image, readingMs)) return true;
+  if (!env.dialect.countsByHour) return false;
+  if (rollTo(image, intentOf(back)) !== undefined) return true;
+  const ttl = numberOf(image.item, TTL);
+  const hourEndMs = Math.max(image.hourEndMs, (hourNumber(readingMs) + 1) * HOUR_MS);
+  return readingMs < image.hourEndMs && ttl !== undefined && ttl < usageUntilS(hourEndMs, env);
+}
+
+function intentOf({ readingMs, amounts, bypass, requests, overdrafts, sheeted, parts }: GiveBack): Intent {
+  const counted = amounts.map(({ limit, milli }) => ({ limit, milli: 0 - milli }));
+  return {
+    ...blankIntent(readingMs),
+    counted,
+    bypassed: bypass ? counted : [],
+    overdrafts: overdrafts.map(({ limit, milli }) => ({ limit, milli: 0 - milli })),
+    requests: 0 - requests,
+    sheeted,
+    parts,
+  };
 }
 
 // A capacity may be the largest exact number, and what is given back stands on top of it until it is cut off.
@@ -74,15 +129,14 @@ function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
 }
 
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
-  const { readingMs, amounts, parts } = back;
+  const { readingMs, amounts, bypass } = back;
   const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
   const becomes = (state: BucketState) => withLimitsAt(state, { ...at, install: undefined }, env.calendar);
   const rebased = rebase(image.state, becomes, at, env.calendar);
   const moves = amounts.flatMap(({ limit, milli }) =>
-    belongs(rebased.state, limit, back) ? [{ limit, milli: -milli, mustFit: false }] : [],
+    !bypass && belongs(rebased.state, limit, back) ? [{ limit, milli: -milli, mustFit: false }] : [],
   );
-  const counted = amounts.map(({ limit, milli }) => ({ limit, milli: -milli }));
-  const step = writeRebased(image, rebased, { ...blankIntent(readingMs), moves, counted, parts }, env);
+  const step = writeRebased(image, rebased, { ...intentOf(back), moves }, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   return step.write;
 }

@@ -4,7 +4,6 @@ import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
 import type { ItemKey, TracePart } from "../ports/item-store.ts";
-import { namesOf, WCU } from "./attributes.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -21,10 +20,10 @@ import {
 } from "./decide/credit.ts";
 import { drive, type Machine } from "./drive.ts";
 import { RETRY } from "./retry-policy.ts";
+import { sheetBefore, sheetedBy } from "./sheets.ts";
 import { type ShardTicket, type TicketPart, ticketOn } from "./ticket.ts";
 import { WaitingCaller } from "./waiting-caller.ts";
 import { readWhole } from "./whole.ts";
-import { WriteBuilder } from "./write-builder.ts";
 
 /** What one give-back shares with all its writes. */
 interface Giving {
@@ -33,6 +32,8 @@ interface Giving {
   /** When it is given up. */
   readonly untilMs: number;
   readonly caller: WaitingCaller;
+  /** Whether the request itself is still to be taken back: with the first shard that something is given to. */
+  readonly undo: { isDue: boolean };
 }
 
 /**
@@ -51,11 +52,16 @@ export class Crediting {
     this.#background = background;
   }
 
-  credit(held: Held, amounts: readonly Amount[], { nowMs, timeoutMs }: CallContext): Promise<WriteReply> {
+  credit(
+    held: Held,
+    amounts: readonly Amount[],
+    { nowMs, timeoutMs, undoes }: Pick<CallContext, "nowMs" | "timeoutMs"> & { readonly undoes: "request" | undefined },
+  ): Promise<WriteReply> {
     const calledMs = this.#context.clock.now();
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
-    const work = this.#toAllParts({ held, readingMs: nowMs, untilMs, caller }, amounts);
+    const giving = { held, readingMs: nowMs, untilMs, caller, undo: { isDue: undoes === "request" } };
+    const work = this.#toAllParts(giving, amounts);
     void caller.left.then(() => this.#background.track(work));
     return Promise.race([work, caller.left.then(goesOn)]);
   }
@@ -103,23 +109,30 @@ export class Crediting {
   }
 
   #write(
-    { held, readingMs, untilMs, caller }: Giving,
-    { shard, mark, shardCount }: TicketPart,
+    { held, readingMs, untilMs, caller, undo }: Giving,
+    { shard, mark, shardCount, overdrawn }: TicketPart,
     amounts: readonly Amount[],
     spreads: boolean,
   ): Promise<CreditResult> {
     const { env, caches } = this.#context;
     const key: ItemKey = { bucket: held.bucket, shard };
     const parts: TracePart[] = [{ of: held, kind: "credit", amounts }];
-    const back: GiveBack = { readingMs, amounts, mark, shardCount, parts };
+    const { bypass } = held;
+    const undone = undo.isDue ? { requests: 1, overdrafts: overdrawn.map(ofOne) } : NOTHING_UNDONE;
+    const cache = caches.of(held.bucket);
+    const back = (): GiveBack => {
+      const sheeted = sheetedBy(cache.sheet(shard));
+      return { readingMs, amounts, mark, shardCount, parts, bypass, ...undone, sheeted };
+    };
     const plan: CreditPlan = {
       key,
-      back,
+      readingMs,
+      shardCount,
       spreads,
       needsImage: env.dialect.creditNeedsImage,
-      writeFor: (image) => (held.bypass ? usageOnly(key, back) : creditForm(key, image, back, env)),
+      sheetFor: (image) => sheetBefore(image, readingMs, cache.sheet(shard), env),
+      writeFor: (image) => creditForm(key, image, back(), env),
     };
-    const cache = caches.of(held.bucket);
     const machine: Machine<CreditProgress, CreditAction, CreditResult> = {
       ended: creditEnded,
       next: (progress, turn) => nextCredit(progress, { ...turn, cached: cache.seen(shard) }, plan),
@@ -128,7 +141,13 @@ export class Crediting {
       throttled: () => {},
     };
     const policy = RETRY.giveBack;
-    return drive(machine, START_CREDIT, { policy, attemptsMax: policy.attempts, caller }, this.#context);
+    const done = drive(machine, START_CREDIT, { policy, attemptsMax: policy.attempts, caller }, this.#context);
+    return done.then((result) => {
+      // Unknown: perhaps taken back, so never again.
+      const isUnknown = result.kind === "unavailable" && result.applied === "unknown";
+      if (result.kind === "applied" || isUnknown) undo.isDue = false;
+      return result;
+    });
   }
 
   /**
@@ -205,6 +224,12 @@ export class Crediting {
   }
 }
 
+const NOTHING_UNDONE = { requests: 0, overdrafts: [] };
+
+function ofOne(limit: string): Amount {
+  return { limit, milli: 1000 };
+}
+
 /** How often a shard is looked for that others split and join meanwhile; one that is missing for good is not there. */
 const MOVES_MAX = 8;
 
@@ -230,12 +255,4 @@ function joined(replies: readonly WriteReply[]): WriteReply {
   const done = replies.find(({ kind }) => kind === "applied");
   if (missed?.kind === "unavailable" && done !== undefined) return { ...missed, applied: "unknown" };
   return missed ?? done ?? { kind: "gone" };
-}
-
-/** Of a bypass nothing was debited: only its usage is taken back. */
-function usageOnly(key: ItemKey, { amounts, readingMs, parts }: GiveBack) {
-  const builder = new WriteBuilder();
-  for (const { limit, milli } of amounts) builder.present(namesOf(limit).tk).add(namesOf(limit).tc, -milli);
-  builder.add(namesOf(WCU).tc, 1000);
-  return builder.update(key, "exists", { form: "credit", readingMs, parts, spare: [] });
 }

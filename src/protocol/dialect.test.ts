@@ -282,6 +282,9 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
   installStopsOnDoubt: [
     { says: "limits for every shard", ask: (dialect) => dialect.installStopsOnDoubt, own: false, shared: true },
   ],
+  countsByHour: [
+    { says: "what the counters are of", ask: (dialect) => dialect.countsByHour, own: true, shared: false },
+  ],
   mayReshard: [{ says: "the number of shards", ask: (dialect) => dialect.mayReshard, own: true, shared: false }],
   makesMissingShards: [
     { says: "a shard that is missing", ask: (dialect) => dialect.makesMissingShards, own: false, shared: true },

@@ -89,6 +89,11 @@ export interface Dialect {
   /** Whether installing limits on every shard stops where the item casts doubt on them: the original changed them meanwhile. */
   readonly installStopsOnDoubt: boolean;
 
+  // Usage.
+
+  /** Whether counters are those of the open hour. The original adds to them without end, and its aggregator takes differences. */
+  readonly countsByHour: boolean;
+
   // Shards.
 
   /** Whether the number of shards is ours to change. */
@@ -131,6 +136,7 @@ export const OWN: Dialect = {
   doubtAbout: () => "",
   isReadTooOld: () => false,
   installStopsOnDoubt: false,
+  countsByHour: true,
   mayReshard: true,
   makesMissingShards: false,
 };
@@ -231,6 +237,7 @@ export const SHARED: Dialect = {
   doubtAbout: (canonical, isStamped) => `${canonical}/${isStamped}`,
   isReadTooOld: ({ asOfMs }, readingMs) => readingMs - asOfMs > READ_MS,
   installStopsOnDoubt: true,
+  countsByHour: false,
   mayReshard: false,
   makesMissingShards: true,
 };

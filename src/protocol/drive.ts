@@ -4,7 +4,9 @@ import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemAnswer, ItemKey, ItemWrite, Undecided } from "../ports/item-store.ts";
 import type { Seen } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
+import { isShardKey } from "./item-key.ts";
 import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
+import { type SheetAction, writeSheet } from "./sheets.ts";
 
 /**
  * The one loop of the protocol. A machine (decide/*.ts) says what to do next and what an answer means, without I/O; `drive`
@@ -36,6 +38,7 @@ export type Action =
   | ReadAction
   | WriteAction
   | TransactAction
+  | SheetAction
   /** Wait a little, longer each time. */
   | { readonly do: "pause" }
   /** Nothing to send: the machine only moves on. */
@@ -138,6 +141,10 @@ export async function drive<Progress, Act extends Action, Result>(
         }
         break;
       }
+      case "sheet":
+        // Half of the time is left for what the caller asked for.
+        await writeSheet(context, action.write, timeLeft(untilMs, budget, nowMs) / 2);
+        break;
       case "transact":
         attempts++;
         event = await transact(context, action, timeLeft(untilMs, budget, nowMs));
@@ -174,8 +181,7 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
     throw error;
   }
   const seen = keys.map((key, i) => {
-    // The record of an operation is not a shard.
-    if (key.operation !== undefined) return undefined;
+    if (!isShardKey(key)) return undefined;
     const about = { atMs, eventuallyConsistent: !consistent, set: sets?.[i], ownWrites: 0, sentAtSequence };
     return caches.observe(caches.of(key.bucket), key, found[i], about);
   });

@@ -11,11 +11,14 @@ import {
   SCHED,
   SCHED_TZ,
   SHARD_COUNT,
+  UH,
   VU,
   WCU,
   WCU_MILLI,
 } from "./attributes.ts";
 import { encodedLimit, ownAttributes, zoneOf } from "./codec.ts";
+import type { Dialect } from "./dialect.ts";
+import { hourNumber } from "./hours.ts";
 import type { Env } from "./intent.ts";
 
 /** A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. */
@@ -25,6 +28,7 @@ export function newItem(state: BucketState, env: Env): Record<string, ItemValue>
     item[namesOf(name).tk] = tokensMilli;
     item[namesOf(name).tc] = 0;
   }
+  if (env.dialect.countsByHour) item[UH] = hourNumber(state.epochMs);
   const { tk, cp, ra, rp, tc } = namesOf(WCU);
   return Object.assign(item, { [tk]: WCU_MILLI - 1000, [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000, [tc]: 1000 });
 }
@@ -46,13 +50,19 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
 }
 
 /** The names of all attributes that a rebase from one state to another may change. */
-export function parameterNames(item: Item, before: BucketState, after: readonly LimitState[]): Set<string> {
+export function parameterNames(
+  item: Item,
+  before: BucketState,
+  after: readonly LimitState[],
+  { countsByHour }: Pick<Dialect, "countsByHour">,
+): Set<string> {
   const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFL, SHARD_COUNT]);
   for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
-  // A limit that is forgotten takes its tokens and its counter with it.
+  // A limit that is forgotten takes its tokens with it, but not what was counted in the open hour: that goes when it is closed.
   for (const { name } of before.limits) {
     if (after.some((limit) => limit.name === name)) continue;
-    for (const own of [namesOf(name).tk, namesOf(name).tc]) if (own in item) names.add(own);
+    const { tk, tc } = namesOf(name);
+    for (const own of countsByHour ? [tk] : [tk, tc]) if (own in item) names.add(own);
   }
   return names;
 }

@@ -5,11 +5,12 @@ import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
+import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "./count-usage.ts";
 import { newItem } from "./encode-item.ts";
 import { cutAt } from "./fold.ts";
+import { hourEndFor, rollTo } from "./hours.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import {
-  addCountersAndNonce,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -41,6 +42,7 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
   const { item, state } = image;
   const { readingMs, install, moves, configConfirmed } = intent;
   if (readingMs >= state.renewAtMs) return true;
+  if (rollTo(image, intent) !== undefined) return true;
   if (install !== undefined && bucketFor(state, install, readingMs, calendar) !== state) return true;
   const vu = item[VU];
   if (typeof vu === "number" && vu <= readingMs) return true;
@@ -54,16 +56,18 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
 
 /** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
-  const { readingMs, moves, counted, requests, nonce } = intent;
+  const { readingMs, moves, counted, bypassed, requests, nonce } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
   const fresh = nonce === undefined ? made : bornAs(made, birthOf(nonce.value));
   const low: Low[] = [];
+  const overdrafts: Amount[] = [...intent.overdrafts];
   let state: BucketState = { ...fresh, untouched: false };
   for (const move of moves) {
     const held = findLimit(state, move.limit);
     if (held === undefined) continue;
     const fits = fitting(held, held.tokensMilli, move);
     if (fits === "short") return { kind: "short", state: fresh };
+    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli));
     if (fits === "tooDeep") continue;
     const tokensMilli = held.tokensMilli - move.milli;
     state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
@@ -72,11 +76,20 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
   state = assembled(state, env.calendar);
   const item = newItem(state, env);
   item[RQ] = requests;
-  for (const { limit, milli } of counted) if (findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
+  const { countsByHour } = env.dialect;
+  for (const { limit, milli } of counted) {
+    if (countsByHour || findLimit(state, limit) !== undefined) item[namesOf(limit).tc] = milli;
+  }
+  if (countsByHour) {
+    for (const { limit, milli } of bypassed) item[namesOf(limit).by] = milli;
+    for (const { limit, milli } of overdrafts) item[namesOf(limit).od] = milli;
+  }
   if (nonce !== undefined) item[nonce.name] = nonce.value;
-  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, readingMs, env.calendar);
+  const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
+  const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
-  return { kind: "write", write: putNew(key, item, traceOf("create", intent, readingMs, [])), state };
+  const write = putNew(key, item, traceOf("create", intent, readingMs, []));
+  return { kind: "write", write, state, overdrafts };
 }
 
 /** The epoch stays. Whether a limit is below its capacity or at it is taken from the image, or from a guess. */
@@ -88,6 +101,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];
   const spare: Amount[] = [];
+  let { overdrafts } = intent;
   for (const move of moves) {
     const held = findLimit(state, move.limit);
     if (held === undefined) continue;
@@ -102,6 +116,11 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     // A limit at its capacity holds exactly that, so the image is right about it.
     const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
+    if (held.limit.soft && env.dialect.countsByHour) {
+      const told = overdraftsBy(intent, held.name, isOver ? brimMilli - spareMilli + risen : kept + risen);
+      overdrafts = noteOverdrafts([...overdrafts], held, told);
+      if (!isOver) boundOverdrafts(builder, tk, told, risen);
+    }
     if (fits === "tooDeep") {
       // It is left as it is because it owes too much, so the condition says that it does.
       builder.where(tk, "<", move.milli - risen - debtMaxMilli(held));
@@ -117,14 +136,14 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     low.push({ limit: held, lowMilli: least + risen - fits.milli });
     if (!isOver) builder.where(tk, ">=", least);
   }
-  const { item, shardCount } = image;
+  const { item, shardCount, hourEndMs } = image;
   const { install } = intent;
-  keepFor(builder, { item, shardCount, readingMs, install, state, low }, env.calendar);
-  addCountersAndNonce(builder, state.limits, intent);
+  keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
+  addCountersAndNonce(builder, { item, limits: state.limits }, intent, overdrafts, env);
   builder.add(namesOf(WCU).tk, -1000);
   const write = builder.update(key, "exists", traceOf("take", intent, readingMs, spare));
   // Only tokens change, so the state stands for the item after the write, too.
-  return { kind: "write", write, state };
+  return { kind: "write", write, state, overdrafts };
 }
 
 function opens(state: BucketState, limit: string, milli: number): boolean {

@@ -16,6 +16,7 @@ import { createForm, formFor } from "./forms.ts";
 import type { Intent } from "./intent.ts";
 import { admit, intentOf, type Job, jobOfClaim } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
+import { sheetBefore, sheetedBy } from "./sheets.ts";
 import { roomIn } from "./split.ts";
 import type { ShardTicket, TicketPart } from "./ticket.ts";
 import { rethrown, transactPlan } from "./whole.ts";
@@ -82,6 +83,8 @@ function draw(
     const answers = states.map((state, i): Answer => ({ kind: short[i] ? "short" : "skipped", state }));
     return { kind: "result", installs, result: answers };
   }
+  const sheets = wholes.flatMap((whole) => sheetsBefore(context, whole, nowMs));
+  if (sheets.length > 0) return { kind: "install", installs: sheets };
   const writes: ItemWrite[] = [];
   const answers: Answer[] = [];
   for (const [i, job] of jobs.entries()) {
@@ -126,13 +129,14 @@ function gathered(
 ): Gathered | undefined {
   const { env, nonces } = context;
   const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-  const options = { readingMs, nonce, guesses: undefined, configConfirmed, ignoreImageShortage: false };
+  const how = { readingMs, nonce, guesses: undefined, configConfirmed, ignoreImageShortage: false };
   if (images.length === 0) {
     const key = { bucket: cache.key, shard: 0 };
-    const step = createForm(key, job.of, intentOf([job], options), env);
+    const step = createForm(key, job.of, intentOf([job], { ...how, sheeted: undefined }), env);
     if (step.kind === "short") return undefined;
     const mark = markOf(step.state, job.amounts, readingMs, env.calendar);
-    const parts = [{ shard: key.shard, shardCount: 1, mark, gave: undefined }];
+    const overdrawn = step.overdrafts.map(({ limit }) => limit);
+    const parts = [{ shard: key.shard, shardCount: 1, mark, gave: undefined, overdrawn }];
     return { writes: [step.write], ticket: { parts }, state: step.state };
   }
   const shares = sharesOf(context, images, job, readingMs, configConfirmed);
@@ -145,13 +149,15 @@ function gathered(
     const before = admit(image, [job], { readingMs, configConfirmed }, env).state;
     after.push((job.of.bypass ? undefined : takeFrom(before, amounts, readingMs)) ?? before);
     if (amounts.length === 0) continue;
+    const options = { ...how, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
     const intent: Intent = { ...intentOf([{ ...job, amounts }], options), requests: writes.length === 0 ? 1 : 0 };
     const step = formFor(image, intent, env);
     if (step.kind === "short") return undefined;
     writes.push(step.write);
     const mark = markOf(step.state, amounts, readingMs, env.calendar);
     const gave = images.length === 1 ? undefined : amounts;
-    parts.push({ shard: image.key.shard, shardCount: image.shardCount, mark, gave });
+    const overdrawn = step.overdrafts.map(({ limit }) => limit);
+    parts.push({ shard: image.key.shard, shardCount: image.shardCount, mark, gave, overdrawn });
   }
   return { writes, ticket: { parts }, state: wholeOf(after, env.calendar) };
 }
@@ -183,6 +189,14 @@ function sharesOf(
     if (left > 0) return undefined;
   }
   return shares;
+}
+
+/** Closed hours that would be overwritten by a take with this reading. */
+function sheetsBefore({ env }: ProtocolContext, { cache, images }: Whole, readingMs: number): ItemWrite[] {
+  return images.flatMap((image) => {
+    const sheet = sheetBefore(image, readingMs, cache.sheet(image.key.shard), env);
+    return sheet === undefined ? [] : [sheet.write];
+  });
 }
 
 function installsFor(context: ProtocolContext, { images }: Whole, job: Job, configConfirmed: boolean): ItemWrite[] {

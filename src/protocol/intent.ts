@@ -12,6 +12,8 @@ export interface Env {
   readonly serverTime: ServerTime;
   /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
   readonly softUntilMs: (atMs: number) => number;
+  /** How long usage is kept, in seconds. */
+  readonly usageKeptS: () => number;
 }
 
 /** Tokens of one limit that leave (more than 0) or come back (less). */
@@ -38,7 +40,15 @@ export interface Intent {
   readonly moves: readonly Move[];
   /** Usage, in either direction: also of what moves no tokens. Each limit once. */
   readonly counted: readonly Amount[];
+  /** What of it was let through by a bypass. */
+  readonly bypassed: readonly Amount[];
+  /** Overdrafts that are counted besides those of the requests of this write, 1000 each. */
+  readonly overdrafts: readonly Amount[];
   readonly requests: number;
+  /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
+  readonly rollsTo: number | undefined;
+  /** The closed hour of the shard that is known to be on its sheet. */
+  readonly sheeted: number | undefined;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
   /** Send the write although by the image it does not fit: the image may be old. */
@@ -56,7 +66,11 @@ export function blankIntent(readingMs: number): Intent {
     checksAccess: false,
     moves: [],
     counted: [],
+    bypassed: [],
+    overdrafts: [],
     requests: 0,
+    rollsTo: undefined,
+    sheeted: undefined,
     parts: [],
     nonce: undefined,
     ignoreImageShortage: false,
@@ -72,5 +86,11 @@ export interface Guess {
 
 /** What to do about an intent, by the image of the item. `state`: after the write, or, where it does not fit, as it stands. */
 export type Step =
-  | { readonly kind: "write"; readonly write: ItemWrite; readonly state: BucketState }
+  | {
+      readonly kind: "write";
+      readonly write: ItemWrite;
+      readonly state: BucketState;
+      /** Overdrafts that the write counts, 1000 each: of its requests the last so many leave the limit below zero. */
+      readonly overdrafts: readonly Amount[];
+    }
   | { readonly kind: "short"; readonly state: BucketState };

@@ -37,6 +37,8 @@ export type JobOutcome =
       readonly image: Image;
       readonly written: BucketState;
       readonly readingMs: number;
+      /** The write: its jobs in their order, and how many of the last of them left a soft limit below zero. */
+      readonly by: { readonly jobs: readonly Job[]; readonly overdrafts: readonly Amount[] };
     }
   | { readonly kind: "short" | "configSuspect" | "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown }
@@ -86,15 +88,18 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   return { set: newest.set, origin: newest.origin };
 }
 
+type IntentOptions = Pick<
+  Intent,
+  "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage" | "sheeted"
+>;
+
 /** One write for all jobs. */
-export function intentOf(
-  jobs: readonly Job[],
-  options: Pick<Intent, "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage">,
-): Intent {
+export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
   const [only] = jobs;
   if (jobs.length === 1 && only !== undefined) return intentOfOne(only, options);
   const moves = new Map<string, Move>();
   const counted = new Map<string, number>();
+  const bypassed = new Map<string, number>();
   const parts: TracePart[] = [];
   let requests = 0;
   for (const { of, kind, amounts } of jobs) {
@@ -102,7 +107,10 @@ export function intentOf(
     if (kind === "take") requests++;
     for (const { limit, milli } of amounts) {
       counted.set(limit, (counted.get(limit) ?? 0) + milli);
-      if (of.bypass) continue;
+      if (of.bypass) {
+        bypassed.set(limit, (bypassed.get(limit) ?? 0) + milli);
+        continue;
+      }
       const move = moves.get(limit);
       moves.set(limit, { limit, milli: (move?.milli ?? 0) + milli, mustFit: kind === "take" });
     }
@@ -113,7 +121,10 @@ export function intentOf(
     checksAccess: jobs.every(({ of, kind }) => kind === "take" && of.origin.reading !== undefined),
     moves: [...moves.values()],
     counted: Array.from(counted, ([limit, milli]) => ({ limit, milli })),
+    bypassed: Array.from(bypassed, ([limit, milli]) => ({ limit, milli })),
+    overdrafts: NO_AMOUNTS,
     requests,
+    rollsTo: undefined,
     parts,
   };
 }
@@ -121,13 +132,7 @@ export function intentOf(
 /** The same for one job, which is what nearly every write is for. */
 function intentOfOne(
   { of, kind, amounts }: Job,
-  {
-    readingMs,
-    nonce,
-    guesses,
-    configConfirmed,
-    ignoreImageShortage,
-  }: Pick<Intent, "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage">,
+  { readingMs, nonce, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
 ): Intent {
   const mustFit = kind === "take";
   return {
@@ -137,7 +142,11 @@ function intentOfOne(
     checksAccess: mustFit && of.origin.reading !== undefined,
     moves: of.bypass ? NONE : amounts.map(({ limit, milli }) => ({ limit, milli, mustFit })),
     counted: amounts,
+    bypassed: of.bypass ? amounts : NO_AMOUNTS,
+    overdrafts: NO_AMOUNTS,
     requests: mustFit ? 1 : 0,
+    rollsTo: undefined,
+    sheeted,
     parts: [{ of, kind, amounts }],
     nonce,
     ignoreImageShortage,
@@ -146,6 +155,7 @@ function intentOfOne(
 }
 
 const NONE: readonly Move[] = Object.freeze([]);
+const NO_AMOUNTS: readonly Amount[] = Object.freeze([]);
 
 /** Only installs limits on an item; the claim that they came with is refused, or takes nothing. */
 export function installLimitsIntent(
@@ -198,6 +208,7 @@ function stateFor(
     guesses: undefined,
     configConfirmed: false,
     ignoreImageShortage: false,
+    sheeted: undefined,
   });
   if (!needsRebase(image, { ...probe, install }, env)) return image.state;
   const atMs = epochAfter(image.state, readingMs);

@@ -4,9 +4,10 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, TTL, WCU } from "./attributes.ts";
+import { RF, TTL } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
+import { usageUntilS } from "./hours.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { keptUntilFromS, keptUntilS, SPARE_S } from "./ttl.ts";
 import type { WriteBuilder } from "./write-builder.ts";
@@ -93,13 +94,15 @@ export interface Low {
 export interface Kept extends Pick<Image, "item" | "shardCount">, Pick<Intent, "readingMs" | "install"> {
   readonly state: Pick<BucketState, "limits" | "epochMs">;
   readonly low: readonly Low[];
+  /** The end of the hour of usage that it has then. */
+  readonly hourEndMs: number;
 }
 
 /** The item lives at least until it is full again; that of an entity with limits of its own lives on. */
 export function keepFor(
   builder: WriteBuilder,
-  { item, shardCount, readingMs, install, state, low }: Kept,
-  calendar: Calendar,
+  { item, shardCount, readingMs, install, state, low, hourEndMs }: Kept,
+  env: Env,
 ): void {
   const { limits, epochMs } = state;
   const has = numberOf(item, TTL);
@@ -109,7 +112,7 @@ export function keepFor(
   const owing = debts.length === 0 ? low : [...low, ...debts];
   // A write that installs no limits does not know whose they are, and leaves the expiry as it is.
   const isKept = shardCount > 1 || (install === undefined ? has === undefined : install.origin.own === true);
-  const untilS = isKept ? undefined : keptUntil(limits, owing, fromMs, calendar);
+  const untilS = isKept ? undefined : keptUntil(limits, owing, { readingMs: fromMs, hourEndMs }, env);
   if (untilS === undefined) {
     if (has !== undefined) builder.where(TTL, "=", has).remove(TTL);
     // A process that goes by other limits may have set an expiry meanwhile, and no write of this one would renew it.
@@ -140,8 +143,27 @@ function debtsOf(limits: readonly LimitState[], elapsedMs: number, known: readon
   return debts;
 }
 
-/** The second before which an item must not expire; undefined where it must not at all. */
+/** The second before which an item must not expire, full or not; undefined where it must not at all. */
 export function keptUntil(
+  limits: readonly LimitState[],
+  low: readonly Low[],
+  { readingMs, hourEndMs }: { readonly readingMs: number; readonly hourEndMs: number },
+  env: Env,
+): number | undefined {
+  const fullS = fullUntil(limits, low, readingMs, env.calendar);
+  // The usage of an hour is lost with the item until it is on a sheet.
+  if (fullS === undefined || !Number.isFinite(hourEndMs)) return fullS;
+  return Math.max(fullS, usageUntilS(hourEndMs, env));
+}
+
+/** The same for an item as it stands, if nothing more is taken from it. */
+export function fullAfter({ limits, epochMs }: BucketState, readingMs: number, calendar: Calendar): number | undefined {
+  const fromMs = Math.max(readingMs, epochMs);
+  return fullUntil(limits, debtsOf(limits, fromMs - epochMs, []), fromMs, calendar);
+}
+
+/** The second at which all limits are full again, and an hour more; undefined where that cannot be said. */
+export function fullUntil(
   limits: readonly LimitState[],
   low: readonly Low[],
   readingMs: number,
@@ -151,19 +173,6 @@ export function keptUntil(
   if (least === undefined || low.length === 0) return least;
   const deeper = keptUntilFromS(low, readingMs, calendar);
   return deeper === undefined ? undefined : Math.max(least, deeper);
-}
-
-/** Counts usage, requests and the write itself, and leaves the nonce by which the writer recognizes the write. */
-export function addCountersAndNonce(
-  builder: WriteBuilder,
-  limits: readonly LimitState[],
-  { counted, requests, nonce }: Intent,
-): void {
-  for (const { limit, milli } of counted) {
-    if (limits.some(({ name }) => name === limit)) builder.add(namesOf(limit).tc, milli);
-  }
-  builder.add(RQ, requests).add(namesOf(WCU).tc, 1000);
-  if (nonce !== undefined) builder.whereUnless(nonce.name, "<>", nonce.value).set(nonce.name, nonce.value);
 }
 
 export function traceOf(

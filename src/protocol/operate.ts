@@ -12,6 +12,7 @@ import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Plan } from "./decide/transact.ts";
 import { newItem } from "./encode-item.ts";
+import { hourEndFor } from "./hours.ts";
 import { blankIntent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
@@ -212,7 +213,8 @@ function onNothing(
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, env);
-  const untilS = origin.own ? undefined : keptUntil(state.limits, [], nowMs, env.calendar);
+  const at = { readingMs: nowMs, hourEndMs: hourEndFor(nowMs, env.dialect) };
+  const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   const trace = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
   return { writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };

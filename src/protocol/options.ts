@@ -22,4 +22,6 @@ export interface ProtocolOptions {
   /** How long an image may refuse without asking; 0 = never. */
   readonly denyMemoryMs: number;
   readonly serverTime: ServerTime;
+  /** How long usage is kept, in seconds; configuration may change it at any time. */
+  readonly usageKeptS: () => number;
 }

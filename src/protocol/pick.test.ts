@@ -26,7 +26,14 @@ function cacheOf(tokens: readonly (number | undefined)[], limit: Limit = rpd): B
     const terms = { capacityMilli: 10_000, refillAmountMilli: 10_000, refillPeriodMs: 86_400_000 };
     const limits = whole.limits.map((one) => ({ ...one, terms, tokensMilli: held * 1000 }));
     const key = { bucket: cache.key, shard };
-    const image = { key, item: {}, state: { ...whole, limits }, shardCount: tokens.length, canonical: "" };
+    const image = {
+      key,
+      item: {},
+      state: { ...whole, limits },
+      shardCount: tokens.length,
+      canonical: "",
+      hourEndMs: Infinity,
+    };
     cache.noteShard(shard, { image, eventuallyConsistent: false, atMs: 0, order: 0 }, tokens.length);
   }
   return cache;

@@ -1,24 +1,25 @@
+import type { Amount } from "../domain/amounts.ts";
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { marksAfterUse } from "../domain/limit-kinds.ts";
-import type { Item } from "../ports/item-store.ts";
+import { HOUR_MS } from "../domain/usage.ts";
+import type { Item, ItemWrite } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RF, VU, WCU, WCU_MILLI } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
+import {
+  addCountersAndNonce,
+  boundOverdrafts,
+  noteOverdrafts,
+  type OverdraftCount,
+  overdraftsBy,
+  rollCountersAndNonce,
+} from "./count-usage.ts";
 import type { Dialect } from "./dialect.ts";
 import { parameterNames, parametersOf, shardCountOf } from "./encode-item.ts";
 import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
-import type { Env, Intent, Move, Step } from "./intent.ts";
-import {
-  addCountersAndNonce,
-  debtMaxMilli,
-  fitting,
-  keepFor,
-  type Low,
-  leastMilli,
-  moveTokens,
-  TOP_MILLI,
-  traceOf,
-} from "./moves.ts";
+import { rollTo } from "./hours.ts";
+import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
+import { debtMaxMilli, fitting, keepFor, type Low, leastMilli, moveTokens, TOP_MILLI, traceOf } from "./moves.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
 /**
@@ -32,6 +33,21 @@ export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
   const atMs = epochAfter(image.state, readingMs);
   const becomes = (state: BucketState) => withLimitsAt(state, { install, readingMs, atMs }, calendar);
   return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs }, calendar), intent, env);
+}
+
+/** Closes the open hour and begins another one, without taking anything. What stands beside it must be on its sheet. */
+export function rollWrite(
+  image: Image,
+  {
+    hour,
+    readingMs,
+    sheeted,
+  }: { readonly hour: number; readonly readingMs: number; readonly sheeted: number | undefined },
+  env: Env,
+): ItemWrite {
+  const step = rebaseWrite(image, { ...blankIntent(readingMs), rollsTo: hour, sheeted }, env);
+  if (step.kind !== "write") throw new RangeError("Nothing is taken where an hour is closed; nothing can be short.");
+  return step.write;
 }
 
 /** The next epoch of an item. It only grows, and strictly, so that an epoch pins everything that is stored relative to it. */
@@ -80,27 +96,34 @@ export function writeRebased(image: Image, { atMs, folds, state: rebased }: Reba
   env.dialect.pinTerms(builder, image, every);
   const after: LimitState[] = [];
   const low: Low[] = [];
+  const overdrafts: Amount[] = [...intent.overdrafts];
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
     const written = writeFold(builder, { item, fold, move, atMs, intent }, env.dialect);
     if (written === "short") return { kind: "short", state: rebased };
     if (written === undefined) continue;
     after.push(written.limit);
+    if (written.overdrafts !== undefined) noteOverdrafts(overdrafts, written.limit, written.overdrafts);
     if (written.lowMilli !== undefined) low.push({ limit: written.limit, lowMilli: written.lowMilli });
   }
   const { signature, origin } = rebased;
   const limits = rebased.limits.flatMap(({ name }) => after.find((limit) => limit.name === name) ?? []);
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
   const vu = env.dialect.marksRebased(next, item, configConfirmed) ? 0 : undefined;
-  builder.diffAttributes(item, parameterNames(item, state, after), parametersOf(next, env, vu)).set(RF, atMs);
+  builder
+    .diffAttributes(item, parameterNames(item, state, after, env.dialect), parametersOf(next, env, vu))
+    .set(RF, atMs);
   if (configConfirmed) builder.diffAttributes(item, [DISABLED, BYPASS], {});
   // The bucket is disabled, or was meanwhile: a caller that can read configuration again has to, before it takes anything.
   if (intent.checksAccess) builder.asSeen(DISABLED, configConfirmed ? item : {});
-  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low }, env.calendar);
+  const hour = rollTo(image, intent);
+  const hourEndMs = hour === undefined ? image.hourEndMs : (hour + 1) * HOUR_MS;
+  keepFor(builder, { ...intent, item, shardCount: shardCountOf(next), state: next, low, hourEndMs }, env);
   writeWcu(builder, image, atMs, env);
-  addCountersAndNonce(builder, after, intent);
+  if (hour === undefined) addCountersAndNonce(builder, { item, limits: after }, intent, overdrafts, env);
+  else rollCountersAndNonce(builder, image, { hour, limits: after }, intent, overdrafts);
   const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
-  return { kind: "write", write: builder.update(key, "exists", trace), state: next };
+  return { kind: "write", write: builder.update(key, "exists", trace), state: next, overdrafts };
 }
 
 interface FoldToWrite {
@@ -112,12 +135,18 @@ interface FoldToWrite {
   readonly intent: Intent;
 }
 
+interface WrittenFold {
+  readonly limit: LimitState;
+  readonly lowMilli: number | undefined;
+  readonly overdrafts: OverdraftCount | undefined;
+}
+
 /** The limit as it is then, and how low it may stand; `short` where it cannot pay, undefined where it is forgotten. */
 function writeFold(
   builder: WriteBuilder,
   { item, fold, move, atMs, intent }: FoldToWrite,
   dialect: Dialect,
-): { readonly limit: LimitState; readonly lowMilli: number | undefined } | "short" | undefined {
+): WrittenFold | "short" | undefined {
   const { name, before, after, piece } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
@@ -134,24 +163,29 @@ function writeFold(
   if (fits === "tooDeep" && before !== undefined && piece.how === "add") {
     builder.where(tk, "<", (move?.milli ?? 0) - piece.milli - debtMaxMilli(after));
   }
+  const overdrafts =
+    after.limit.soft && dialect.countsByHour ? overdraftsBy(intent, name, after.tokensMilli) : undefined;
+  if (overdrafts !== undefined && before !== undefined && piece.how === "add") {
+    boundOverdrafts(builder, tk, overdrafts, piece.milli);
+  }
   const tokensMilli = after.tokensMilli - due.milli;
   const limit = { ...after, tokensMilli, quota: marksAfterUse(after, due.milli, atMs) };
   if (before === undefined) {
     // The original adjusts limits that are no longer there: tokens without a capacity belong to no limit.
     builder.asSeen(tk, item).set(tk, tokensMilli);
     if (tk in item) builder.absent(cp);
-    return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined };
+    return { limit, lowMilli: tokensMilli < 0 ? tokensMilli : undefined, overdrafts };
   }
   moveTokens(builder, tk, { piece: exactly(piece, before, due), move: due, refilledMilli: 0 });
   if (due.milli < 0 && piece.how === "add") {
     dialect.capRebasedCredit(builder, before, after.terms.capacityMilli + due.milli - piece.milli);
   }
-  if (due.mustFit || (due.milli <= 0 && tokensMilli >= 0)) return { limit, lowMilli: undefined };
-  if (piece.how === "set") return { limit, lowMilli: tokensMilli };
+  if (due.mustFit || (due.milli <= 0 && tokensMilli >= 0)) return { limit, lowMilli: undefined, overdrafts };
+  if (piece.how === "set") return { limit, lowMilli: tokensMilli, overdrafts };
   const { capacityMilli } = after.terms;
   const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - piece.milli - debtMaxMilli(after));
   builder.where(tk, ">=", least);
-  return { limit, lowMilli: least + piece.milli - due.milli };
+  return { limit, lowMilli: least + piece.milli - due.milli, overdrafts };
 }
 
 // What is given back may stand so far above the capacity that numbers would no longer be exact: it is cut off there.

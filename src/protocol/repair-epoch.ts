@@ -2,9 +2,10 @@ import { assembled, type LimitState } from "../domain/bucket-state.ts";
 import { rewound } from "../domain/limit-kinds.ts";
 import { namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
+import { addCountersAndNonce } from "./count-usage.ts";
 import { parameterNames, parametersOf } from "./encode-item.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { addCountersAndNonce, keepFor, traceOf } from "./moves.ts";
+import { keepFor, traceOf } from "./moves.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
@@ -38,13 +39,18 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   const { signature, origin } = state;
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);
   builder
-    .diffAttributes(item, parameterNames(item, state, limits), parametersOf(next, env, item[VU] === 0 ? 0 : undefined))
+    .diffAttributes(
+      item,
+      parameterNames(item, state, limits, env.dialect),
+      parametersOf(next, env, item[VU] === 0 ? 0 : undefined),
+    )
     .set(RF, atMs);
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
-  const { shardCount } = image;
+  const { shardCount, hourEndMs } = image;
   const { install } = intent;
-  keepFor(builder, { item, shardCount, readingMs: atMs, install, state: next, low }, env.calendar);
-  addCountersAndNonce(builder, limits, { ...intent, counted: [], requests: 0 });
+  keepFor(builder, { item, shardCount, readingMs: atMs, install, state: next, low, hourEndMs }, env);
+  // The hour of usage stays where it is: an hour that may be on a sheet is not opened again.
+  addCountersAndNonce(builder, { item, limits }, { ...intent, counted: [], bypassed: [], requests: 0 }, [], env);
   const write = builder.update(key, "exists", traceOf("rebase", { ...intent, parts: [] }, atMs, []));
-  return { kind: "write", write, state: next };
+  return { kind: "write", write, state: next, overdrafts: [] };
 }

@@ -3,12 +3,15 @@ import { traitsOf } from "../domain/limit-kinds.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
-import { SDA } from "./attributes.ts";
+import { SDA, UH } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan } from "./decide/transact.ts";
+import { closedHourIn, hourNumber, isOnSheet, openHourIn, sheetWrite } from "./hours.ts";
+import { rollWrite } from "./rebase.ts";
 import { RETRY } from "./retry-policy.ts";
+import { sheetedBy } from "./sheets.ts";
 import { countsAgree, doublingWrites, makingWrites, mergingWrites, SHARDS_MAX } from "./split.ts";
 import { rethrown, transactPlan } from "./whole.ts";
 
@@ -52,7 +55,8 @@ export async function resize(
 ): Promise<boolean> {
   const { env, clock } = context;
   if (!env.dialect.mayReshard) return false;
-  return transactPlan(context, reshaping(context, bucket, readingMs, draw), "reading");
+  const policy = to === "more" ? RETRY.resize : RETRY.join;
+  return transactPlan(context, { ...reshaping(context, bucket, readingMs, draw), policy }, "reading");
 
   function draw(images: readonly Image[]): Drawn<boolean> {
     const [first] = images;
@@ -61,6 +65,9 @@ export async function resize(
     // What is done to all shards at once is done by the same limits.
     const installs = to === "more" ? undefined : newestLimits(context, images, readingMs);
     if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
+    const hours = to === "more" ? [] : hoursBefore(context, images, readingMs);
+    if (hours === undefined) return NOT_DONE;
+    if (hours.length > 0) return { kind: "install", installs: hours };
     // Not by a reading from before the shards were read: what is refilled in one shard after that reading would pay for what
     // was taken from another by a later one, and joined they would hold more than both did.
     const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
@@ -68,6 +75,34 @@ export async function resize(
     const writes = writesFor(images, to, atMs, context);
     return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: true };
   }
+}
+
+/**
+ * The writes that bring shards which are joined to one open hour, with nothing beside it that is not on its sheet. Undefined:
+ * that is not possible now.
+ */
+function hoursBefore(context: ProtocolContext, images: readonly Image[], readingMs: number): ItemWrite[] | undefined {
+  const { env, caches } = context;
+  if (!env.dialect.countsByHour) return [];
+  const hour = Math.max(hourNumber(readingMs), ...images.map(({ item }) => numberOf(item, UH) ?? 0));
+  // Beyond, what one shard counted cannot be added to another exactly.
+  if (images.some(({ item }) => [...(openHourIn(item)?.counts.values() ?? [])].some((one) => !isFine(one))))
+    return undefined;
+  const writes: ItemWrite[] = [];
+  for (const image of images) {
+    const note = caches.of(image.key.bucket).sheet(image.key.shard);
+    const closed = isOnSheet(image.item, sheetedBy(note)) ? undefined : closedHourIn(image.item);
+    // It was tried a moment ago.
+    if (closed !== undefined && note?.is === "unwritable" && note.hour === closed.hour) return undefined;
+    if (closed !== undefined) writes.push(sheetWrite(image.key, closed, env));
+    else if (image.item[UH] !== hour) writes.push(rollWrite(image, { hour, readingMs, sheeted: sheetedBy(note) }, env));
+  }
+  return writes;
+}
+
+/** A few dozen of these can be summed up. */
+function isFine(milli: number): boolean {
+  return Math.abs(milli) < Number.MAX_SAFE_INTEGER / 64;
 }
 
 const NOT_DONE: Drawn<boolean> = { kind: "result", result: false, installs: [] };

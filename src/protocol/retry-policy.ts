@@ -40,8 +40,12 @@ export const RETRY = {
   takeTogether: policy({ attempts: 16, resends: 3, backoffMs: 8, callMs: FOREVER }),
   /** Purchases and resets. */
   operation: policy({ attempts: 36, resends: 11, backoffMs: 10, waitsWhenOutrun: true }),
+  /** Putting a closed hour of usage on its sheet, before it is overwritten. */
+  sheet: policy({ attempts: 4, resends: 3, backoffMs: 20 }),
   /** More shards, or fewer. No caller waits for it, and the next request would ask for it again. */
   resize: policy({ attempts: 12, resends: 4, backoffMs: 20, waitsWhenOutrun: true }),
+  /** Fewer shards: first each may need a write for its open hour, and one for its sheet. */
+  join: policy({ attempts: 160, resends: 4, backoffMs: 20, waitsWhenOutrun: true }),
   /** Writing changed configuration, or a mark, to every shard. */
   notify: policy({ attempts: 10, resends: 9, backoffMs: 10 }),
 };

@@ -1,5 +1,7 @@
 import type { ItemKey } from "../ports/item-store.ts";
+import { UP } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
+import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { nextTake } from "./decide/take.ts";
 import { onTake } from "./decide/take-answer.ts";
@@ -9,6 +11,7 @@ import {
   type TakeAction,
   type TakeFacts,
   type TakeProgress,
+  type TakeWrite,
   takeEnded,
   takeUntilMs,
 } from "./decide/take-phase.ts";
@@ -62,6 +65,7 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
       seen,
       doubt,
       silence: cache.silence(this.#key.shard),
+      sheet: cache.sheet(this.#key.shard),
       nonceSlot: nonces.slot,
       freshNonce: nonce === undefined ? nonces.next() : 0,
       guesses: cache.hasOtherWriters(readingMs) ? (...by) => guessesFor(cache, ...by, readingMs) : noGuesses,
@@ -80,10 +84,16 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
       const { intent } = action.sent;
       const { image } = event.seen;
       if (image !== undefined) noteSides(this.#cache, image, intent, intent.readingMs, event.kind === "applied");
+      if (image !== undefined && event.kind === "applied") this.#noteHours(action, image);
     }
     if (action.do === "settle" && action.outcome.kind === "short") this.#cache.noteRefusal(progress.readingMs);
     if (progress.phase.at === "ambiguous" && after.phase.at === "guess") this.#watchLate(progress);
     return after;
+  }
+
+  #noteHours({ write }: TakeWrite, image: Image): void {
+    if (write.copy !== undefined) this.#context.rolled(image);
+    else if (write.remove.length > 0 && !(UP in image.item)) this.#cache.noteSheet(this.#key.shard, undefined);
   }
 
   untilMs(progress: TakeProgress): number {

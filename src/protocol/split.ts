@@ -1,16 +1,19 @@
 import { addMulDiv, mulDivCeil } from "../bucket/integers.ts";
 import { levelMilli } from "../bucket/level.ts";
 import type { Part } from "../bucket/share.ts";
+import type { Amount } from "../domain/amounts.ts";
 import { advanced, assembled, availableMilli, type BucketState, bucketFor, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
-import type { Clause, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, SDA, SHARD_COUNT } from "./attributes.ts";
+import { countersOf } from "../domain/usage.ts";
+import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
+import { namesOf, RF, RQ, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { newItem } from "./encode-item.ts";
-import { blankIntent, type Env, type Move } from "./intent.ts";
+import { counterNames, openHourIn } from "./hours.ts";
+import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
 import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
 
@@ -42,7 +45,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
       },
       env.calendar,
     );
-    const [giving] = resized(image, kept, moves, atMs, env) as [ItemWrite];
+    const [giving] = resized(image, kept, { moves }, atMs, env) as [ItemWrite];
     return [
       { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
       putNew({ ...image.key, shard: siblings.index }, newItem(sibling, env), traceOf(atMs)),
@@ -88,12 +91,16 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       });
       const topUps = (name: string) => sum(joining, (state) => findLimit(state, name)?.quota?.topUpMilli ?? 0);
       const becomes = (state: BucketState) => withPastOf(partOf(complete(state), part, topUps, env), joining, env);
-      return resized(image, becomes, moves, atMs, env);
+      const joined = going.filter(({ key }) => key.shard % count === shard).map(({ item }) => item);
+      return resized(image, becomes, { moves, ...countsOf(joined) }, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
-      const pins = state.limits.map(({ name }) => namesOf(name).tk);
-      const when = [RF, ...pins].map((name) => [{ name, is: "=", value: item[name] as ItemValue }] as const);
-      return removal(key, when, traceOf(atMs));
+      const pins = [RF, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
+      return removal(
+        key,
+        pins.map((name) => pinned(item, name)),
+        traceOf(atMs),
+      );
     }),
   ];
 }
@@ -111,7 +118,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
   const made = partOf(becomes(state), part, () => 0, env);
   const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
-  const [write] = resized(sibling, becomes, moves, atMs, env) as [ItemWrite];
+  const [write] = resized(sibling, becomes, { moves }, atMs, env) as [ItemWrite];
   const pins = [SHARD_COUNT, ...state.limits.map(({ name }) => namesOf(name).tk)].map(
     (name) => [{ name, is: "=", value: item[name] as ItemValue }] as const,
   );
@@ -130,16 +137,38 @@ export function roomIn(state: BucketState, limit: string, readingMs: number): nu
 function resized(
   image: Image,
   becomes: (state: BucketState) => BucketState,
-  moves: readonly Move[],
+  intended: Partial<Intent>,
   atMs: number,
   env: Env,
 ): ItemWrite[] {
   const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs }, env.calendar);
-  const step = writeRebased(image, rebased, { ...blankIntent(atMs), moves }, env);
+  const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
   return [{ ...write, set, trace: traceOf(atMs) }];
+}
+
+/** What shards that go have counted in the open hour: it goes to the one that they join, whose hour is the same. */
+function countsOf(items: readonly Item[]): Pick<Intent, "counted" | "bypassed" | "overdrafts" | "requests"> {
+  const hours = items.flatMap((item) => openHourIn(item) ?? []);
+  const counts = hours.flatMap(({ counts }) => [...counts]);
+  const { counters, bypassed, overdrafts } = countersOf(counts);
+  return {
+    counted: amountsIn(counters),
+    bypassed: amountsIn(bypassed),
+    overdrafts: amountsIn(overdrafts),
+    requests: sum(hours, ({ requests }) => requests),
+  };
+}
+
+function amountsIn(counts: Readonly<Record<string, number>>): Amount[] {
+  return Object.entries(counts).map(([limit, milli]) => ({ limit, milli }));
+}
+
+function pinned(item: Item, name: string): Clause {
+  const value = item[name];
+  return [value === undefined ? { name, is: "absent" } : { name, is: "=", value }];
 }
 
 function traceOf(readingMs: number): WriteTrace {

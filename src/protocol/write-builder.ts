@@ -6,6 +6,7 @@ export class WriteBuilder {
   readonly #set: Record<string, ItemValue> = {};
   readonly #add: Record<string, number> = {};
   readonly #remove: string[] = [];
+  #copy: Record<string, string> | undefined;
 
   where(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
     this.#when.push([{ name, is, value }]);
@@ -52,6 +53,13 @@ export class WriteBuilder {
     return this;
   }
 
+  /** The attribute becomes what another was before the write; what was not there counts as 0. */
+  copy(name: string, from: string): this {
+    this.#copy ??= {};
+    this.#copy[name] = from;
+    return this;
+  }
+
   /** Makes attributes of an item what is wanted: sets those that differ, removes those that are not wanted. */
   diffAttributes(item: Item, names: Iterable<string>, wanted: Item): this {
     for (const name of names) {
@@ -64,7 +72,8 @@ export class WriteBuilder {
   }
 
   update(key: ItemKey, item: Existence, trace: WriteTrace | undefined): ItemWrite {
-    return { key, kind: "update", item, when: this.#when, set: this.#set, add: this.#add, remove: this.#remove, trace };
+    const [when, set, add, remove, copy] = [this.#when, this.#set, this.#add, this.#remove, this.#copy];
+    return { key, kind: "update", item, when, set, add, remove, copy, trace };
   }
 }
 

@@ -12,7 +12,10 @@ import type { ProtocolOptions } from "../protocol/options.ts";
 import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
+import { ConditionalUsage } from "./conditional-usage.ts";
 import { overriding } from "./overriding.ts";
+
+const USAGE_KEPT_S = 90 * 24 * 3_600;
 
 /** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
 export interface ConditionalWorld {
@@ -71,6 +74,7 @@ export function openConditional(
         dialect: OWN,
         denyMemoryMs: 0,
         serverTime: TRUSTED_CLOCK,
+        usageKeptS: () => USAGE_KEPT_S,
         ...given,
         readings,
         items: through(lineTo(namespaceId)),
@@ -95,10 +99,10 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, usage, audit } = base.scope(namespaceId);
+      const { config, entities, audit } = base.scope(namespaceId);
       const own = bucketsOf(namespaceId);
       return {
-        usage,
+        usage: new ConditionalUsage(table, namespaceId),
         audit,
         buckets: overriding(own, {
           topUp: async (...args) => {

@@ -12,6 +12,7 @@ import type {
   Undecided,
   WriteTrace,
 } from "../ports/item-store.ts";
+import { isShardKey } from "../protocol/item-key.ts";
 import { ConditionalCell } from "./conditional-cell.ts";
 import { ConditionalLine, type LineEnd, type LineOptions } from "./conditional-line.ts";
 import { ConditionalTokens, type TokenUse } from "./conditional-tokens.ts";
@@ -215,8 +216,8 @@ export class ConditionalTable {
     this.#counts.reads++;
     const buckets: BucketKey[] = [];
     for (const cell of this.#namespaces.get(namespaceId)?.values() ?? []) {
-      const { bucket, shard, operation } = cell.key;
-      if (bucket.resource !== resource || shard !== 0 || operation !== undefined) continue;
+      const { bucket, shard } = cell.key;
+      if (bucket.resource !== resource || shard !== 0 || !isShardKey(cell.key)) continue;
       if (this.#seen(cell) !== undefined) buckets.push(bucket);
     }
     return pageByKey(buckets, ({ entityId }) => entityId, page);

@@ -119,6 +119,18 @@ test("an update sets, adds and removes, counts from 0, and leaves the rest alone
   assert.equal(write(update(a, { item: "exists" })).kind, "applied", "an item without attributes is still there");
 });
 
+test("what is copied is the item before the write, whatever else the write does to it", () => {
+  const { table, write } = tableAt(0, {});
+  table.put("ns", a, { counted: 7, hour: 3, gone: 5 });
+  const change = {
+    copy: { before: "counted", fromGone: "gone", fromNothing: "never" },
+    set: { counted: 1, hour: 4 },
+    remove: ["gone"],
+  };
+  const after = { counted: 1, hour: 4, before: 7, fromGone: 5, fromNothing: 0 };
+  assert.deepEqual(write(update(a, change)), { kind: "applied", item: after });
+});
+
 test("a condition looks at the item before the write, and a write that failed has changed nothing", () => {
   const { write, item } = tableAt(0, {});
   const first = update(a, { set: { x: 1 }, add: { n: 1 }, when: [[{ name: "x", is: "absent" }]] });
@@ -167,6 +179,9 @@ test("a mistake of ours is loud and writes nothing", () => {
     [{ kind: "put", remove: ["x"] }, /A put .* removes "x"/],
     [{ kind: "delete", set: { x: 1 } }, /A delete .* sets "x"/],
     [{ kind: "check", add: { x: 1 } }, /A check .* adds to "x"/],
+    [{ copy: { x: "n" }, set: { x: 1 } }, /changes "x" in two ways/],
+    [{ copy: { x: "n" }, remove: ["x"] }, /changes "x" in two ways/],
+    [{ kind: "put", copy: { x: "n" } }, /A put .* copies to "x"/],
     [{ key: { ...a, shard: -1 } }, /Shard -1 .* is no shard/],
   ];
   for (const [given, message] of mistakes) assert.throws(() => write(update(a, given)), { message });

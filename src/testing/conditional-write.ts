@@ -24,7 +24,7 @@ export function outcomeOf(write: ItemWrite, before: Item | undefined): WriteOutc
 
 /** Throws where no store could carry out the write: a mistake of ours, whatever the state of the item. */
 export function checkWrite(write: ItemWrite): void {
-  const { kind, key, set, add, remove, when } = write;
+  const { kind, key, set, add, remove, copy, when } = write;
   if (!Number.isSafeInteger(key.shard) || key.shard < 0) {
     throw new Error(`Shard ${key.shard} of ${shownKey(key)} is no shard; count them from 0.`);
   }
@@ -43,6 +43,10 @@ export function checkWrite(write: ItemWrite): void {
     if (kind !== "update") throw useless(write, `removes "${name}"`);
     if (Object.hasOwn(set, name) || Object.hasOwn(add, name)) throw twice(write, name);
     if (remove.indexOf(name) !== remove.lastIndexOf(name)) throw twice(write, name);
+  }
+  for (const name of Object.keys(copy ?? NOTHING)) {
+    if (kind !== "update") throw useless(write, `copies to "${name}"`);
+    if (Object.hasOwn(set, name) || Object.hasOwn(add, name) || remove.includes(name)) throw twice(write, name);
   }
   for (const clause of when) checkClause(clause, key);
 }
@@ -72,8 +76,9 @@ export function checkTransaction(
 }
 
 /** Which item of a namespace, in one string, for maps. */
-export function itemId({ bucket, shard, operation }: ItemKey): string {
-  // Neither half of a bucket's id has a newline, and an operation stands last, so no two keys give one string.
+export function itemId({ bucket, shard, operation, sheet }: ItemKey): string {
+  // Neither half of a bucket's id has a newline, and what is kept beside a shard stands last, so no two keys give one string.
+  if (sheet !== undefined) return `${bucket.id}\n${shard}\n\u0000${sheet}`;
   return operation === undefined ? `${bucket.id}\n${shard}` : `${bucket.id}\n${shard}\n${operation}`;
 }
 
@@ -128,8 +133,11 @@ function compared(a: number | string, b: number | string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b as string));
 }
 
-function updated({ key, set, add, remove }: ItemWrite, before: Item | undefined): Item {
+function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item | undefined): Item {
   const after: Record<string, ItemValue> = { ...before };
+  for (const [name, from] of Object.entries(copy)) {
+    after[name] = before !== undefined && Object.hasOwn(before, from) ? (before[from] as ItemValue) : 0;
+  }
   for (const name in set) after[name] = stored(set[name] as ItemValue);
   for (const name in add) {
     const found = Object.hasOwn(after, name) ? after[name] : 0;
@@ -137,13 +145,15 @@ function updated({ key, set, add, remove }: ItemWrite, before: Item | undefined)
       throw new Error(`"${name}" of ${shownKey(key)} is ${JSON.stringify(found)}; only to a number can be added.`);
     }
     const sum = found + (add[name] as number);
-    // The counter of all that was ever taken may outgrow exact integers: nothing is decided by it.
-    if (!name.endsWith("_tc")) checkValue(sum, name, key);
+    // A counter of what was used may outgrow exact integers: nothing is decided by it.
+    if (!USED.test(name)) checkValue(sum, name, key);
     after[name] = stored(sum);
   }
   for (const name of remove) delete after[name];
   return Object.freeze(after);
 }
+
+const USED = /_(tc|by)$/;
 
 /** A store knows no negative zero. */
 function stored(value: ItemValue): ItemValue {
@@ -176,7 +186,8 @@ function twice(write: ItemWrite, name: string): Error {
   return new Error(`A write of ${shownKey(write.key)} changes "${name}" in two ways; set, add or remove it, once.`);
 }
 
-function shownKey({ bucket, shard, operation }: ItemKey): string {
+function shownKey({ bucket, shard, operation, sheet }: ItemKey): string {
   const item = `${bucket.entityId} on ${bucket.resource}, shard ${shard}`;
+  if (sheet !== undefined) return `${item}, usage of ${sheet}`;
   return operation === undefined ? item : `${item}, operation ${operation}`;
 }

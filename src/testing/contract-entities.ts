@@ -112,7 +112,6 @@ export function entityContract(suite: Suite): void {
     assert.equal(await place.state("a", "b"), undefined);
     assert.equal((await place.resolve("ab", "api")).source, "entity");
     assert.equal(await place.level("ab", "rpm", T0), 9_000);
-    if (suite.gaps.has("usage")) return;
     const query = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
     const { items } = await place.scope.usage.query(query, { limit: 10 });
     assert.deepEqual(

@@ -29,9 +29,9 @@ export type OpenStore = () => MaybePromise<{ readonly store: Store; close(): May
 /**
  * What a store need not have.
  * - `generation`: it cannot tell that configuration changed.
- * - `usage`: something else counts usage, not the store.
+ * - `pastHours`: usage of an hour that is over is final; what a clock that is behind takes counts in the open hour.
  */
-export type Gap = "generation" | "usage";
+export type Gap = "generation" | "pastHours";
 
 /** A fresh store for every test, and what the tests say about it. */
 export interface Suite {

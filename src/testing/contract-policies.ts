@@ -305,8 +305,6 @@ export function policiesContract(suite: Suite): void {
     assert.notEqual(config.generation(), before);
   });
 
-  if (suite.gaps.has("usage")) return;
-
   suite.test(
     "what a bypass lets through is counted as usage, and told apart; its give-back lowers both",
     async (place) => {

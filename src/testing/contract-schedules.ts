@@ -201,8 +201,6 @@ export function schedulesContract(suite: Suite): void {
     assert.deepEqual(kinds(await place.take(both(6), TWO + MINUTE_MS, { atomic: true })), ["taken", "taken"]);
   });
 
-  if (suite.gaps.has("usage")) return;
-
   suite.test("usage counts each request that left a soft limit below zero, and no other", async (place) => {
     const limits = [Kinds.perMinute("x", 60, { soft: true }), Kinds.perMinute("hard", 3)];
     await place.take([claim("a", limits, { x: 60 })], T0);

@@ -41,5 +41,5 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("entities", entityContract);
   under("namespaces", namespaceContract);
   under("audit", auditContract);
-  if (!suite.gaps.has("usage")) under("usage", usageContract);
+  under("usage", usageContract);
 }

@@ -5,15 +5,16 @@ import { namespaceOf } from "../../src/adapters/dynamodb/namespaces-record.ts";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { Records } from "../../src/adapters/dynamodb/records.ts";
 import { itemPlace } from "../../src/adapters/dynamodb/schema.ts";
+import { readClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import { closedUntilIn } from "../../src/aggregator/closed-until.ts";
 import { createLog } from "../../src/aggregator/log.ts";
 import { Metrics } from "../../src/aggregator/metrics.ts";
 import { sweepAll } from "../../src/aggregator/sweep.ts";
 import { SweepLedger } from "../../src/aggregator/sweep-ledger.ts";
-import type { HourCloser, ShardClosed, SweepParts } from "../../src/aggregator/sweep-parts.ts";
+import type { SweepParts } from "../../src/aggregator/sweep-parts.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
+import type { HourCloser, ShardClosed } from "../../src/protocol/close-hours.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { cutOffAfter, type Ground, newGround, S, Wire } from "../dynamodb/store-kit.ts";
 
@@ -82,7 +83,7 @@ class SweepGround {
     });
     const clock = { now: () => this.nowMs, sleep: systemClock.sleep };
     return sweepAll({
-      ...{ records, ledger: new SweepLedger(records, systemRandom.id(), clock), closedUntil: closedUntilIn(records) },
+      ...{ records, ledger: new SweepLedger(records, systemRandom.id(), clock) },
       namespaces: async function* () {
         for (const item of await collected(
           records.query({ partition: ["PK", "_/SYSTEM#"], range: { name: "SK", prefix: "#NSID#" } }),
@@ -99,7 +100,7 @@ class SweepGround {
   }
 
   async closedUntil(namespaceId = this.#ground.namespaceId): Promise<number | undefined> {
-    return closedUntilIn(this.#ground.records).read(namespaceId);
+    return readClosedUntil(this.#ground.records, namespaceId);
   }
 }
 

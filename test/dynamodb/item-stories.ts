@@ -17,6 +17,7 @@ const KEYS: readonly ItemKey[] = [
   { bucket: bucketKey("a", "api"), shard: 0 },
   { bucket: bucketKey("a", "api"), shard: 1 },
   { bucket: bucketKey("a:b@c", "gpt-4/v1.5"), shard: 0 },
+  { bucket: bucketKey("a", "api"), shard: 1, sheet: "2026-03-15" },
 ];
 const NUMBERS = ["rf", "b_x.y-z_tk", "b_x.y-z_tc"];
 const NAMES = [...NUMBERS, "n0", "size", "toString", "ttl"];
@@ -77,15 +78,17 @@ const shardWrite: fc.Arbitrary<ItemWrite> = fc
     set: values,
     add: fc.dictionary(fc.constantFrom(...NUMBERS), small, { maxKeys: 2 }),
     remove: fc.subarray([...NAMES], { maxLength: 2 }),
+    copy: fc.dictionary(fc.constantFrom("up", "b_x.y-z_tp"), fc.constantFrom(...NAMES), { maxKeys: 2 }),
   })
-  .map(({ key, kind, item, when, set, add, remove }) => {
+  .map(({ key, kind, item, when, set, add, remove, copy }) => {
     const isUpdate = kind === "update";
     const own = isUpdate || kind === "put" ? set : {};
     const added = isUpdate
       ? Object.fromEntries(Object.entries(add).filter(([name]) => !(name in own && Object.hasOwn(own, name))))
       : {};
     const removed = isUpdate ? remove.filter((name) => !Object.hasOwn(own, name) && !Object.hasOwn(added, name)) : [];
-    return { key, kind, item, when, set: own, add: added, remove: removed, trace: undefined };
+    const copied = isUpdate && Object.keys(copy).length > 0 ? { copy } : {};
+    return { key, kind, item, when, set: own, add: added, remove: removed, ...copied, trace: undefined };
   });
 
 /** As purchases and resets are recorded; a part of a token and any order of limits too. */

@@ -134,10 +134,11 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
 
   await cost("`auditEvents`, a page", () => limiter.auditEvents({ entityId: "key" }));
   await cost<unknown>(
-    "`usage`, `usageSummary`, nothing found",
+    "`usage`, `usageSummary` of an entity, one bucket",
     () => limiter.usage({ entityId: "key", window: "hourly" }),
     () => limiter.usageSummary({ entityId: "key", window: "hourly" }),
   );
+  await cost("`usage` of an entity on a resource", () => limiter.usage({ ...key, window: "monthly" }));
   await cost("`resourceCapacity`, one bucket", () => limiter.resourceCapacity("gpt-4", "rpm"));
   await cost("`isAvailable`", () => limiter.isAvailable());
   return costs;

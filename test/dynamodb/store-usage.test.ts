@@ -12,9 +12,9 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const EVER = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
 
-await describeDynamo("usage in the table", (dynamodb) => {
+await describeDynamo("usage as the original's aggregator writes it", (dynamodb) => {
   test("the hour, the day and the month that begin together are told apart (W39)", async (t) => {
-    const ground = await newGround(dynamodb, t);
+    const ground = await newGround(dynamodb, t, { shared: true });
     for (const [window, tokens] of [
       ["hourly", 1],
       ["daily", 24],
@@ -46,7 +46,7 @@ await describeDynamo("usage in the table", (dynamodb) => {
   });
 
   test("what the original wrote is read by what it says of itself: its key does not tell a day from an hour", async (t) => {
-    const ground = await newGround(dynamodb, t);
+    const ground = await newGround(dynamodb, t, { shared: true });
     const usage = { entityId: "a", resource: "api", window: "hourly", windowStartMs: MIDNIGHT } as const;
     await count(ground, usage, 5, "daily");
     assert.deepEqual(await queried(ground, { entityId: "a", ...EVER, window: "hourly" }), []);
@@ -54,7 +54,7 @@ await describeDynamo("usage in the table", (dynamodb) => {
   });
 
   test("usage comes by window, entity and resource, within its time, page by page", async (t) => {
-    const ground = await newGround(dynamodb, t);
+    const ground = await newGround(dynamodb, t, { shared: true });
     for (const [hour, entityId, resource] of [
       [2, "a", "z"],
       [1, "b", "api"],

@@ -90,5 +90,6 @@ function bucketsOf(
     ...{ ...common, ...client, items, calendar: createCalendar() },
     ...{ coalesce: true, exact: false, denyMemoryMs: 0 },
     serverTime: TRUSTED_CLOCK,
+    usageKeptS: () => 0,
   });
 }

@@ -10,6 +10,7 @@ import { entityOf, isBeingDeleted } from "./entities-record.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";
 import type { Records } from "./records.ts";
 import { configKey, entityKey, itemTableKey, namespaceIdKey } from "./schema.ts";
+import type { UsageKept } from "./usage-kept.ts";
 
 interface ReaderParts {
   readonly records: Records;
@@ -17,6 +18,7 @@ interface ReaderParts {
   readonly urgent: Records;
   readonly watch: NamespaceWatch;
   readonly audit: DynamoAudit;
+  readonly kept: UsageKept;
   readonly readings: ConfigReadings;
   readonly recent: RecentChange;
   readonly clock: Clock;
@@ -48,7 +50,7 @@ export class ConfigReader {
   }
 
   async #resolve(bucket: BucketKey, records: Records, options: ResolveOptions): Promise<LevelConfig> {
-    const { readings, watch, audit, clock } = this.#parts;
+    const { readings, watch, audit, kept, clock } = this.#parts;
     const { consistent, onFirstRead } = options;
     const { entityId, resource } = bucket;
     const namespaceId = this.#namespaceId;
@@ -68,7 +70,7 @@ export class ConfigReader {
     const meta = found[scopes.length];
     if (isWatched) watch.requireActive(namespaceId, found[scopes.length + 1]);
     onFirstRead?.(decoded(found[scopes.length + (isWatched ? 2 : 1)]), atMs);
-    audit.learn(found[scopes.length - 1]);
+    for (const one of [audit, kept]) one.learn(found[scopes.length - 1]);
     const stored = scopes.map((scope, i) =>
       "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(found[i]),
     );

@@ -16,6 +16,7 @@ import {
   PK,
   RESOURCE,
   SK,
+  sheetPrefix,
   type TableKey,
 } from "./schema.ts";
 import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
@@ -55,7 +56,7 @@ export class EntityRemoval {
     const done =
       (await this.#configs(entityId, marked)) &&
       (await this.#buckets(entityId, marked)) &&
-      (await this.#operations(entityId, marked)) &&
+      (await this.#beside(entityId, marked)) &&
       (await this.#partition(entityId, marked));
     if (done) await this.#unmark(key, mark);
   }
@@ -101,14 +102,18 @@ export class EntityRemoval {
     return true;
   }
 
-  async #operations(entityId: string, marked: RecordWrite): Promise<boolean> {
-    const found = this.#records.query({
-      index: NAMESPACE_INDEX,
-      partition: [GSI4PK, this.#namespaceId],
-      range: { name: GSI4SK, prefix: `OP#${entityId}#` },
-      keysOnly: true,
-    });
-    return this.#remove((await collected(found)).map(keyIn), marked);
+  /** Records of operations and sheets of usage, which are kept beside buckets. */
+  async #beside(entityId: string, marked: RecordWrite): Promise<boolean> {
+    for (const prefix of [`OP#${entityId}#`, sheetPrefix(entityId, undefined)]) {
+      const found = this.#records.query({
+        index: NAMESPACE_INDEX,
+        partition: [GSI4PK, this.#namespaceId],
+        range: { name: GSI4SK, prefix },
+        keysOnly: true,
+      });
+      if (!(await this.#remove((await collected(found)).map(keyIn), marked))) return false;
+    }
+    return true;
   }
 
   /** Usage, and whatever else is there. */

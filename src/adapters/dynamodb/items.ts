@@ -13,6 +13,7 @@ import type {
   TransactionAnswer,
 } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
+import { isShardKey } from "../../protocol/item-key.ts";
 import type { DynamoAnswer, DynamoClient } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
 import { failedReasons, type ItemReader, itemAnswerOf, transactionAnswerOf } from "./errors.ts";
@@ -64,7 +65,7 @@ export class DynamoItems implements ItemStore {
     const { client, owners } = this.#options;
     if (owners !== undefined && isMaking(write)) return this.#make(write, owners, timeoutMs);
     const { operation, body } = this.#requests.write(write);
-    const readItem = write.key.operation === undefined ? this.#readItem : undefined;
+    const readItem = isShardKey(write.key) ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
     // What nearly every answer is: nothing is left to be read.
     if (answer.kind === "answered" && answer.item !== undefined) return { kind: "applied", item: answer.item };

@@ -4,7 +4,7 @@ import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, PLACE_ATTRIBUTES } from "./schema.ts";
 
 /** What of a write is put into expressions. Of a put, whose item is no expression, without effects. */
-export interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove"> {
+export interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove" | "copy"> {
   /** Set besides: what follows from the key of an item that may be made by the write. */
   readonly place: Item;
 }
@@ -25,7 +25,7 @@ export class Shapes {
       shape = this.#find(wordsOf(write), write);
       this.#last = shape;
     }
-    return shape.hasValues ? `${shape.head}${valuesOf(write, shape.types)}}` : shape.head;
+    return shape.hasValues ? `${shape.head}${valuesOf(write, shape.fixed)}}` : shape.head;
   }
 
   #find(words: readonly string[], write: Expressed): Shape {
@@ -47,14 +47,14 @@ interface Shape {
   /** All but the values; up to and with the brace that opens them, where there are any. */
   readonly head: string;
   readonly hasValues: boolean;
-  /** Values that say a type, as members. */
-  readonly types: string;
+  /** Values that are the same in every write of the shape, as members: types, and the 0 of what is not there. */
+  readonly fixed: string;
 }
 
 const SHAPES_MAX = 1_000;
 
 /** Names and operators, in the order in which the write has them: all that makes its shape. */
-function wordsOf({ item, when, set, place, add, remove }: Expressed): string[] {
+function wordsOf({ item, when, set, place, add, remove, copy }: Expressed): string[] {
   const words: string[] = [item];
   for (const clause of when) {
     words.push(";");
@@ -71,11 +71,12 @@ function wordsOf({ item, when, set, place, add, remove }: Expressed): string[] {
   for (const name in add) words.push(name);
   words.push("-");
   for (const name of remove) words.push(name);
+  if (copy !== undefined) for (const name in copy) words.push(":", name, copy[name] as string);
   return words;
 }
 
 /** Whether these are the words of the write, without writing them down. */
-function isOf(words: readonly string[], { item, when, set, place, add, remove }: Expressed): boolean {
+function isOf(words: readonly string[], { item, when, set, place, add, remove, copy }: Expressed): boolean {
   let at = 0;
   if (words[at++] !== item) return false;
   for (const clause of when) {
@@ -93,12 +94,17 @@ function isOf(words: readonly string[], { item, when, set, place, add, remove }:
   for (const name in add) if (words[at++] !== name) return false;
   if (words[at++] !== "-") return false;
   for (const name of remove) if (words[at++] !== name) return false;
+  if (copy !== undefined) {
+    for (const name in copy) {
+      if (words[at++] !== ":" || words[at++] !== name || words[at++] !== copy[name]) return false;
+    }
+  }
   return at === words.length;
 }
 
 // In the order in which `shapeOf` numbers them. Built for every write: no function and no list is made for it.
-function valuesOf({ when, set, place, add }: Expressed, types: string): string {
-  let text = types;
+function valuesOf({ when, set, place, add }: Expressed, fixed: string): string {
+  let text = fixed;
   let count = 0;
   for (const clause of when) {
     for (const test of clause) {
@@ -133,23 +139,26 @@ function valueMember(before: string, index: number): string {
 
 const FIRST_MEMBER = '":0":';
 
-function shapeOf({ item, when, set, place, add, remove }: Expressed, words: readonly string[]): Shape {
-  for (const name of [...Object.keys(set), ...Object.keys(add), ...remove]) checkName(name);
+function shapeOf({ item, when, set, place, add, remove, copy = {} }: Expressed, words: readonly string[]): Shape {
+  for (const name of [...Object.keys(set), ...Object.keys(add), ...Object.keys(copy), ...remove]) checkName(name);
   const placeholders = new Placeholders();
   const conditions = [...EXISTENCE[item], ...when.map((clause) => conditionOf(clause, placeholders))];
-  const effects = effectsOf({ set: { ...set, ...place }, add, remove }, placeholders);
+  const effects = effectsOf({ set: { ...set, ...place }, add, remove, copy }, placeholders);
   const names = JSON.stringify(placeholders.names);
+  const hasValues = placeholders.valueCount > 0 || Object.keys(copy).length > 0;
   const members = [
     ...(conditions.length === 0 ? [] : [`"ConditionExpression":"${conditions.join(" AND ")}"`]),
     ...(effects === "" ? [] : [`"UpdateExpression":"${effects}"`]),
     ...(names === "{}" ? [] : [`"ExpressionAttributeNames":${names}`]),
-    ...(placeholders.valueCount === 0 ? [] : [`"ExpressionAttributeValues":{`]),
+    ...(hasValues ? [`"ExpressionAttributeValues":{`] : []),
   ];
+  const fixed = placeholders.types.map((type) => `":${type}":{"S":"${type}"}`);
+  if (Object.keys(copy).length > 0) fixed.push(`"${NONE_THERE}":{"N":"0"}`);
   return {
     words,
     head: members.map((member) => `,${member}`).join(""),
-    hasValues: placeholders.valueCount > 0,
-    types: placeholders.types.map((type) => `":${type}":{"S":"${type}"}`).join(","),
+    hasValues,
+    fixed: fixed.join(","),
   };
 }
 
@@ -176,6 +185,9 @@ class Placeholders extends NamePlaceholders {
   }
 }
 
+/** Stands for an attribute that is copied and is not there. */
+const NONE_THERE = ":none";
+
 const TYPES = { number: "N", string: "S", boolean: "BOOL" } as const;
 
 function conditionOf(clause: Clause, placeholders: Placeholders): string {
@@ -196,11 +208,14 @@ function testOf(test: Comparison | Presence, placeholders: Placeholders): string
 }
 
 function effectsOf(
-  { set, add, remove }: Pick<Expressed, "set" | "add" | "remove">,
+  { set, add, remove, copy = {} }: Pick<Expressed, "set" | "add" | "remove" | "copy">,
   placeholders: Placeholders,
 ): string {
+  const copies = Object.entries(copy).map(
+    ([to, from]) => `${placeholders.name(to)} = if_not_exists(${placeholders.name(from)}, ${NONE_THERE})`,
+  );
   return updateExpression({
-    SET: Object.keys(set).map((name) => `${placeholders.name(name)} = ${placeholders.value()}`),
+    SET: [...Object.keys(set).map((name) => `${placeholders.name(name)} = ${placeholders.value()}`), ...copies],
     ADD: Object.keys(add).map((name) => `${placeholders.name(name)} ${placeholders.value()}`),
     DELETE: [],
     REMOVE: remove.map((name) => placeholders.name(name)),

@@ -65,6 +65,13 @@ test("an update says its condition and its effects by numbers, and wants the ite
   });
 });
 
+test("what is copied is what was there before, or 0", () => {
+  const { input } = sent({ copy: { b_x_tp: "b_x_tc", b_rqp: "b_rq" }, set: { b_x_tc: 5 } });
+  assert.equal(input.UpdateExpression, "SET #1 = :0, #0 = if_not_exists(#1, :none), #2 = if_not_exists(#3, :none)");
+  assert.deepEqual(input.ExpressionAttributeNames, { "#0": "b_x_tp", "#1": "b_x_tc", "#2": "b_rqp", "#3": "b_rq" });
+  assert.deepEqual(input.ExpressionAttributeValues, { ":none": { N: "0" }, ":0": { N: "5" } });
+});
+
 test("unequal means there, of the same type, and unequal: DynamoDB alone would take what is missing for unequal", () => {
   const { input } = sent({
     when: [

@@ -131,10 +131,10 @@ export class ItemRequests {
 
   // Each of the following is left open at its end: what else a request says is added there.
 
-  #update({ key, item, when, set, add, remove }: ItemWrite): string {
+  #update({ key, item, when, set, add, remove, copy }: ItemWrite): string {
     // What may be made by it gets its place with it; setting it again to the same changes no index.
     const place = item === "exists" ? NOTHING : itemPlace(this.#namespaceId, key);
-    return `${this.#at(key)}${this.#shapes.members({ item, when, set, place, add, remove })}`;
+    return `${this.#at(key)}${this.#shapes.members({ item, when, set, place, add, remove, copy })}`;
   }
 
   #put({ key, item, when, set }: ItemWrite): string {
@@ -191,8 +191,8 @@ const ANYTHING: readonly Clause[] = [
   ],
 ];
 
-function isIdle({ item, set, add, remove }: ItemWrite): boolean {
-  return item === "exists" && isEmpty(set) && isEmpty(add) && remove.length === 0;
+function isIdle({ item, set, add, remove, copy = {} }: ItemWrite): boolean {
+  return item === "exists" && isEmpty(set) && isEmpty(add) && remove.length === 0 && isEmpty(copy);
 }
 
 function isEmpty(record: object): boolean {

@@ -43,6 +43,7 @@ export const CREATED_AT = "created_at";
 export const CONFIG_VERSION = "config_version";
 export const ON_UNAVAILABLE = "on_unavailable";
 export const AUDIT_RETENTION_DAYS = "audit_retention_days";
+export const USAGE_KEPT_DAYS = "usage_kept_days";
 /** A set of strings, on the registry of resources. */
 export const RESOURCES = "resources";
 
@@ -61,6 +62,8 @@ export const DETAILS = "details";
 
 export const WINDOW = "window";
 export const WINDOW_START = "window_start";
+/** The instant before which all usage is on sheets, in ms. */
+export const CLOSED_UNTIL = "closed_until";
 export const TOTAL_EVENTS = "total_events";
 
 export const NAMESPACE_ID = "namespace_id";

@@ -112,7 +112,10 @@ test("whatever the names, what was put into a key is read out of it", () => {
       (id, name, shard, given) => {
         const bucket = bucketKey(id, name);
         const key = given === undefined ? { bucket, shard } : { bucket, shard, operation: given };
-        assert.deepEqual(schema.parseItemKey(schema.itemTableKey(NS, key)), { namespaceId: NS, key });
+        const sheet = { bucket, shard, sheet: "2026-03-15" };
+        for (const one of [key, sheet]) {
+          assert.deepEqual(schema.parseItemKey(schema.itemTableKey(NS, one)), { namespaceId: NS, key: one });
+        }
         const place = schema.itemPlace(NS, { bucket, shard });
         assert.deepEqual(schema.parseResourceBucketSk(place.GSI2SK!), { entityId: id, shard });
         assert.equal(schema.parseChildSk(schema.childKeys(NS, "parent", id).GSI1SK!), id);

@@ -115,16 +115,25 @@ export function entityConfigsPk(namespaceId: string, resource: string): string {
   return `${namespaceId}/ENTITY_CONFIG#${resource}`;
 }
 
-/** The item of one shard, or the record of an operation beside shard 0. */
-export function itemTableKey(namespaceId: string, { bucket, shard, operation }: ItemKey): TableKey {
+/** The item of one shard, or the record of an operation beside shard 0, or a sheet of usage beside its shard. */
+export function itemTableKey(namespaceId: string, { bucket, shard, operation, sheet }: ItemKey): TableKey {
   const pk = bucketPk(namespaceId, bucket, shard);
+  if (sheet !== undefined) return { pk, sk: sheetSk(sheet) };
   return { pk, sk: operation === undefined ? STATE_SK : `${OPERATION_SK}${operation}` };
 }
 
 /** All that an item of a bucket has besides its own attributes and the key of the table. */
-export function itemPlace(namespaceId: string, { bucket, shard, operation }: ItemKey): IndexKeys {
+export function itemPlace(namespaceId: string, { bucket, shard, operation, sheet }: ItemKey): IndexKeys {
   const { entityId, resource } = bucket;
   const owner = { [ENTITY_ID]: entityId, [RESOURCE]: resource, [GSI4PK]: namespaceId };
+  if (sheet !== undefined) {
+    return {
+      ...owner,
+      [GSI4SK]: `${sheetPrefix(entityId, resource)}${sheet}#${shard}`,
+      [GSI2PK]: resourcePk(namespaceId, resource),
+      [GSI2SK]: `SHEET#${sheet}#${entityId}#${shard}`,
+    };
+  }
   if (operation !== undefined) return { ...owner, [GSI4SK]: `OP#${entityId}#${resource}#${operation}` };
   return {
     ...owner,
@@ -134,6 +143,16 @@ export function itemPlace(namespaceId: string, { bucket, shard, operation }: Ite
     [GSI3PK]: entityPk(namespaceId, entityId),
     [GSI3SK]: `BUCKET#${resource}#${shard}`,
   };
+}
+
+/** The sort key of the sheet of a day, beside its shard. */
+export function sheetSk(day: string): string {
+  return `${USAGE_SK}${day}`;
+}
+
+/** What sheets of an entity begin with in the index of the namespace, on one resource or on all. */
+export function sheetPrefix(entityId: string, resource: string | undefined): string {
+  return resource === undefined ? `SHEET#${entityId}#` : `SHEET#${entityId}#${resource}#`;
 }
 
 /** In the resource index. `#` sorts before every character of an entity id, so these are in the order of the ids. */
@@ -204,6 +223,11 @@ export function provisionerKey(namespaceId: string): TableKey {
   return { pk: systemPk(namespaceId), sk: "#PROVISIONER" };
 }
 
+/** What a sweep notes of the usage of a namespace. */
+export function usageStateKey(namespaceId: string): TableKey {
+  return { pk: systemPk(namespaceId), sk: "#USAGE" };
+}
+
 export function versionKey(): TableKey {
   return { pk: systemPk(REGISTRY), sk: "#VERSION" };
 }
@@ -237,7 +261,7 @@ export function namespaceOf(pk: string): string | undefined {
   return slash < 1 ? undefined : pk.slice(0, slash);
 }
 
-/** Which shard's item, or which operation's record, a key is of. Undefined where it is something else's. */
+/** Which shard's item, which operation's record, or which sheet, a key is of. Undefined where it is something else's. */
 export function parseItemKey({
   pk,
   sk,
@@ -249,6 +273,7 @@ export function parseItemKey({
   const [, entityId, resource, shard] = match as unknown as [string, string, string, string];
   const key = { bucket: bucketKey(entityId, resource), shard: Number(shard) };
   if (sk === STATE_SK) return { namespaceId, key };
+  if (sk.startsWith(USAGE_SK)) return { namespaceId, key: { ...key, sheet: sk.slice(USAGE_SK.length) } };
   if (!sk.startsWith(OPERATION_SK)) return undefined;
   return { namespaceId, key: { ...key, operation: sk.slice(OPERATION_SK.length) } };
 }

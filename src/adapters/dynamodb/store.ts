@@ -4,6 +4,7 @@ import type { BucketStore } from "../../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
+import type { HourCloser } from "../../protocol/close-hours.ts";
 import { ConfigReadings } from "../../protocol/config-readings.ts";
 import { OWN, SHARED } from "../../protocol/dialect.ts";
 import type { ServerTime } from "../../protocol/server-time.ts";
@@ -24,6 +25,8 @@ import { namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
 import { DynamoUsage } from "./usage.ts";
+import { UsageKept } from "./usage-kept.ts";
+import { SheetUsage } from "./usage-sheets.ts";
 import { checkVersion, readVersion } from "./version.ts";
 import { VersionGate } from "./version-gate.ts";
 
@@ -106,6 +109,8 @@ export interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
   /** Brings the deletion of an entity to its end, if there is one under way. */
   finishDeletion(entityId: string): Promise<void>;
+  /** For the sweep; undefined on a table shared with the original, where nothing is closed. */
+  readonly hours: HourCloser | undefined;
   /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
@@ -117,9 +122,10 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   // One for each namespace: in another the same names are other buckets.
   const readings = new ConfigReadings();
   const recent = new RecentChange(clock);
-  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, readings, recent, clock });
+  const kept = new UsageKept();
+  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, kept, readings, recent, clock });
   const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
-  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings });
+  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
@@ -134,9 +140,16 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     }),
     config,
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
-    usage: new DynamoUsage(records, namespaceId),
+    // What the original's aggregator writes counts where the original takes too.
+    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
     audit,
     finishDeletion: (entityId) => removal.finish(entityId),
+    hours: shared
+      ? undefined
+      : {
+          close: (shards, closing) => buckets.closeHours(shards, closing),
+          joinIdle: (bucket, nowMs) => buckets.resize(bucket, "fewer", nowMs),
+        },
     settled: () => buckets.settled(),
   };
 }
@@ -145,12 +158,13 @@ interface BucketParts {
   readonly audit: DynamoAudit;
   readonly owners: OwnerStamps;
   readonly readings: ConfigReadings;
+  readonly kept: UsageKept;
 }
 
 function bucketsOf(
   namespaceId: string,
   { options, auditIds }: SharedParts,
-  { audit, owners, readings }: BucketParts,
+  { audit, owners, readings, kept }: BucketParts,
 ): ProtocolBuckets {
   const { client, table, clock, random, calendar, coalesce, exact, shared, denyMemoryMs, adminTimeoutMs } = options;
   const items = new DynamoItems({
@@ -168,6 +182,7 @@ function bucketsOf(
     ...{ items, calendar, clock, random, readings, coalesce, exact, denyMemoryMs },
     dialect: shared ? SHARED : OWN,
     serverTime: options.serverTime,
+    usageKeptS: () => kept.keptS,
   });
 }
 

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { calendar } from "../../../test/kind-arbitraries.ts";
 import { imageOf, itemOf, KEY } from "../../../test/protocol-kit.ts";
 import { bucketFor } from "../../domain/bucket-state.ts";
-import { PLAIN_MARK } from "../../domain/give-back.ts";
 import { limitMakers } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Seen } from "../bucket-cache.ts";
@@ -32,9 +31,11 @@ function seen(shardCount: number | "gone", options: { order?: number; old?: bool
 
 const PLAN: CreditPlan = {
   key: KEY,
-  back: { readingMs: 0, amounts: [{ limit: "rpm", milli: 1_000 }], mark: PLAIN_MARK, shardCount: 1, parts: [] },
+  readingMs: 0,
+  shardCount: 1,
   spreads: true,
   needsImage: false,
+  sheetFor: () => undefined,
   writeFor: () => new WriteBuilder().update(KEY, "exists", undefined),
 };
 const OTHER_SHARD = { ...PLAN, key: { ...KEY, shard: 1 } };

@@ -1,9 +1,9 @@
 import type { ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
-import type { GiveBack } from "../credit.ts";
 import type { Ended, Event, ReadAction, Turn, WriteAction } from "../drive.ts";
 import { OUTRUN_AT_ONCE_MAX } from "../retry-policy.ts";
+import type { SheetAction } from "../sheets.ts";
 
 /*
  * A give-back to one shard, as a machine without I/O.
@@ -47,11 +47,15 @@ export interface CreditProgress {
 /** What is given back, and where to. */
 export interface CreditPlan {
   readonly key: ItemKey;
-  readonly back: GiveBack;
+  readonly readingMs: number;
+  /** Of how many shards the bucket was when it was taken. */
+  readonly shardCount: number;
   /** Whether it is shared out where the bucket has more shards now than when it was taken. */
   readonly spreads: boolean;
   /** Whether the write needs an image of the item. */
   readonly needsImage: boolean;
+  /** What has to be put on its sheet first, by the image. */
+  sheetFor(image: Image): SheetAction | undefined;
   writeFor(image: Image | undefined): ItemWrite;
 }
 
@@ -62,6 +66,7 @@ export interface CreditFacts extends Turn {
 export type CreditAction =
   | ReadAction
   | WriteAction
+  | SheetAction
   | { readonly do: "pause" }
   | { readonly do: "settle"; readonly result: CreditResult };
 
@@ -73,7 +78,7 @@ export function creditEnded({ phase }: CreditProgress): Ended<CreditResult> | un
 
 export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: CreditPlan): CreditAction {
   const { phase } = progress;
-  const { key, back, spreads, needsImage } = plan;
+  const { key, readingMs, shardCount, spreads, needsImage } = plan;
   if (phase.at === "settled") return { do: "settle", result: phase.result };
   if (facts.over !== undefined) {
     const cause = progress.cause ?? new Error("others were always faster");
@@ -85,13 +90,15 @@ export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: C
     return { do: "settle", result: { kind: key.shard === 0 ? "gone" : "moved" } };
   }
   const image = seen?.image;
-  if (image === undefined && needsImage) {
-    return { do: "read", keys: [key], consistent: true, atMs: back.readingMs, sets: undefined };
-  }
-  if (spreads && image !== undefined && image.shardCount > back.shardCount) {
+  const read: ReadAction = { do: "read", keys: [key], consistent: true, atMs: readingMs, sets: undefined };
+  if (image === undefined && needsImage) return read;
+  if (spreads && image !== undefined && image.shardCount > shardCount) {
     return { do: "settle", result: { kind: "split" } };
   }
-  return { do: "write", write: plan.writeFor(image), atMs: back.readingMs, set: undefined };
+  const sheet = image === undefined ? undefined : plan.sheetFor(image);
+  // Not by an image that may be old: the entity may have been deleted since, and its usage with it.
+  if (sheet !== undefined) return phase.at === "verified" ? sheet : read;
+  return { do: "write", write: plan.writeFor(image), atMs: readingMs, set: undefined };
 }
 
 export function onCredit(progress: CreditProgress, action: CreditAction, event: Event): CreditProgress {

@@ -37,7 +37,7 @@ export function onTake(progress: TakeProgress, action: TakeAction, event: Event)
 
 function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event): TakeProgress {
   const { phase } = before;
-  if (event.kind === "applied") return taken(before, { sent, exact, leaves: sent.leaves }, event.seen);
+  if (event.kind === "applied") return taken(before, { sent, exact, landed: sent }, event.seen);
   const { intent, jobs } = sent;
   const { readingMs } = intent;
   const progress: TakeProgress = { ...before, readingMs, exact, nonce: intent.nonce?.value };
@@ -46,7 +46,7 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
       const isThere = seen.image?.item[intent.nonce?.name ?? ""] === intent.nonce?.value;
-      if (isThere) return taken(before, { sent, exact, leaves: phase.sent.leaves }, seen);
+      if (isThere) return taken(before, { sent, exact, landed: phase.sent }, seen);
       return { ...progress, phase: { ...phase, seen } };
     }
     case "refused":
@@ -74,7 +74,7 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
 /** The write was applied; it left the item as `seen` shows, or that is how it was found later. */
 function taken(
   before: TakeProgress,
-  { sent, exact, leaves }: Pick<TakeWrite, "sent" | "exact"> & Pick<Sent, "leaves">,
+  { sent, exact, landed }: Pick<TakeWrite, "sent" | "exact"> & { readonly landed: Sent },
   seen: Seen,
 ): TakeProgress {
   const { jobs, pending, settled } = before;
@@ -85,7 +85,7 @@ function taken(
   if (seen.image === undefined || sent.jobs.length === 0) return after;
   return settledAs(after, {
     jobs: sent.jobs,
-    outcome: { kind: "taken", image: seen.image, written: leaves, readingMs },
+    outcome: { kind: "taken", image: seen.image, written: landed.leaves, readingMs, by: landed },
   });
 }
 

@@ -1,10 +1,12 @@
+import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
-import type { Seen } from "../bucket-cache.ts";
+import type { Seen, SheetNote } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
 import type { Ended, ReadAction, Turn, WriteAction } from "../drive.ts";
 import type { Guess, Intent, Move } from "../intent.ts";
 import type { Job, JobOutcome } from "../job.ts";
+import type { SheetAction } from "../sheets.ts";
 
 /*
  * Takes and debits at one shard, as a machine without I/O. `next` says what to do, `on` what an answer means.
@@ -67,6 +69,7 @@ export interface Sent {
   readonly intent: Intent;
   /** The state that it leaves, tokens aside. */
   readonly leaves: BucketState;
+  readonly overdrafts: readonly Amount[];
 }
 
 export interface TakeProgress {
@@ -99,6 +102,8 @@ export interface TakeFacts extends Turn {
   readonly silence: unknown;
   readonly nonceSlot: number;
   readonly freshNonce: number;
+  /** What is known of the sheet of the shard's closed hour. */
+  readonly sheet: SheetNote | undefined;
   readonly guesses: (image: Image, moves: readonly Move[]) => ReadonlyMap<string, Guess> | undefined;
 }
 
@@ -111,7 +116,7 @@ export interface Settle extends Settled {
   readonly do: "settle";
 }
 
-export type TakeAction = ReadAction | TakeWrite | Settle;
+export type TakeAction = ReadAction | TakeWrite | SheetAction | Settle;
 
 const NONE: readonly Settled[] = Object.freeze([]);
 export const GUESS: Phase = Object.freeze({ at: "guess" });

@@ -55,7 +55,7 @@ const nine = job(9);
 
 function facts(given: Partial<TakeFacts> = {}): TakeFacts {
   const usual = { nowMs: NOW, over: undefined, key: KEY, seen: undefined, doubt: "none", silence: undefined } as const;
-  return { ...usual, nonceSlot: 3, freshNonce: NONCE, guesses: () => undefined, ...given };
+  return { ...usual, sheet: undefined, nonceSlot: 3, freshNonce: NONCE, guesses: () => undefined, ...given };
 }
 
 function progress(phase: Phase, pending: readonly Job[], given: Partial<TakeProgress> = {}): TakeProgress {
@@ -95,6 +95,8 @@ function shownAction(action: TakeAction): string {
       return action.consistent ? "read, consistent" : "read, eventual";
     case "write":
       return `write ${action.sent.why} ${named(action.sent.jobs)}`.trimEnd();
+    case "sheet":
+      return `sheet of ${action.write.key.sheet}`;
     case "settle":
       return `settle ${named(action.jobs)}: ${told(action.outcome)}`;
   }

@@ -6,6 +6,7 @@ import type { Env, Intent, Step } from "../intent.ts";
 import { admit, installLimitsIntent, intentOf, type Job, type JobOutcome, newestOf } from "../job.ts";
 import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
 import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
+import { sheetBefore, sheetedBy } from "../sheets.ts";
 import {
   type Ambiguous,
   type Sent,
@@ -31,9 +32,14 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
     return settle(pending, { kind: "elsewhere" });
   }
   const nonce = { name: nonceSlot(facts.nonceSlot), value: progress.nonce ?? facts.freshNonce };
-  const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed" };
+  const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed", sheeted: sheetedBy(facts.sheet) };
   const wanted: Wanted = { progress, facts, options, env };
   if (phase.at === "ambiguous") return sendAgain(phase, wanted);
+  if (seen.image !== undefined && readingMs >= seen.image.hourEndMs) {
+    const sheet = sheetBefore(seen.image, readingMs, facts.sheet, env);
+    // Not by an image that may be old: the entity may have been deleted since, and its usage with it.
+    if (sheet !== undefined) return phase.at === "verified" ? sheet : read(progress, key, true);
+  }
   if (phase.at === "guess" && pending.length === 1 && facts.doubt === "none") {
     // A guess refuses no job, so there is nothing to admit first. Nearly every request ends with this write.
     const usual = takeWrite(pending, wanted, false);
@@ -62,15 +68,16 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
 interface Wanted {
   readonly progress: TakeProgress;
   readonly facts: TakeFacts;
-  readonly options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed">;
+  readonly options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed" | "sheeted">;
   readonly env: Env;
 }
 
 /** The write that takes for some jobs; undefined when by the image they do not fit. */
 function takeWrite(jobs: readonly Job[], wanted: Wanted, ignoreImageShortage: boolean): TakeWrite | undefined {
   const { progress, facts, options } = wanted;
-  const { readingMs, nonce, configConfirmed } = options;
-  const intent = intentOf(jobs, { readingMs, nonce, configConfirmed, ignoreImageShortage, guesses: undefined });
+  const { readingMs, nonce, configConfirmed, sheeted } = options;
+  const how = { readingMs, nonce, configConfirmed, sheeted, ignoreImageShortage, guesses: undefined };
+  const intent = intentOf(jobs, how);
   const image = facts.seen?.image;
   const guesses = progress.exact || image === undefined ? undefined : facts.guesses(image, intent.moves);
   if (guesses === undefined) return writeFor({ why: "take", jobs, intent }, wanted, progress.exact);
@@ -94,8 +101,10 @@ function sendAgain(phase: Ambiguous, { progress, facts, options, env }: Wanted):
   return writeOf(step, { why: "take", jobs, intent }, progress.exact);
 }
 
+type Unsent = Omit<Sent, "leaves" | "overdrafts">;
+
 /** Undefined when by the image it does not fit. */
-function writeFor(sent: Omit<Sent, "leaves">, { progress, facts, env }: Wanted, exact: boolean): TakeWrite | undefined {
+function writeFor(sent: Unsent, { progress, facts, env }: Wanted, exact: boolean): TakeWrite | undefined {
   const image = facts.seen?.image;
   // The clock never shows more than the server's can, so most epochs need no second look at it.
   if (image !== undefined && image.state.epochMs > facts.nowMs && isAhead(image, env)) {
@@ -114,11 +123,11 @@ function formed({ pending }: TakeProgress, { seen, key }: TakeFacts, intent: Int
 }
 
 function writeOf(
-  { write, state }: Extract<Step, { kind: "write" }>,
-  { why, jobs, intent }: Omit<Sent, "leaves">,
+  { write, state, overdrafts }: Extract<Step, { kind: "write" }>,
+  { why, jobs, intent }: Unsent,
   exact: boolean,
 ): TakeWrite {
-  const sent: Sent = { why, jobs, intent, leaves: state };
+  const sent: Sent = { why, jobs, intent, leaves: state, overdrafts };
   return { do: "write", write, atMs: intent.readingMs, set: intent.install?.set, sent, exact };
 }
 

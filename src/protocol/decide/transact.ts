@@ -5,6 +5,7 @@ import type { BucketCache } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
 import type { Ended, Event, ReadAction, TransactAction, Turn, WriteAction } from "../drive.ts";
 import { LOOKS_MAX, type RetryPolicy } from "../retry-policy.ts";
+import type { SheetAction } from "../sheets.ts";
 
 /*
  * Whatever is done to all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases
@@ -98,6 +99,7 @@ export interface DrawnTransaction<Result> extends TransactAction {
 export type TransactDo<Result> =
   | ReadAction
   | WriteAction
+  | SheetAction
   | DrawnTransaction<Result>
   | { readonly do: "pause" }
   | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] };
@@ -142,6 +144,7 @@ export function nextTransact<Result>(
       );
     case "installing": {
       const [write] = phase.writes;
+      if (write?.key.sheet !== undefined) return { do: "sheet", write };
       if (write !== undefined) return { do: "write", write, atMs: plan.readingMs, set: undefined };
       return settle(phase.next, wholes);
     }
@@ -166,6 +169,7 @@ export function onTransact<Result>(
     case "read":
       return onRead(progress, event, after, plan);
     case "write":
+    case "sheet":
       // Whether or not it was applied, what the shards hold is read again.
       if (phase.at !== "installing") return progress;
       return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) } };
