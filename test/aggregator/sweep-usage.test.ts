@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { type TestContext, test } from "node:test";
+import { collected } from "../../src/adapters/dynamodb/paging.ts";
+import { DynamoUsage } from "../../src/adapters/dynamodb/usage.ts";
+import { readClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { Limit } from "../../src/entry/index.ts";
+import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { exception, FaultProxy } from "../dynamodb/fault-proxy.ts";
+import { recordsOn } from "../dynamodb/store-kit.ts";
+import { CREDENTIALS } from "./archive-kit.ts";
+import { createTable, deleteTable, RateLimiter, sweep } from "./package.ts";
+
+const HOUR_MS = 3_600_000;
+const START_MS = Date.UTC(2026, 2, 15, 10, 20);
+
+/** Two keys and their organisation, used from 10:20 on, in three hours; at the end it is 18:20. */
+async function used(t: TestContext, dynamodb: DynamodbLocal) {
+  const stack = `swept-${process.pid}-${randomBytes(5).toString("hex")}`;
+  const time = { nowMs: START_MS };
+  const clock = { now: () => time.nowMs };
+  const way = { stack, region: "us-east-1", endpoint: dynamodb.endpoint, credentials: CREDENTIALS };
+  await createTable(way);
+  const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, clock });
+  t.after(async () => {
+    await limiter.close();
+    await deleteTable(way);
+  });
+  await limiter.setSystemDefaults([Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 100_000, { soft: true })]);
+  await limiter.createEntity({ id: "org" });
+  for (const id of ["a", "b"]) await limiter.createEntity({ id, parentId: "org", cascade: true });
+  for (const hours of [0, 1, 3]) {
+    time.nowMs = START_MS + hours * HOUR_MS;
+    const request = { entityId: "a", resource: "api", consume: { rpm: 1, tpm: 100 } };
+    await limiter.withLease(request, (lease) => lease.adjust({ tpm: 23 }));
+    if (hours === 0) await limiter.withLease({ ...request, entityId: "b", consume: { rpm: 2 } }, async () => {});
+  }
+  time.nowMs = START_MS + 8 * HOUR_MS;
+  const records = recordsOn(dynamodb, stack);
+  const registry = await collected(
+    records.query({ partition: ["PK", "_/SYSTEM#"], range: { name: "SK", prefix: "#NSID#" } }),
+  );
+  const namespaceId = registry[0]?.namespace_id?.S ?? "";
+  // What is counted, read by a process of its own.
+  const read = async (window: "hourly" | "daily" | "monthly") => {
+    const reader = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, clock });
+    try {
+      const all = [];
+      for await (const { entityId, windowStartMs, counters, requests } of reader.usage({ window })) {
+        all.push({ entityId, windowStartMs, counters, requests });
+      }
+      return all;
+    } finally {
+      await reader.close();
+    }
+  };
+  return { stack, way, clock, time, limiter, records, namespaceId, read };
+}
+
+const at = (hours: number) => Math.floor(START_MS / HOUR_MS + hours) * HOUR_MS;
+const TRUTH = [
+  ...[{ entityId: "a", windowStartMs: at(0), counters: { rpm: 1, tpm: 123 }, requests: 1 }],
+  ...[{ entityId: "b", windowStartMs: at(0), counters: { rpm: 2 }, requests: 1 }],
+  ...[{ entityId: "org", windowStartMs: at(0), counters: { rpm: 3, tpm: 123 }, requests: 2 }],
+  ...[{ entityId: "a", windowStartMs: at(1), counters: { rpm: 1, tpm: 123 }, requests: 1 }],
+  ...[{ entityId: "org", windowStartMs: at(1), counters: { rpm: 1, tpm: 123 }, requests: 1 }],
+  ...[{ entityId: "a", windowStartMs: at(3), counters: { rpm: 1, tpm: 123 }, requests: 1 }],
+  ...[{ entityId: "org", windowStartMs: at(3), counters: { rpm: 1, tpm: 123 }, requests: 1 }],
+];
+
+await describeDynamo("a sweep over real buckets", (dynamodb) => {
+  test("closes every hour that is over, changes no usage, and finds nothing the second time", async (t) => {
+    const { way, clock, read, records, namespaceId, time } = await used(t, dynamodb);
+    assert.deepEqual(await read("hourly"), TRUTH);
+    const report = await sweep({ ...way, clock, write: () => {} });
+    assert.deepEqual([report.complete, report.bucketsSwept, report.failures], [true, 3, 0]);
+    // The last hour of each; a client has moved the others, or the sweep did.
+    assert.ok(report.hoursClosed >= 3, `${report.hoursClosed} hours`);
+    assert.equal(report.closedUntilMs, at(6));
+    assert.equal(await readClosedUntil(records, namespaceId), at(6));
+    assert.deepEqual(await read("hourly"), TRUTH);
+    assert.equal((await sweep({ ...way, clock, write: () => {} })).hoursClosed, 0);
+    assert.deepEqual(await read("hourly"), TRUTH);
+    time.nowMs += HOUR_MS;
+    assert.equal((await sweep({ ...way, clock, write: () => {}, all: true })).closedUntilMs, at(9));
+  });
+
+  test("killed after each of its calls, it changes no usage, and the next one closes the rest", async (t) => {
+    let kills = 0;
+    for (let calls = 1; ; calls++) {
+      const { way, clock, read } = await used(t, dynamodb);
+      const proxy = await FaultProxy.open(t, dynamodb.endpoint);
+      let left = calls;
+      proxy.choose = () =>
+        left-- > 0 ? undefined : async ({ answer }) => answer(exception(400, "AccessDeniedException"));
+      const cut = await sweep({ ...way, endpoint: proxy.endpoint, clock, write: () => {}, all: true }).catch(
+        () => undefined,
+      );
+      assert.deepEqual(await read("hourly"), TRUTH, `killed after ${calls} calls`);
+      if (cut?.complete === true && cut.failures === 0) break;
+      kills += 1;
+      const report = await sweep({ ...way, clock, write: () => {}, all: true });
+      assert.deepEqual([report.complete, report.failures, report.closedUntilMs], [true, 0, at(8)]);
+      assert.deepEqual(await read("hourly"), TRUTH, `swept again after ${calls} calls`);
+    }
+    assert.ok(kills >= 10, `${kills} kills`);
+  });
+
+  test("snapshots: the original's readers see closed hours and days, and nothing is counted twice", async (t) => {
+    const { way, clock, read, records, namespaceId, time } = await used(t, dynamodb);
+    const snapshots = ["hourly", "daily"] as const;
+    const options = { ...way, clock, write: () => {}, all: true, snapshots };
+    await sweep(options);
+    const original = new DynamoUsage(records, namespaceId);
+    const seen = async (window: "hourly" | "daily") => {
+      const { items } = await original.query({ window, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }, { limit: 100 });
+      return items.map(({ entityId, windowStartMs, counters, requests }) => ({
+        entityId,
+        windowStartMs,
+        counters,
+        requests,
+      }));
+    };
+    assert.deepEqual(await seen("hourly"), TRUTH);
+    assert.deepEqual(await seen("daily"), [], "the day is not over");
+    assert.deepEqual(await read("hourly"), TRUTH);
+    time.nowMs += 24 * HOUR_MS;
+    await sweep(options);
+    await sweep(options);
+    assert.deepEqual(await seen("hourly"), TRUTH);
+    assert.deepEqual(await seen("daily"), await read("daily"));
+    const [item] = await collected(
+      records.query({
+        partition: ["PK", `${namespaceId}/ENTITY#a`],
+        range: { name: "SK", prefix: "#USAGE#api#2026-03-15T10" },
+      }),
+    );
+    assert.deepEqual(
+      [item?.SK?.S, item?.window?.S, item?.rpm?.N, item?.total_events?.N, item?.GSI2SK?.S],
+      ["#USAGE#api#2026-03-15T10:00:00Z", "hourly", "1", "1", "USAGE#2026-03-15T10:00:00Z#a"],
+    );
+  });
+
+  test("an export of a table has what its usage shows, and totals add up", async (t) => {
+    const { limiter, read } = await used(t, dynamodb);
+    const lines: { entityId: string }[] = [];
+    for await (const line of limiter.exportUsage({ window: "daily", format: "ndjson" })) lines.push(JSON.parse(line));
+    assert.deepEqual(
+      lines.map(({ entityId }) => entityId),
+      (await read("daily")).map(({ entityId }) => entityId),
+    );
+    const totals = await limiter.usageTotals({ window: "daily", by: "entity" });
+    assert.deepEqual(
+      totals.map(({ entityId, total, requests }) => [entityId, total, requests]),
+      [
+        ["a", { rpm: 3, tpm: 369 }, 3],
+        ["b", { rpm: 2 }, 1],
+        ["org", { rpm: 5, tpm: 369 }, 4],
+      ],
+    );
+  });
+});
