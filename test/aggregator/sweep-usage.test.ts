@@ -106,6 +106,38 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
     assert.ok(kills >= 10, `${kills} kills`);
   });
 
+  test("joins the shards of a bucket that is idle, not of one that is used, and usage stays as it was", async (t) => {
+    const { way, clock, read, limiter, stack, records, namespaceId, time } = await used(t, dynamodb);
+    const proxy = await FaultProxy.open(t, dynamodb.endpoint);
+    const busy = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, endpoint: proxy.endpoint, clock });
+    const take = () => busy.withLease({ entityId: "hot", resource: "api", consume: { rpm: 1 } }, async () => {});
+    await take();
+    let throttled = 0;
+    proxy.choose = ({ operation }) =>
+      operation === "UpdateItem" && throttled++ < 2
+        ? async ({ answer }) => answer(exception(400, "ProvisionedThroughputExceededException"))
+        : undefined;
+    for (let i = 0; i < 8; i++) await take();
+    // Splitting goes on beside the takes; closing waits for it.
+    await busy.close();
+    const shards = async () => {
+      const item = await records.get({ pk: `${namespaceId}/BUCKET#hot#api#0`, sk: "#STATE" });
+      return Number(item?.shard_count?.N);
+    };
+    assert.equal(await shards(), 2);
+    const before = await read("daily");
+    assert.equal(before.find(({ entityId }) => entityId === "hot")?.requests, 9);
+    assert.equal((await sweep({ ...way, clock, write: () => {}, all: true })).shardsJoined, 0, "it was used just now");
+    time.nowMs += 5 * HOUR_MS;
+    assert.equal((await sweep({ ...way, clock, write: () => {} })).shardsJoined, 1);
+    assert.equal(await shards(), 1);
+    assert.deepEqual(await read("daily"), before);
+    await sweep({ ...way, clock, write: () => {}, all: true });
+    assert.deepEqual(await read("daily"), before);
+    await limiter.withLease({ entityId: "hot", resource: "api", consume: { rpm: 1 } }, async () => {});
+    assert.equal((await read("daily")).find(({ entityId }) => entityId === "hot")?.requests, 10);
+  });
+
   test("snapshots: the original's readers see closed hours and days, and nothing is counted twice", async (t) => {
     const { way, clock, read, records, namespaceId, time } = await used(t, dynamodb);
     const snapshots = ["hourly", "daily"] as const;
