@@ -100,6 +100,13 @@ test("every entry point that package.json names can be imported by its name", as
   }
 });
 
+test("the command runs from the installed package, with nothing but the package installed", async () => {
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
+  assert.equal(await run(join(project, "node_modules/.bin/zae-limiter"), ["--version"], project), `${version}\n`);
+  const help = await run(join(project, "node_modules/.bin/zae-limiter"), ["aggregate", "--help"], project);
+  assert.match(help, /--archive/);
+});
+
 test("the README's example runs from the installed package", async () => {
   await writeFile(join(project, "example.ts"), readExample());
   // Rejects when the example throws, exits with an error or does not end by itself.
