@@ -40,8 +40,6 @@ export interface AggregatorParts {
   readonly sweepAfterHours: number;
   /** Copied for the original's readers; empty: none. */
   readonly snapshots: readonly SnapshotWindow[];
-  /** How long those are kept. */
-  readonly usageKeptDays: number;
   readonly logLevel: LogLevel;
   /** Takes a line of logs or metrics. */
   readonly write: (line: string) => void;
@@ -107,7 +105,7 @@ export class Aggregator {
     readonly all: boolean;
     readonly stopping: AbortSignal;
   }): Promise<SweepReport> {
-    const { records, store, runner, clock, ids, sweepAfterHours, snapshots, usageKeptDays } = this.#parts;
+    const { records, store, runner, clock, ids, sweepAfterHours, snapshots } = this.#parts;
     const usage = (namespaceId: string) => store.scope(namespaceId).usage;
     return sweepAll({
       records,
@@ -115,10 +113,7 @@ export class Aggregator {
       namespaces: () => this.#namespaces(),
       scope: (namespaceId) => this.#scope(namespaceId),
       finishPurge: (namespace) => this.#finishPurge(namespace),
-      copySnapshots:
-        snapshots.length === 0
-          ? undefined
-          : snapshotCopier({ records, usage, windows: snapshots, keptDays: usageKeptDays }),
+      copySnapshots: snapshots.length === 0 ? undefined : snapshotCopier({ records, usage, windows: snapshots }),
       afterHours: options.all ? 0 : sweepAfterHours,
       ...{ anew: options.all, untilMs: options.untilMs, stopping: options.stopping },
       ...{ metrics: this.#metrics, log: this.#log, clock },

@@ -1,6 +1,7 @@
 import type { Clock } from "../ports/system.ts";
 import { type Log, wholeFault } from "./log.ts";
 import { emfLine, type Metrics } from "./metrics.ts";
+import { planArchive } from "./plan-archive.ts";
 import { createdAtMs, type StreamRecord, sequenceOf } from "./stream-record.ts";
 import type { SweepReport } from "./sweep.ts";
 import { type Archive, archiveBatch } from "./write-archive.ts";
@@ -66,7 +67,9 @@ async function handleBatch(
   const oldestMs = records[0] === undefined ? undefined : createdAtMs(records[0]);
   if (oldestMs !== undefined) metrics.measure("StreamAgeMs", Math.max(0, clock.now() - oldestMs));
   if (archive === undefined) {
-    log.debug("no archive is set; the batch is passed over", { records: records.length });
+    const { objects } = planArchive(records);
+    const events = objects.reduce((sum, { lines }) => sum + lines.length, 0);
+    if (events > 0) log.warn("audit events expired, and no archive is set", { events });
     return { batchItemFailures: [] };
   }
   const { failedAt } = await archiveBatch(records, undefined, archive);

@@ -2,6 +2,7 @@ import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import type { Records } from "../adapters/dynamodb/records.ts";
 import { putRecord, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
 import {
+  configKey,
   ENTITY_ID,
   isoSeconds,
   RESOURCE,
@@ -14,9 +15,10 @@ import {
   WINDOW,
   WINDOW_START,
 } from "../adapters/dynamodb/schema.ts";
+import { UsageKept } from "../adapters/dynamodb/usage-kept.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
-import { HOUR_MS, overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
+import { overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
 import type { UsageStore } from "../ports/usage-store.ts";
 
 /** Windows that are copied for the original's readers. */
@@ -37,8 +39,6 @@ interface SnapshotParts {
   readonly records: Records;
   readonly usage: (namespaceId: string) => UsageStore;
   readonly windows: readonly SnapshotWindow[];
-  /** How long copies are kept. */
-  readonly keptDays: number;
 }
 
 /**
@@ -53,7 +53,6 @@ export function snapshotCopier(parts: SnapshotParts): (namespaceId: string, clos
 
 const PAGE = 1_000;
 const AT_ONCE = 25;
-const DAY_S = 86_400;
 
 interface Copied {
   readonly namespaceId: string;
@@ -61,10 +60,16 @@ interface Copied {
   readonly closedUntilMs: number;
 }
 
-async function copy({ records, usage, windows: _, keptDays }: SnapshotParts, copied: Copied): Promise<void> {
+async function copy({ records, usage }: SnapshotParts, copied: Copied): Promise<void> {
   const { namespaceId, window, closedUntilMs } = copied;
   const key = { pk: systemPk(namespaceId), sk: "#SNAPSHOTS" };
-  const doneMs = Number((await records.get(key))?.[window]?.N ?? closedUntilMs - keptDays * DAY_S * 1000);
+  const [noted, system] = await records.getAll([key, configKey(namespaceId, { level: "system" })], {
+    consistent: true,
+  });
+  // As long as what they are copies of.
+  const kept = new UsageKept();
+  kept.learn(system);
+  const doneMs = Number(noted?.[window]?.N ?? closedUntilMs - kept.keptS * 1000);
   const toMs = windowStartMs(window, closedUntilMs);
   const fromMs = windowStartMs(window, doneMs);
   if (toMs <= fromMs) return;
@@ -75,7 +80,7 @@ async function copy({ records, usage, windows: _, keptDays }: SnapshotParts, cop
     );
     for (let i = 0; i < page.items.length; i += AT_ONCE) {
       const writes = page.items.slice(i, i + AT_ONCE).map((snapshot) => {
-        const item = snapshotItem(namespaceId, snapshot, keptDays);
+        const item = snapshotItem(namespaceId, snapshot, kept.keptS);
         return putRecord(usageKey(namespaceId, snapshot), item, undefined);
       });
       await records.transact(writes);
@@ -93,7 +98,7 @@ const TAKEN: ReadonlySet<string> = new Set([
   ...["PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3PK", "GSI3SK", "GSI4PK", "GSI4SK"],
 ]);
 
-function snapshotItem(namespaceId: string, snapshot: UsageSnapshot, keptDays: number): Attributes {
+function snapshotItem(namespaceId: string, snapshot: UsageSnapshot, keptS: number): Attributes {
   const { entityId, resource, window, windowStartMs: startMs, windowEndMs: endMs, requests } = snapshot;
   const counted = [
     ...Object.entries(snapshot.counters),
@@ -107,6 +112,6 @@ function snapshotItem(namespaceId: string, snapshot: UsageSnapshot, keptDays: nu
     ...texts(usageIndexKeys(namespaceId, snapshot)),
     ...Object.fromEntries(counters),
     [TOTAL_EVENTS]: { N: String(requests) },
-    [TTL]: { N: String(Math.ceil(endMs / HOUR_MS) * 3_600 + keptDays * DAY_S) },
+    [TTL]: { N: String(Math.ceil(endMs / 1000) + keptS) },
   };
 }

@@ -29,8 +29,6 @@ export interface AggregatorOptions extends DynamoTable {
   readonly sweepAfterHours?: number;
   /** Copies closed hours or days into the layout of the original, for its readers. Default none. */
   readonly snapshots?: readonly SnapshotWindow[];
-  /** How long those copies are kept, in days. Default 90. */
-  readonly usageKeptDays?: number;
   /** What is logged; entities are named at `debug` only. Default `"info"`. */
   readonly logLevel?: LogLevel;
   /** Takes a line of logs or metrics. Default: standard error; of a handler, standard output. */
@@ -41,7 +39,6 @@ export interface AggregatorOptions extends DynamoTable {
 
 const TIMEOUT_MS = 10_000;
 const SWEEP_AFTER_HOURS = 2;
-const USAGE_KEPT_DAYS = 90;
 
 /** Opens a table that is there. Makes nothing. */
 export async function openAggregator(
@@ -95,12 +92,11 @@ async function streamsEndpoint({ region, endpoint, client }: AggregatorOptions):
 }
 
 function checkedOptions(options: AggregatorOptions) {
-  const { sweepAfterHours = SWEEP_AFTER_HOURS, usageKeptDays = USAGE_KEPT_DAYS } = options;
+  const { sweepAfterHours = SWEEP_AFTER_HOURS } = options;
   // Before anything is asked of the table.
   if (options.archive !== undefined) parseArchiveLocation(options.archive);
   return {
     sweepAfterHours: checkWhole("sweepAfterHours", sweepAfterHours, 0),
-    usageKeptDays: checkWhole("usageKeptDays", usageKeptDays, 1),
     snapshots: options.snapshots === undefined ? [] : checkSnapshots(options.snapshots),
     logLevel: checkLogLevel(options.logLevel ?? "info"),
   };

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { newExpiringTable } from "../aggregator/expiring-table.ts";
 import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
-import { started, zaeLimiter } from "./run-bin.ts";
+import { inProcess, started, zaeLimiter } from "./run-bin.ts";
 
 test("help, version and mistakes: nothing is opened, and the exit code says which it was", async () => {
   const bare = await zaeLimiter([]);
@@ -33,7 +33,7 @@ test("help, version and mistakes: nothing is opened, and the exit code says whic
     [["audit", "list", "--archive", "s3://archive", "--cursor", "x"], /the one that the list before ended with/],
     [["audit", "verify", "--archive", "s3://archive"], /works on a DynamoDB table/],
   ] as const) {
-    const { code, stdout, stderr } = await zaeLimiter(args);
+    const { code, stdout, stderr } = await inProcess(args);
     assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);
     assert.match(stderr, message);
     assert.equal(stderr.trimEnd().split("\n").length, 1, stderr);
