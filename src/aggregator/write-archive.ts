@@ -1,5 +1,4 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
+import { gzipSync } from "node:zlib";
 import { type Log, wholeFault } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { ObjectStore } from "./objects.ts";
@@ -55,10 +54,9 @@ export async function archiveBatch(
 const WITHOUT_IMAGES =
   "Expired audit events came without their content; the table's stream must have NEW_AND_OLD_IMAGES or OLD_IMAGE.";
 
-const zipped = promisify(gzip);
-
 async function put({ key, day, lines }: ArchiveObject, { objects, receipts }: Archive): Promise<void> {
-  const body = await zipped(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  // At once: a batch is a few MB at most, and this process has nothing better to do.
+  const body = gzipSync(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
   await objects.put({ key, body });
   await receipts.put(objects.location, { day, key, events: lines.length });
 }
