@@ -116,7 +116,8 @@ export class Crediting {
   ): Promise<CreditResult> {
     const { env, caches } = this.#context;
     const key: ItemKey = { bucket: held.bucket, shard };
-    const parts: TracePart[] = [{ of: held, kind: "credit", amounts }];
+    const undoes = undo.isDue ? { undoes: overdrawn } : {};
+    const parts: TracePart[] = [{ of: held, kind: "credit", amounts, ...undoes }];
     const { bypass } = held;
     const undone = undo.isDue ? { requests: 1, overdrafts: overdrawn.map(ofOne) } : NOTHING_UNDONE;
     const cache = caches.of(held.bucket);

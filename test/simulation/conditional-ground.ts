@@ -1,6 +1,7 @@
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
+import { isShardKey } from "../../src/protocol/item-key.ts";
 import type { LineCall } from "../../src/testing/conditional-line.ts";
 import { type ConditionalWorld, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
@@ -35,13 +36,16 @@ export function conditionalGround(context: GroundContext): Ground {
     },
     calendar,
   );
-  const recorder = new ConditionalRecorder({ journal, clock, calendar, profile });
+  // Its own chance again, so that worlds stay what they were before usage was kept.
+  const usageRandom = new SeededRandom(context.seed + 2 ** 42);
+  const usageKeptS = usageRandom.pick([0, 3_600, 90 * 86_400, 90 * 86_400]);
+  const recorder = new ConditionalRecorder({ journal, clock, calendar, profile, usageKeptS });
   world.table.watchTogether((changes) => recorder.changed(changes));
   // All clocks of a world listen to the store, or none does: who listens takes those that do not for broken.
   const listens = random.chance(0.5);
   // Some do not listen at first, and are taken for broken.
   const wrong = listens && random.chance(0.4) ? new Set<CorrectedClock>() : undefined;
-  const site: Site = { world, recorder, context, listens, wrong };
+  const site: Site = { world, recorder, context, listens, wrong, usageKeptS };
   const whole = openConditional(world, { clock, random: () => random.next() });
   const spoilItems = mutant?.layer === "items" ? mutant.spoil : (items: ItemStore) => items;
   return {
@@ -51,11 +55,9 @@ export function conditionalGround(context: GroundContext): Ground {
     get disturbances() {
       return recorder.disturbances;
     },
-    usage: undefined,
+    usage: recorder.usage,
     shards: (bucketId) =>
-      world.table
-        .entries("default")
-        .filter(([{ bucket, operation }]) => bucket.id === bucketId && operation === undefined).length,
+      world.table.entries("default").filter(([key]) => key.bucket.id === bucketId && isShardKey(key)).length,
     setup: connectorTo(site, (items) => items),
     connector: () => connectorTo(site, spoilItems),
     happenings: (drawn) => [
@@ -89,6 +91,7 @@ interface Site {
   readonly listens: boolean;
   /** Clocks that have not heard of the store's time; undefined: there are none in this world. */
   readonly wrong: Set<CorrectedClock> | undefined;
+  readonly usageKeptS: number;
 }
 
 function connectorTo(site: Site, spoil: (items: ItemStore) => ItemStore): Connector {
@@ -106,7 +109,7 @@ interface Connecting {
 }
 
 function connected(
-  { world, recorder, context, listens, wrong }: Site,
+  { world, recorder, context, listens, wrong, usageKeptS }: Site,
   spoil: (items: ItemStore) => ItemStore,
   { id, manner: { direct }, around, onFault }: Connecting,
 ): Connection {
@@ -141,6 +144,7 @@ function connected(
     clock,
     random: () => own.next(),
     readings,
+    usageKeptS: () => usageKeptS,
     ...(corrected === undefined
       ? {}
       : {

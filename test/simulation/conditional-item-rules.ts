@@ -21,7 +21,10 @@ const COUNTER_MAX = 2 ** 52;
 const NONCE = /^n[0-9a-f]$/;
 
 /** Attributes that may change while the epoch stays. */
-const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|n[0-9a-f])$/;
+const COUNTED = /^(b_.*_(tk|tc|by|od)|b_rq|ttl|n[0-9a-f])$/;
+
+/** Attributes of the hour beside the open one: they may be removed. */
+const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op))$/;
 
 /** The epoch never goes back, and moves on whenever anything changes that is relative to it. */
 export function epochProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
@@ -33,7 +36,7 @@ export function epochProblems(before: Item | undefined, after: Item, trace: Writ
     return isOwn ? [] : [`the epoch went to ${is} with the reading ${trace?.readingMs}`];
   }
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
-    before[name] === after[name] || COUNTED.test(name)
+    before[name] === after[name] || COUNTED.test(name) || (BESIDE.test(name) && !(name in after))
       ? []
       : [`${name} went from ${before[name]} to ${after[name]}, and the epoch stayed`],
   );
@@ -79,8 +82,12 @@ export function counterProblems(
   after: Item,
 ): string[] {
   return model.names.flatMap((name) => {
-    const { tc } = namesOf(name);
-    const is = Number(after[tc] ?? 0) - Number(before?.[tc] ?? 0);
+    const { tc, tp } = namesOf(name);
+    const isRolled = before !== undefined && before.uh !== after.uh;
+    if (isRolled && before.uh !== undefined && Number(after[tp] ?? 0) !== Number(before[tc] ?? 0)) {
+      return [`the counter of ${name} was ${before[tc]}, and ${after[tp]} is beside the new one`];
+    }
+    const is = Number(after[tc] ?? 0) - (isRolled ? 0 : Number(before?.[tc] ?? 0));
     let due = 0;
     for (const { kind, amounts } of parts) {
       for (const { limit, milli } of amounts) if (limit === name) due += kind === "credit" ? -milli : milli;

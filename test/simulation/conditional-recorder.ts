@@ -2,6 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
+import { isShardKey } from "../../src/protocol/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
@@ -24,6 +25,7 @@ import {
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { AppliedUsage, hourProblems, sheetProblems } from "./conditional-usage.ts";
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
@@ -36,6 +38,7 @@ export interface RecorderContext {
   readonly clock: SimulatedClock;
   readonly calendar: Calendar;
   readonly profile: Profile;
+  readonly usageKeptS: number;
 }
 
 /** With clocks that are off: the oldest reading with which something may still be written. */
@@ -48,6 +51,7 @@ const READING_AGE_MAX_MS = 660_000;
 export class ConditionalRecorder {
   /** Grows with everything that can lower a level or move a limit. */
   disturbances = 0;
+  readonly usage: AppliedUsage;
   readonly #context: RecorderContext;
   readonly #shards = new Map<string, Shard>();
   readonly #removals = new Map<string, number>();
@@ -62,6 +66,7 @@ export class ConditionalRecorder {
     this.#context = context;
     const { journal, calendar } = context;
     this.#forgotten = new Forgotten(journal);
+    this.usage = new AppliedUsage(context.usageKeptS * 1000, () => context.clock.now());
     this.#calls = new ConditionalCalls(journal, {
       calendar,
       shardsOf: (bucketId) => this.#shardsOf(bucketId).map(({ model }) => model),
@@ -94,12 +99,18 @@ export class ConditionalRecorder {
 
   #told(changes: readonly AppliedChange[]): void {
     const [first] = changes;
-    const items = changes.filter(({ key }) => key.operation === undefined);
+    for (const change of changes) if (change.key.sheet !== undefined) this.#tell(change.key, this.#sheet(change));
+    const items = changes.filter(({ key }) => isShardKey(key));
+    this.usage.together();
+    if (items.length === 0) return;
     for (const change of items) {
       if (change.by === "ttl") this.#expired(change);
       if (change.by === "removed") this.#removed(change);
     }
     if (first?.by === "ttl" || first?.by === "removed") return;
+    for (const { key, before, after, trace } of items) {
+      if (after !== undefined) this.#tell(key, hourProblems(before, after, trace));
+    }
     if (items.some(({ trace }) => trace?.form === "share")) this.#shared(items);
     else if (items.some(({ trace }) => trace?.form === "operation")) {
       this.disturbances++;
@@ -112,7 +123,14 @@ export class ConditionalRecorder {
     }
   }
 
-  #wrote({ key, before, after, trace, atMs, transaction }: AppliedChange): void {
+  #sheet(change: AppliedChange): string[] {
+    if (change.by !== "write") return [];
+    this.#context.journal.count("sheets written");
+    return sheetProblems(change);
+  }
+
+  #wrote(change: AppliedChange): void {
+    const { key, before, after, trace, atMs, transaction } = change;
     const { journal, calendar } = this.#context;
     if (after === undefined) {
       this.#tell(key, ["it was deleted by a write that is no merging of shards"]);
@@ -146,7 +164,11 @@ export class ConditionalRecorder {
       key,
       cutProblems(model, trace, parts, () => journal.count("tolerant cuts")),
     );
-    for (const part of parts) this.#moved(key, model, part, { trace, before, after, atMs });
+    if (before !== undefined && before.uh !== after.uh) journal.count("hours closed");
+    for (const part of parts) {
+      this.#moved(key, model, part, { trace, before, after, atMs });
+      this.usage.wrote(part, change, part.of.bypass ? undefined : model, trace.readingMs);
+    }
     const image = this.#decoded(key, after);
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(
@@ -257,7 +279,8 @@ export class ConditionalRecorder {
   // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
   // write may land twice: then it was paid for twice, and nobody can know.
   #signed(key: ItemKey, parts: readonly Part[], before: Item | undefined, after: Item): void {
-    if (parts.some(({ kind }) => kind === "credit")) return;
+    // A write for nobody only closes an hour: the epoch that it moves on is enough to know it by.
+    if (parts.length === 0 || parts.some(({ kind }) => kind === "credit")) return;
     const slot = slotWritten(before, after);
     if (slot === undefined) {
       this.#tell(key, ["it was written with a nonce that was there already"]);
@@ -360,6 +383,7 @@ export class ConditionalRecorder {
 
   #removed({ key }: AppliedChange): void {
     this.disturbances++;
+    this.usage.deleted(key.bucket.entityId);
     this.#promise.forgetAll(key.bucket.id);
     this.#purchased.forget(key.bucket.id);
     this.#vanished(key);

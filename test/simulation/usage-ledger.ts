@@ -43,8 +43,18 @@ export class UsageLedger {
     for (const limit of change.overdrawn) add(`${limit} overdrawn`, 1000);
   }
 
+  /** A request that is as if it had never been had left a limit below zero. */
+  undoOverdraft({ entityId, resource }: BucketKey, limit: string, hourMs: number): void {
+    const hour = this.#hours.get(`${hourMs}\n${entityId}\n${resource}`);
+    hour?.milli.set(`${limit} overdrawn`, (hour.milli.get(`${limit} overdrawn`) ?? 0n) - 1000n);
+  }
+
   forget(entityId: string): void {
-    this.#hours = new Map([...this.#hours].filter(([, hour]) => hour.entityId !== entityId));
+    this.forgetWhere((hour) => hour.entityId === entityId);
+  }
+
+  forgetWhere(isForgotten: (hour: { readonly entityId: string; readonly hourMs: number }) => boolean): void {
+    this.#hours = new Map([...this.#hours].filter(([, hour]) => !isForgotten(hour)));
   }
 
   /** Where hourly snapshots differ from what was applied; those of nothing at all may be there or not. */

@@ -1,0 +1,95 @@
+import type { UsageSnapshot } from "../../src/domain/usage.ts";
+import type { Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
+import type { AppliedChange } from "../../src/testing/conditional-table.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { UsageLedger } from "./usage-ledger.ts";
+
+// What usage must be after the writes that a table has applied, told by the writes alone and not by the code that counts.
+
+const HOUR_MS = 3_600_000;
+const HOUR_OF_SHEET = /^h\d\d$/;
+
+/** What every write of a table that is applied has used, in the hour that its item was in then. */
+export class AppliedUsage extends UsageLedger {
+  readonly #keptMs: number;
+  readonly #nowMs: () => number;
+  readonly #deleted = new Set<string>();
+  /** Requests of the changes that are being made together. */
+  #counted = new Set<object>();
+
+  constructor(keptMs: number, nowMs: () => number) {
+    super();
+    this.#keptMs = keptMs;
+    this.#nowMs = nowMs;
+  }
+
+  /** The changes from here on are made together: a request that several shards serve is one. */
+  together(): void {
+    this.#counted = new Set();
+  }
+
+  /** `model`: the shard after the part; undefined where nothing was debited. */
+  wrote(
+    part: WriteTrace["parts"][number],
+    { key, after }: AppliedChange,
+    model: ModelBucket | undefined,
+    nowMs: number,
+  ): void {
+    const { of, kind, amounts, undoes } = part;
+    if (kind === "topUp" || kind === "reset") return;
+    const { bypass } = of as Claim | Held;
+    const isRequest = kind === "take" && amounts.length > 0 && !this.#counted.has(of);
+    if (isRequest) this.#counted.add(of);
+    const overdrawn =
+      kind !== "take" || model === undefined ? [] : amounts.filter(({ limit }) => isOverdrawn(model, limit, nowMs));
+    const sign = kind === "credit" ? -1 : 1;
+    const requests = undoes === undefined ? (isRequest ? 1 : 0) : -1;
+    const hourMs = Number(after?.uh) * HOUR_MS;
+    this.count(key.bucket, amounts, {
+      sign,
+      requests,
+      nowMs: hourMs,
+      bypass,
+      overdrawn: overdrawn.map(({ limit }) => limit),
+    });
+    for (const limit of undoes ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
+  }
+
+  /** An operator has deleted the entity. What was under way then may still land. */
+  deleted(entityId: string): void {
+    this.#deleted.add(entityId);
+  }
+
+  override problems(snapshots: readonly UsageSnapshot[]): string[] {
+    const keptFromMs = this.#nowMs() - this.#keptMs;
+    this.forgetWhere(({ entityId, hourMs }) => this.#deleted.has(entityId) || hourMs + HOUR_MS <= keptFromMs);
+    const known = snapshots.filter(
+      ({ entityId, windowEndMs }) => !this.#deleted.has(entityId) && windowEndMs > keptFromMs,
+    );
+    return super.problems(known);
+  }
+}
+
+function isOverdrawn(model: ModelBucket, name: string, nowMs: number): boolean {
+  const limit = model.limit(name);
+  return limit?.limit.soft === true && limit.levelMilli(nowMs) < 0n;
+}
+
+/** An hour only grows, and a write never counts in an earlier one than it was made in, but for a sheet that is in the way. */
+export function hourProblems(before: Item | undefined, after: Item, trace: WriteTrace | undefined): string[] {
+  const [was, is] = [before?.uh, after.uh];
+  if (typeof is !== "number") return ["it has no hour"];
+  if (typeof was === "number" && is < was) return [`the hour went back from ${was} to ${is}`];
+  if (typeof was === "number" && is > was && after.up !== was) return [`the hour ${was} is not beside ${is}`];
+  const counts = trace?.form === "take" || trace?.form === "credit" || trace?.form === "create";
+  if (!counts || trace.parts.length === 0 || is * HOUR_MS + HOUR_MS > trace.readingMs) return [];
+  return before?.up === undefined ? [`it counts in the hour ${is} with the reading ${trace.readingMs}`] : [];
+}
+
+/** What is on a sheet stays as it is. */
+export function sheetProblems({ before = {}, after = {} }: Pick<AppliedChange, "before" | "after">): string[] {
+  return Object.keys(before)
+    .filter((name) => HOUR_OF_SHEET.test(name) && before[name] !== after[name])
+    .map((name) => `${name} of a sheet went from ${before[name]} to ${after[name]}`);
+}
