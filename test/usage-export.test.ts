@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
+import type { Store } from "../src/ports/store.ts";
+import type { UsageStore } from "../src/ports/usage-store.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 
@@ -52,6 +54,40 @@ for (const [name, open] of EVERY_STORE.filter(([store]) => store === "memory" ||
       assert.deepEqual([whole.total, whole.requests], [{ rph: 8, tph: 60 }, 8]);
       await assert.rejects(limiter.usageTotals({ ...request, by: "day" as never }), { code: "option_invalid" });
       assert.throws(() => limiter.exportUsage({ ...request, format: "xls" as never }), { code: "format_invalid" });
+    });
+
+    test("an export reads a page when it is wanted, and no more than that", async (t) => {
+      const clock = new SimulatedClock(T0);
+      const { store, options } = open(clock, t);
+      let queries = 0;
+      const counted: Store = {
+        ...store,
+        namespaces: store.namespaces,
+        ping: () => store.ping(),
+        close: () => store.close(),
+        scope: (namespaceId) => {
+          const scope = store.scope(namespaceId);
+          const usage: UsageStore = {
+            query: (query, page) => {
+              queries += 1;
+              return scope.usage.query(query, page);
+            },
+          };
+          return { ...scope, buckets: scope.buckets, usage };
+        },
+      };
+      const limiter = await RateLimiter.open({ store: counted, clock, ...options });
+      t.after(() => limiter.close());
+      await limiter.setSystemDefaults([Limit.perHour("rph", 10)]);
+      for (let i = 0; i < 2_500; i++) {
+        await limiter.withLease({ entityId: `e${i}`, resource: "api", consume: { rph: 1 } }, async () => {});
+      }
+      let rows = 0;
+      for await (const _ of limiter.exportUsage({ window: "hourly", format: "ndjson" })) rows += 1;
+      assert.deepEqual([rows, queries], [2_500, 3]);
+      queries = 0;
+      for await (const _ of limiter.exportUsage({ window: "hourly", format: "ndjson" })) break;
+      assert.equal(queries, 1);
     });
   });
 }

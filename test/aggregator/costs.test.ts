@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Records } from "../../src/adapters/dynamodb/records.ts";
+import { type DynamoStore, dynamoOver } from "../../src/adapters/dynamodb/store.ts";
+import { systemClock } from "../../src/adapters/system/clock.ts";
+import { systemRandom } from "../../src/adapters/system/random.ts";
+import { Aggregator } from "../../src/aggregator/aggregator.ts";
+import { Checkpoints } from "../../src/aggregator/checkpoints.ts";
+import { Receipts } from "../../src/aggregator/receipts.ts";
+import { Limit } from "../../src/domain/limit.ts";
+import { claim, T0 } from "../../src/testing/contract-kit.ts";
+import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { newGround, optionsFor } from "../dynamodb/store-kit.ts";
+import { Meter } from "../dynamodb/units.ts";
+
+const both = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 1_000)];
+const HOUR_MS = 3_600_000;
+
+await describeDynamo("what the aggregator costs", (dynamodb) => {
+  test("sweeps, receipts and checkpoints cost what the guide says", async (t) => {
+    let nowMs = T0;
+    const clock = { now: () => nowMs, sleep: systemClock.sleep };
+    const ground = await newGround(dynamodb, t, { clock });
+    for (let i = 0; i < 20; i++) await ground.place.take([claim(`e${i}`, both, { rpm: 1 })], nowMs);
+    await (ground.store as DynamoStore).scope(ground.namespaceId).settled();
+    const meter = new Meter(dynamodb.client);
+    const records = new Records({
+      ...{ client: meter, tableName: ground.table, clock, random: Math.random, ids: systemRandom, timeoutMs: 10_000 },
+    });
+    const aggregator = new Aggregator({
+      ...{ stack: ground.table, client: meter, records, objects: undefined, runner: "r", sweepAfterHours: 2 },
+      store: dynamoOver(optionsFor(meter, ground.table, { clock })),
+      place: { region: undefined, endpoint: undefined, credentials: undefined },
+      ...{ snapshots: [], logLevel: "error", write: () => {}, clock, random: Math.random, ids: systemRandom },
+    });
+    const sweep = () =>
+      aggregator.sweep({ untilMs: Number.POSITIVE_INFINITY, all: false, stopping: new AbortController().signal });
+    nowMs += 5 * HOUR_MS;
+    const closing = await meter.of(sweep);
+    const idle = await meter.of(sweep);
+    // Beside the buckets: taking the sweep, a note for each hundred, the namespace's mark, giving it back; two units each.
+    assert.deepEqual(idle, { calls: 11, writes: 8, indexWrites: 0, reads: 25 });
+    // Each bucket: its roll, its sheet and its letting go; a sheet that is made stands in two indexes.
+    assert.equal(closing.writes - idle.writes, 20 * 3);
+    assert.equal(closing.indexWrites, 20 * 2 + 4);
+    const receipts = new Receipts(records);
+    const receipt = await meter.of(() => receipts.put("s3://a", { day: "2026-03-15", key: "audit/x", events: 3 }));
+    assert.deepEqual(receipt, { calls: 1, writes: 2, indexWrites: 0, reads: 0 });
+    const checkpoints = new Checkpoints({ records, label: "l", runner: "r", clock });
+    await checkpoints.take("s");
+    const checkpoint = await meter.of(() => checkpoints.save("s", "123456789012345678901"));
+    assert.deepEqual(checkpoint, { calls: 1, writes: 2, indexWrites: 0, reads: 0 });
+  });
+});
