@@ -10,6 +10,7 @@ interface CommandEntry {
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
   audit: "What was changed, when and by whom",
+  usage: "What was consumed",
 };
 
 // One line a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -28,6 +29,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     path: ["audit", "verify"],
     summary: "Compare the archive with what was put there",
     load: async () => (await import("./commands/audit-verify.ts")).auditVerify,
+  },
+  {
+    path: ["usage", "export"],
+    summary: "Usage as CSV, NDJSON or JSON, for other programs",
+    load: async () => (await import("./commands/usage-export.ts")).usageExport,
   },
 ];
 

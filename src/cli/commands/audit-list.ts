@@ -7,6 +7,8 @@ interface AuditListOptions extends GlobalOptions {
   readonly archive?: string;
   readonly s3Endpoint?: string;
   readonly entity?: string;
+  /** The original's name for it. */
+  readonly entityId?: string;
   readonly max?: string;
   readonly cursor?: string;
 }
@@ -18,6 +20,7 @@ export const auditList: CommandFile<AuditListOptions> = {
       .option("--archive <location>", "s3://BUCKET[/PREFIX]")
       .option("--s3-endpoint <url>", "address of S3")
       .option("-e, --entity <id>", "of one entity")
+      .addOption(command.createOption("--entity-id <id>").hideHelp())
       .option("--max <n>", "at most so many")
       .option("--cursor <cursor>", "go on where a list of --max ended")
       .addHelpText(
@@ -43,7 +46,7 @@ async function eventsFor(
   context: CommandContext,
   place: Place | undefined,
 ): Promise<AsyncIterable<ArchivedEvent>> {
-  const { archive, s3Endpoint, region, entity } = options;
+  const { archive, s3Endpoint, region, entity = options.entityId } = options;
   const namespaceId = await namespaceIdFor(options, context);
   const { readArchive } = await import("../../entry/aggregator.ts");
   const events = readArchive({
