@@ -1,7 +1,7 @@
 import type { Claim, Held } from "../src/ports/bucket-store.ts";
 import type { Clause, ItemAnswer, ItemCall, ItemStore, ItemWrite } from "../src/ports/item-store.ts";
 import type { Clock } from "../src/ports/system.ts";
-import { namesOf, RF, TTL } from "../src/protocol/attributes.ts";
+import { namesOf, RF, TTL, UH } from "../src/protocol/attributes.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
 import { createForm, formFor } from "../src/protocol/forms.ts";
 import type { Intent } from "../src/protocol/intent.ts";
@@ -78,6 +78,37 @@ export const makesMissingShards: Faulty = () => ({
       },
     }),
 });
+
+/** Closes an hour without making sure that the one before it is on its sheet. */
+export const skipsSheets: Faulty = () => ({
+  through: (items) =>
+    overriding<ItemStore>(items, {
+      write: (write, call) =>
+        write.key.sheet === undefined ? items.write(write, call) : { kind: "applied", item: {} },
+    }),
+});
+
+/** Gives back into whatever hour is open, also one that is over. */
+export const givesBackIntoPastHours: Faulty = rewriting((write) =>
+  write.trace?.form === "credit"
+    ? { ...write, when: dropping(write.when, (name) => name === UH || name === TTL) }
+    : write,
+);
+
+/** Drops what was counted of a limit together with the limit. */
+export const forgetsCounters: Faulty = rewriting((write) => {
+  const gone = write.remove.filter((name) => TOKENS.test(name)).map((name) => name.replace(/_tk$/, "_tc"));
+  return gone.length === 0 ? write : { ...write, remove: [...write.remove, ...gone] };
+});
+
+/** Joins shards without looking whether the one that goes has counted something since. */
+export const joinsUncounted: Faulty = rewriting((write) => {
+  if (write.trace?.form !== "share" || write.kind !== "delete") return write;
+  return { ...write, when: dropping(write.when, (name) => COUNTERS.test(name)) };
+});
+
+/** Keeps an item only until its tokens are full again. */
+export const expiresWhenFull: Faulty = () => ({ usageKeptS: () => -365 * 24 * 3_600 });
 
 /** Brings whatever it has in its cache: nothing that a bucket says makes it read configuration again. */
 export const trustsItsCache: Faulty = () => {

@@ -133,7 +133,7 @@ function lettingGo(image: Image, nowMs: number, env: Env): ItemWrite | undefined
   for (const name of counterNames(item, state)) builder.asSeen(name, item);
   if (isLess) builder.set(TTL, untilS + SPARE_S);
   for (const name of beside) builder.remove(name);
-  return builder.update(key, "exists", undefined);
+  return builder.update(key, "exists", { form: "take", readingMs: nowMs, parts: [], spare: [] });
 }
 
 function observed({ caches }: ProtocolContext, key: ItemKey, item: NonNullable<Image["item"]>, atMs: number): Image {

@@ -69,6 +69,7 @@ export function conditionalGround(context: GroundContext): Ground {
           if (removed > 0) journal.note(`${removed} items that had expired are removed`);
         },
       ],
+      [1, "close", () => closeSome(site, drawn.fork())],
       [
         wrong !== undefined && wrong.size > 0 ? 1 : 0,
         "correct",
@@ -82,6 +83,34 @@ export function conditionalGround(context: GroundContext): Ground {
       ],
     ],
   };
+}
+
+/** A sweep closes hours, on a line that fails; it may be killed after any of its calls. */
+function closeSome({ world, context, usageKeptS }: Site, random: SeededRandom): void {
+  const { clock, journal } = context;
+  const shards = world.table.entries("default").flatMap(([key]) => (isShardKey(key) ? [key] : []));
+  if (shards.length === 0) return;
+  let left = random.pick([1, 2, 3, 100]);
+  const store = openConditional(world, {
+    clock,
+    random: () => random.next(),
+    usageKeptS: () => usageKeptS,
+    line: { random: random.fork(), rates: { write: 0.1, read: 0.05 } },
+    through: (line) =>
+      overriding<ItemStore>(line, {
+        write: (write, call) => {
+          if (left-- <= 0) line.crash();
+          return line.write(write, call);
+        },
+      }),
+  });
+  journal.count("sweeps that close hours");
+  const closing = { nowMs: clock.now(), afterHours: random.pick([0, 0, 2]) };
+  const done = store.bucketsOf("default").closeHours(random.pick([shards.slice(0, 1), shards.slice(0, 100)]), closing);
+  done.then(
+    (answers) => journal.note(`a sweep closes hours: ${answers.map(({ kind }) => kind).join(" ")}`),
+    (error: unknown) => journal.note(`a sweep is cut off: ${error}`),
+  );
 }
 
 interface Site {

@@ -7,6 +7,8 @@ const TOKENS = /^b_.*_tk$/;
 const COUNT = /^b_.*_rn$/;
 const NONCE = /^n[0-9a-f]$/;
 const REMEMBERED = /^b_.*_ru$/;
+const HOUR = /^(uh|ttl)$/;
+const USED = /^b_((?!wcu).*_tc|rq)$/;
 const PERIOD = /^(rf|b_.*_(ra|rn|ws))$/;
 
 /** Deliberate bugs between the protocol and its items. */
@@ -86,6 +88,30 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
     spoil: rewriting((write) =>
       write.trace?.form === "credit" ? { ...write, when: without(write.when, PERIOD) } : write,
     ),
+  },
+  "an hour that is closed before the one beside it is on its sheet": {
+    layer: "items",
+    caughtAs: /usage of .* is -?\d+, not -?\d+/,
+    spoil: (items) =>
+      overriding(items, {
+        write: (write, call) =>
+          write.key.sheet === undefined ? items.write(write, call) : { kind: "applied", item: {} },
+      }),
+  },
+  "a give-back into an hour that is over": {
+    layer: "items",
+    caughtAs: /it counts in the hour \d+ with the reading/,
+    spoil: rewriting((write) =>
+      write.trace?.form === "credit" ? { ...write, when: without(write.when, HOUR) } : write,
+    ),
+  },
+  "shards that are joined without what they counted": {
+    layer: "items",
+    caughtAs: /usage of .* is -?\d+, not -?\d+/,
+    spoil: rewriting((write) => {
+      if (write.trace?.form !== "share") return write;
+      return { ...write, add: Object.fromEntries(Object.entries(write.add).filter(([name]) => !USED.test(name))) };
+    }),
   },
   "an epoch that goes back": {
     layer: "items",
