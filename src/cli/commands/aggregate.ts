@@ -1,11 +1,5 @@
 import { hostname } from "node:os";
-import {
-  type FollowOptions,
-  type FollowReport,
-  follow,
-  type LogLevel,
-  type MetricName,
-} from "../../entry/aggregator.ts";
+import type { FollowOptions, FollowReport, LogLevel, MetricName } from "../../entry/aggregator.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { requiredTable } from "../store-option.ts";
@@ -50,6 +44,7 @@ export const aggregate: CommandFile<AggregateOptions> = {
       if (options.once === true || interrupted.aborted) return;
       void output.write(`${JSON.stringify({ atMs: Date.now(), stack, metrics: values })}\n`);
     };
+    const { follow } = await import("../../entry/aggregator.ts");
     const runner = follow({ ...followOptions(options, context), onMetrics, write: (line) => output.note(`${line}\n`) });
     interrupted.addEventListener("abort", () => void runner.stop(), { once: true });
     const report = await runner.done;
