@@ -59,7 +59,11 @@ class Sweep {
       return { complete: false, ...this.#counts };
     }
     this.#position = found ?? this.#beginning();
-    const complete = await this.#pass();
+    const complete = await this.#pass().catch(async (error: unknown) => {
+      // The next one need not wait for the lease to end.
+      await ledger.release().catch(() => {});
+      throw error;
+    });
     await (complete ? ledger.finish() : ledger.release());
     const closedUntilMs = await this.#closedUntil();
     metrics.add("BucketsSwept", this.#counts.bucketsSwept);

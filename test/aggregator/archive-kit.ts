@@ -29,6 +29,7 @@ export async function newArchive(
   prefix: string,
 ): Promise<ArchiveGround> {
   const table = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+  t.after(() => dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
   const bucket = await s3.newBucket();
   const proxy = await S3Proxy.open(t, s3.endpoint);
   const objects = await openS3({

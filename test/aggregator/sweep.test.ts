@@ -204,6 +204,17 @@ await describeDynamo("the sweep", (dynamodb) => {
     assert.ok(kills >= 8, `${kills} kills`);
   });
 
+  test("one that cannot go on says why, and the next one begins at once where it was", async (t) => {
+    const own = new SweepGround(await newGround(dynamodb, t));
+    for (let i = 0; i < 120; i++) await own.bucket(`e${1000 + i}`, NOW_HOUR - 9);
+    const close = own.hours.close.bind(own.hours);
+    let chunks = 0;
+    own.hours.close = (...args) => (++chunks === 2 ? Promise.reject(new Error("access denied")) : close(...args));
+    await assert.rejects(own.sweep(dynamodb.client), /access denied/);
+    const { complete, bucketsSwept } = await own.sweep(dynamodb.client);
+    assert.deepEqual([complete, bucketsSwept, new Set(own.hours.asked).size], [true, 20, 120]);
+  });
+
   test("two do not do the same work; one that begins anew minds nobody", async (t) => {
     const own = new SweepGround(await newGround(dynamodb, t));
     await own.bucket("a", NOW_HOUR - 9);

@@ -63,23 +63,21 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
       events,
     );
     assert.equal(cursor, undefined);
-    const first = JSON.parse(
-      (await zaeLimiter(["audit", "list", ...where, ...archive, "--json", "--max", "2"])).stdout,
-    );
+    const first = JSON.parse((await inProcess(["audit", "list", ...where, ...archive, "--json", "--max", "2"])).stdout);
     assert.equal(first.items.length, 2);
-    const rest = await zaeLimiter(["audit", "list", ...where, ...archive, "--ndjson", "--cursor", first.cursor]);
+    const rest = await inProcess(["audit", "list", ...where, ...archive, "--ndjson", "--cursor", first.cursor]);
     assert.equal(JSON.parse(rest.stdout).eventId, events[2]);
-    const text = await zaeLimiter(["audit", "list", ...where, ...archive, "-e", "e0"]);
+    const text = await inProcess(["audit", "list", ...where, ...archive, "-e", "e0"]);
     assert.match(text.stdout, /^\d{4}-\d\d-\d\dT[\d:]+Z {2}access_set +e0 on api/);
     // An archive without its table: the namespace is an id then.
-    assert.equal(JSON.parse((await zaeLimiter(["audit", "list", ...archive, "--json"])).stdout).items.length, 3);
-    assert.deepEqual(JSON.parse((await zaeLimiter(["audit", "list", ...archive, "--json", "-N", "x"])).stdout), {
+    assert.equal(JSON.parse((await inProcess(["audit", "list", ...archive, "--json"])).stdout).items.length, 3);
+    assert.deepEqual(JSON.parse((await inProcess(["audit", "list", ...archive, "--json", "-N", "x"])).stdout), {
       items: [],
     });
-    const unknown = await zaeLimiter(["audit", "list", ...where, ...archive, "-N", "tenant", "--json"]);
+    const unknown = await inProcess(["audit", "list", ...where, ...archive, "-N", "tenant", "--json"]);
     assert.deepEqual([unknown.code, unknown.stdout], [4, ""]);
     assert.match(JSON.parse(unknown.stderr).error.message, /no namespace "tenant"; known are default/);
-    const nowhere = await zaeLimiter([
+    const nowhere = await inProcess([
       "audit",
       "list",
       "--archive",
@@ -94,7 +92,7 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
     const keys = await (await s3.send("GET", `${bucket}?list-type=2`)).text();
     const [, key] = /<Key>([^<]+)<\/Key>/.exec(keys) ?? [];
     await s3.send("DELETE", `${bucket}/${key}`);
-    const lost = await zaeLimiter(["audit", "verify", ...where, ...archive]);
+    const lost = await inProcess(["audit", "verify", ...where, ...archive]);
     assert.equal(lost.code, 1);
     assert.match(lost.stdout, /0 of 3 that were put: .* is gone/);
   });
@@ -110,7 +108,7 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
     const failed = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
     assert.deepEqual([failed.code, failed.stdout], [3, ""], failed.stderr);
     proxy.choose = () => "pass";
-    const again = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
+    const again = await inProcess(["aggregate", ...where, ...archive, "--once", "--json"]);
     assert.equal(JSON.parse(again.stdout).archived, 2);
   });
 

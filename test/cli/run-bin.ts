@@ -4,6 +4,8 @@ import { run } from "../../src/cli/run.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
+const PLAIN = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" };
+
 export interface Ran {
   readonly code: number | null;
   readonly stdout: string;
@@ -15,9 +17,10 @@ export function zaeLimiter(args: readonly string[], env: Readonly<Record<string,
   return started(args, env).ended;
 }
 
-/** The same without a process of its own: quicker, for what ends before anything is opened. */
+/** The same without a process of its own: quicker, for what other tests have seen the process do. */
 export async function inProcess(args: readonly string[]): Promise<Ran> {
   const said = { stdout: "", stderr: "" };
+  Object.assign(process.env, PLAIN);
   const code = await run(args, {
     isClosed: false,
     write: async (text) => {
@@ -33,13 +36,7 @@ export async function inProcess(args: readonly string[]): Promise<Ran> {
 /** The same, to be ended by a signal. */
 export function started(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: {
-      PATH: process.env.PATH ?? "",
-      AWS_REGION: "us-east-1",
-      AWS_ACCESS_KEY_ID: "test",
-      AWS_SECRET_ACCESS_KEY: "test",
-      ...env,
-    },
+    env: { PATH: process.env.PATH ?? "", ...PLAIN, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const said = { stdout: "", stderr: "" };
