@@ -59,6 +59,9 @@ const LEAST: Readonly<Record<string, number>> = {
   announcements: 10,
   "old configuration read": 10,
   crashes: 20,
+  "hours closed": 400,
+  "sheets written": 150,
+  "sweeps that close hours": 50,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
