@@ -273,7 +273,6 @@ export function searchFor(
 export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
   const tokensMilli = Math.min(balance.tokensMilli, before.capacityMilli, terms.capacityMilli);
-  if (terms.refillAmountMilli === 0) return { tokensMilli, remainder: 0 };
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
   // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
   const { remainder: left } = balance;
