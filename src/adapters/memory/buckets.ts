@@ -4,9 +4,12 @@ import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
   type BucketState,
+  bornAs,
   bucketFor,
+  countFrom,
   debitFrom,
   fits,
+  freshBucket,
   isIdle,
   overdrawnOf,
   takeFrom,
@@ -66,7 +69,7 @@ export class MemoryBuckets implements BucketStore {
     const { nowMs } = context;
     if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
     const cells = claims.map(({ bucket }) => this.#cell(bucket));
-    const before = claims.map((claim, i) => bucketFor((cells[i] as BucketCell).state, claim, nowMs, this.#calendar));
+    const before = claims.map((claim, i) => this.#standing((cells[i] as BucketCell).state, claim, nowMs));
     const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
     const refused = after.includes(undefined);
     return claims.map((claim, i) => {
@@ -87,13 +90,13 @@ export class MemoryBuckets implements BucketStore {
       return owned;
     }
     const cell = this.#cell(claim.bucket);
-    const after = taking(bucketFor(cell.state, claim, nowMs, this.#calendar), claim, nowMs);
+    const after = taking(this.#standing(cell.state, claim, nowMs), claim, nowMs);
     return after === undefined ? undefined : this.#taken(cell, claim, after, nowMs);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     const cell = this.#cell(held.bucket);
-    const before = bucketFor(cell.state, held, nowMs, this.#calendar);
+    const before = this.#standing(cell.state, held, nowMs);
     const { bypass } = held;
     const state = bypass ? touched(before) : debitFrom(before, amounts, nowMs);
     cell.state = state;
@@ -149,7 +152,7 @@ export class MemoryBuckets implements BucketStore {
     const done = operations.get(id);
     if (done !== undefined) return { repeated: true, amounts: done.amounts };
     const cell = this.#cell(bucket);
-    const { state, gained } = change(bucketFor(cell.state, { set, origin }, nowMs, this.#calendar));
+    const { state, gained } = change(this.#standing(cell.state, { set, origin }, nowMs));
     cell.state = state;
     operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
     audit.push(event);
@@ -158,7 +161,7 @@ export class MemoryBuckets implements BucketStore {
 
   #takeOne(claim: Claim, nowMs: number): Answer {
     const cell = this.#cell(claim.bucket);
-    const before = bucketFor(cell.state, claim, nowMs, this.#calendar);
+    const before = this.#standing(cell.state, claim, nowMs);
     const after = taking(before, claim, nowMs);
     return after === undefined ? refuse(cell, claim, before, nowMs) : this.#taken(cell, claim, after, nowMs);
   }
@@ -176,6 +179,13 @@ export class MemoryBuckets implements BucketStore {
     hour.requests++;
     if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
     return hour;
+  }
+
+  /** The bucket as it stands for a claim. A new one is numbered by the store: the claim may be older than a deletion. */
+  #standing(state: BucketState | undefined, claim: Pick<Claim, "set" | "origin">, nowMs: number): BucketState {
+    if (state !== undefined) return bucketFor(state, claim, nowMs, this.#calendar);
+    const fresh = freshBucket(claim.set, claim.origin, nowMs, this.#calendar);
+    return bornAs(fresh, countFrom(nowMs, this.#all.generation));
   }
 
   #own(cell: BucketCell, state: BucketState): OwnedState {

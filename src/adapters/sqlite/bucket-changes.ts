@@ -3,8 +3,11 @@ import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
   type BucketState,
+  bornAs,
   bucketFor,
+  countFrom,
   debitFrom,
+  freshBucket,
   overdrawnOf,
   takeFrom,
   touched,
@@ -23,6 +26,8 @@ export interface RowsContext {
   readonly namespace: NamespaceRows;
   readonly nowMs: number;
   readonly calendar: Calendar;
+  /** The generation of configuration in this transaction. */
+  readonly generation: number;
 }
 
 interface Draft {
@@ -114,10 +119,16 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
   return slot.row;
 }
 
-function brought(row: BucketRow | undefined, bucket: Bucket, { nowMs, calendar }: RowsContext): BucketRow {
-  const state = bucketFor(row?.state, bucket, nowMs, calendar);
-  if (row === undefined) return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
+function brought(row: BucketRow | undefined, bucket: Bucket, context: RowsContext): BucketRow {
+  if (row === undefined) return born(bucket, context);
+  const state = bucketFor(row.state, bucket, context.nowMs, context.calendar);
   return state === row.state ? row : reshaped(row, state);
+}
+
+// Numbered by the file's generation: what the bucket is made for may be older than a deletion.
+function born({ set, origin }: Bucket, { nowMs, calendar, generation }: RowsContext): BucketRow {
+  const state = bornAs(freshBucket(set, origin, nowMs, calendar), countFrom(nowMs, generation));
+  return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
 }
 
 function across(row: BucketRow, { nowMs, calendar }: RowsContext): BucketRow {

@@ -126,7 +126,8 @@ export class SqliteBuckets implements BucketStore {
   }
 
   #at({ nowMs }: { readonly nowMs: number }): RowsContext {
-    return { rows: this.#rows, namespace: this.#namespace, nowMs, calendar: this.#calendar };
+    const { generation } = this.#watch;
+    return { rows: this.#rows, namespace: this.#namespace, nowMs, calendar: this.#calendar, generation };
   }
 }
 
