@@ -94,6 +94,15 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
       shared: true,
     },
     {
+      says: "tokens that came to the numbers of a limit, and a nonce that is new",
+      ask: ({ sameParameters }) => [
+        sameParameters({ b_rpm_cp: 5, b_rpm_tk: 5 }, { b_rpm_cp: 5 }),
+        sameParameters({ na: 7 }, {}),
+      ],
+      own: [true, true],
+      shared: [false, true],
+    },
+    {
       says: "an attribute that is gone",
       ask: ({ sameParameters }) => sameParameters({}, { b_rpm_rsched: "x" }),
       own: true,

@@ -157,7 +157,9 @@ export const SHARED: Dialect = {
 
   sameParameters: (item, before) => {
     for (const name of Object.keys(item)) {
-      if (item[name] !== before[name] && !COUNTED.test(name)) return false;
+      if (item[name] === before[name]) continue;
+      // The original brings the numbers of a limit first, and its tokens with a later write: only then it is a limit.
+      if (!COUNTED.test(name) || !(name in before || name.startsWith("n"))) return false;
     }
     return Object.keys(before).every((name) => name in item);
   },
