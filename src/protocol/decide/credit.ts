@@ -33,7 +33,9 @@ export type CreditPhase =
 
 export type CreditResult =
   | { readonly kind: "applied"; readonly image: Image }
-  | { readonly kind: "gone" | "moved" | "split" }
+  | { readonly kind: "gone" }
+  | { readonly kind: "moved" }
+  | { readonly kind: "split" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 export interface CreditProgress {
