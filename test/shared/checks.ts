@@ -1,3 +1,4 @@
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { SetOrigin } from "../../src/domain/limit-set.ts";
@@ -11,7 +12,7 @@ import { PromiseRuns } from "./ledger.ts";
 import { limitProblems, madeProblems, splitProblems } from "./our-writes.ts";
 import { QuotaPeriods } from "./periods.ts";
 import { countIn, levelAt, numberIn, readingOf, readingsOf, shown, termsText } from "./readings.ts";
-import type { Read } from "./truth.ts";
+import type { Read, SharedAccess } from "./truth.ts";
 import type { Sent, Wires } from "./wire.ts";
 
 export interface CheckOptions {
@@ -20,6 +21,8 @@ export interface CheckOptions {
   readonly calendar: Calendar;
   /** By how much a clock may be off. */
   readonly errorMs: number;
+  /** Who is let through by now. */
+  readonly accessOf: (bucket: BucketKey) => SharedAccess;
   /** How a quota of this name resets. */
   readonly resetOf: (limit: string) => Limit["reset"];
 }
@@ -194,6 +197,8 @@ export class SharedChecks {
     if (before?.[DISABLED] !== true || !parts.some(({ kind, amounts }) => kind === "take" && amounts.length > 0))
       return [];
     this.#options.journal.count("ours let through again");
+    // A stamp may come late, when who is let through has been changed again: configuration counts.
+    if (this.#options.accessOf(key.bucket) === "enforce") return [];
     const read = this.#readOf(parts);
     const stampedAt = this.#stamped.get(itemId(key)) ?? 0;
     if (read !== undefined && read.order >= stampedAt) return [];
