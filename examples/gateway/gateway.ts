@@ -10,7 +10,16 @@ import {
 } from "../../src/entry/index.ts";
 
 export const MODEL = "gpt-4";
-export const PROJECT = "proj-acme";
+export const PROJECT = "project";
+
+/** What a minute refills, and what a bucket holds at most: as much can be taken at once. */
+export interface Terms {
+  readonly perMinute: number;
+  readonly burst: number;
+}
+
+export const KEY_TERMS = { rpm: { perMinute: 60, burst: 6 }, tpm: { perMinute: 18_000, burst: 2_500 } } as const;
+export const PROJECT_TERMS = { rpm: { perMinute: 150, burst: 15 }, tpm: { perMinute: 30_000, burst: 4_500 } } as const;
 
 /** One API key, and how its owner behaves. */
 export interface Caller {
@@ -26,9 +35,9 @@ export interface Caller {
 }
 
 export const CALLERS: readonly Caller[] = [
-  { key: "key-steady", calls: 1, pauseMs: 900, estimate: 300, actual: { from: 180, to: 340 }, waitMs: 1500 },
-  { key: "key-bursty", calls: 8, pauseMs: 4500, estimate: 250, actual: { from: 150, to: 260 } },
-  { key: "key-greedy", calls: 1, pauseMs: 600, estimate: 700, actual: { from: 400, to: 1200 } },
+  { key: "steady", calls: 1, pauseMs: 900, estimate: 300, actual: { from: 180, to: 340 }, waitMs: 1500 },
+  { key: "bursty", calls: 8, pauseMs: 4500, estimate: 250, actual: { from: 150, to: 260 } },
+  { key: "greedy", calls: 1, pauseMs: 600, estimate: 700, actual: { from: 400, to: 1200 } },
 ];
 
 /** What became of one call. */
@@ -52,12 +61,8 @@ export interface GatewayOptions {
 
 /** Stores the limits and the entities. Safe to repeat: a second run finds the entities there. */
 export async function setUp(limiter: RateLimiter): Promise<void> {
-  await limiter.setResourceDefaults(MODEL, [
-    Limit.perMinute("rpm", 60, { burst: 6 }),
-    Limit.perMinute("tpm", 18_000, { burst: 2_500 }),
-  ]);
-  const project = [Limit.perMinute("rpm", 150, { burst: 15 }), Limit.perMinute("tpm", 30_000, { burst: 4_500 })];
-  await limiter.setLimits(PROJECT, project, { resource: MODEL });
+  await limiter.setResourceDefaults(MODEL, limitsOf(KEY_TERMS));
+  await limiter.setLimits(PROJECT, limitsOf(PROJECT_TERMS), { resource: MODEL });
   await unlessThere(limiter.createEntity({ id: PROJECT, name: "Acme" }));
   for (const { key } of CALLERS) {
     await unlessThere(limiter.createEntity({ id: key, parentId: PROJECT, cascade: true }));
@@ -111,7 +116,9 @@ async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent,
         return reply.totalTokens;
       },
     );
-    onEvent({ kind: "answered", key, estimate, actual, waitedMs: (admittedAtMs ?? askedAtMs) - askedAtMs });
+    // Who does not queue for tokens waits for the store only.
+    const waitedMs = waitMs === undefined ? 0 : (admittedAtMs ?? askedAtMs) - askedAtMs;
+    onEvent({ kind: "answered", key, estimate, actual, waitedMs });
   } catch (error) {
     if (error instanceof RateLimitExceeded) {
       onEvent({ kind: "refused", key, primary: error.primary, retryAfterMs: error.retryAfterMs });
@@ -132,6 +139,10 @@ async function callModel({ actual }: Caller, random: () => number, signal: Abort
   await pause(150 + 500 * random(), undefined, { signal });
   if (random() < 0.12) throw new ModelOverloaded();
   return { totalTokens: Math.round(actual.from + (actual.to - actual.from) * random()) };
+}
+
+function limitsOf(terms: Readonly<Record<string, Terms>>): Limit[] {
+  return Object.entries(terms).map(([name, { perMinute, burst }]) => Limit.perMinute(name, perMinute, { burst }));
 }
 
 async function unlessThere(created: Promise<unknown>): Promise<void> {
