@@ -1,5 +1,3 @@
-import { performance } from "node:perf_hooks";
-import { setTimeout as pause } from "node:timers/promises";
 import {
   type Availability,
   ExistsError,
@@ -54,6 +52,8 @@ export type CallEvent =
 
 export interface GatewayOptions {
   readonly random: () => number;
+  /** Milliseconds, and waiting: the system's, or a simulated one in tests. */
+  readonly clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> };
   readonly onEvent: (event: CallEvent) => void;
   /** Ends the run: calls under way are cut short and give back what they took. */
   readonly signal: AbortSignal;
@@ -82,7 +82,7 @@ export async function levelsOf(limiter: RateLimiter): Promise<readonly Availabil
 }
 
 async function keepCalling(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
-  const { random, signal } = options;
+  const { random, signal, clock } = options;
   const underWay = new Set<Promise<void>>();
   while (!signal.aborted) {
     for (let i = 0; i < caller.calls; i++) {
@@ -91,14 +91,15 @@ async function keepCalling(limiter: RateLimiter, caller: Caller, options: Gatewa
     }
     // A caller who waits for tokens sends nothing else meanwhile.
     if (caller.waitMs !== undefined) await Promise.all(underWay);
-    await pause(caller.pauseMs * (0.8 + 0.4 * random()), undefined, { signal }).catch(() => {});
+    await clock.sleep(Math.round(caller.pauseMs * (0.8 + 0.4 * random())), signal).catch(() => {});
   }
   await Promise.all(underWay);
 }
 
-async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent, signal }: GatewayOptions) {
+async function callOnce(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
+  const { clock, onEvent, signal } = options;
   const { key, estimate, waitMs } = caller;
-  const askedAtMs = performance.now();
+  const askedAtMs = clock.now();
   let admittedAtMs: number | undefined;
   try {
     const actual = await limiter.withLease(
@@ -110,8 +111,8 @@ async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent,
         ...(waitMs === undefined ? {} : { wait: { maxMs: waitMs } }),
       },
       async (lease) => {
-        admittedAtMs = performance.now();
-        const reply = await callModel(caller, random, signal);
+        admittedAtMs = clock.now();
+        const reply = await callModel(caller, options);
         await lease.adjust({ tpm: reply.totalTokens - estimate });
         return reply.totalTokens;
       },
@@ -135,8 +136,8 @@ async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent,
 class ModelOverloaded extends Error {}
 
 /** Stands in for the provider: takes a moment, fails now and then, and says afterwards what it cost. */
-async function callModel({ actual }: Caller, random: () => number, signal: AbortSignal) {
-  await pause(150 + 500 * random(), undefined, { signal });
+async function callModel({ actual }: Caller, { random, clock, signal }: GatewayOptions) {
+  await clock.sleep(Math.round(150 + 500 * random()), signal);
   if (random() < 0.12) throw new ModelOverloaded();
   return { totalTokens: Math.round(actual.from + (actual.to - actual.from) * random()) };
 }

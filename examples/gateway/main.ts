@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { dayLines } from "./day.ts";
@@ -36,6 +37,7 @@ async function main(totalMs: number): Promise<void> {
   try {
     const ran = runGateway(limiter, {
       random: Math.random,
+      clock: { now: () => performance.now(), sleep: (ms, signal) => pause(ms, undefined, { signal }) },
       signal: ending.signal,
       onEvent: (event) => {
         tally.add(event);
