@@ -9,7 +9,9 @@ import {
   prepareTable as prepareWith,
   type TableAdmin,
 } from "../adapters/dynamodb/table-admin.ts";
+import { failingFast } from "../adapters/dynamodb/unreachable.ts";
 import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
@@ -107,7 +109,14 @@ async function administered<Answer>(
   const { client, clock } = await connectionOf(options, undefined);
   try {
     return await work({
-      ...{ client, clock, table: options.stack, random: jitter, ids: systemRandom, version: packageVersion() },
+      ...{
+        client: failingFast(client),
+        clock,
+        table: options.stack,
+        random: jitter,
+        ids: systemRandom,
+        version: packageVersion(),
+      },
       timeoutMs: TABLE_TIMEOUT_MS,
     });
   } finally {
@@ -120,7 +129,8 @@ function connectionOf(
   clock: DynamoStoreOptions["clock"],
 ): Promise<Connection> {
   const given = clock === undefined ? undefined : clockFrom(clock);
-  return connect({ region, endpoint, credentials, client, given, local: systemClock, steadyMs });
+  const profile = fromEnvironment("AWS_PROFILE");
+  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
 }
 
 /** The same two folders up, built or not. */

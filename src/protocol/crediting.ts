@@ -38,7 +38,7 @@ interface Giving {
 /**
  * Gives back to where something was taken. What was refused is tried again for as long as `RETRY.giveBack` says, in the
  * background once the caller's time is over: the caller then gets the outcome `unknown`, so that it is not given back a
- * second time. An answer that was lost ends it.
+ * second time. An answer that is lost ends it; one that only comes after the caller's time counts.
  */
 export class Crediting {
   readonly #context: ProtocolContext;

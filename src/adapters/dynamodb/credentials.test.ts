@@ -91,7 +91,10 @@ test("after the service has called them expired, fresh ones are forced, once", a
 test("no credentials is an error with a code, the cause and a remedy; the next caller asks again", async () => {
   const cause = new Error("The chain is empty.");
   const { cache } = scripted(cause, { accessKeyId: "" }, { accessKeyId: "a" });
-  await assert.rejects(async () => cache.current(), unavailable(/The chain is empty\. Set AWS_PROFILE/, cause));
+  await assert.rejects(
+    async () => cache.current(),
+    unavailable(/requests to http:\/\/localhost:8000 with: The chain is empty\. Set AWS_PROFILE/, cause),
+  );
   await assert.rejects(async () => cache.current(), unavailable(/returned no keys/, undefined));
   assert.equal((await cache.current()).accessKeyId, "a");
 });
@@ -149,7 +152,11 @@ function scripted(...answers: readonly (Keys | Error)[]) {
       ...(expiresMs === undefined ? {} : { expiration: new Date(expiresMs) }),
     };
   };
-  return { cache: new CredentialsCache(provider, () => clock.ms), asked, clock };
+  return {
+    cache: new CredentialsCache({ provider, origin: "http://localhost:8000", now: () => clock.ms }),
+    asked,
+    clock,
+  };
 }
 
 /** What is there at once. */

@@ -69,7 +69,8 @@ export class Connection {
         this.#begin.run();
         return BEGUN;
       } catch (error) {
-        if (faultOf(error) !== "busy" || retries >= retriesMax) return refusedLock(error);
+        if (faultOf(error) === "other") throw thrownFor(error, this.file);
+        if (faultOf(error) === "broken" || retries >= retriesMax) return { kind: "refused", cause: error };
       }
       blockBriefly(this.random);
     }
@@ -95,7 +96,7 @@ export class Connection {
     try {
       return work();
     } catch (error) {
-      if (faultOf(error) === "other") throw error;
+      if (faultOf(error) === "other") throw thrownFor(error, this.file);
       try {
         return this.retryWhileBusy(CHANGE_WAIT_MS, work);
       } catch (again) {
@@ -146,16 +147,11 @@ export class Connection {
       // Leaves one plain file behind; when another process still uses it, the log stays, and that is fine too.
       this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch (error) {
-      if (faultOf(error) === "other") throw error;
+      if (faultOf(error) === "other") throw thrownFor(error, this.file);
     } finally {
       this.#database.close();
     }
   }
-}
-
-function refusedLock(cause: unknown): Begun {
-  if (faultOf(cause) === "other") throw cause;
-  return { kind: "refused", cause };
 }
 
 // Node before 22.16 has no setReturnArrays; there the names of the columns must differ, and they do.

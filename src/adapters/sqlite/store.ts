@@ -7,6 +7,7 @@ import { Changes } from "./changes.ts";
 import { SqliteConfig } from "./config.ts";
 import type { Connection } from "./connection.ts";
 import { SqliteEntities } from "./entities.ts";
+import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
@@ -35,7 +36,13 @@ interface SqliteOptions {
 
 /** A store in one file, for any number of processes on one machine. */
 export function openSqlite(options: SqliteOptions): Store {
-  return storeOn(openConnection(options), options);
+  const connection = openConnection(options);
+  try {
+    return storeOn(connection, options);
+  } catch (error) {
+    connection.close();
+    throw openingError(error, options.file);
+  }
 }
 
 /** The store on an open connection. */

@@ -20,7 +20,7 @@ import { OUTRUN_AT_ONCE_MAX } from "../retry-policy.ts";
  *             unavailable   unknown: the answer was lost. It may have been applied, so it is never sent again.
  *                           no: every answer proved that nothing was written, until the time was used up.
  *
- * A give-back has no nonce, so there is no ambiguous phase: a lost answer ends it. What was refused (throttled, a conflict,
+ * A give-back has no nonce, so there is no ambiguous phase: a lost answer ends it, unless it comes late. What was refused (throttled, a conflict,
  * not reachable) certainly was not written: the driver sends it again until the time is used up.
  */
 export type CreditPhase =
