@@ -7,7 +7,9 @@ import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
-import { Lease, type LeaseMaker, type LeasePart, SinglePart } from "./lease.ts";
+import { Lease } from "./lease.ts";
+import { type LeasePart, SinglePart } from "./lease-part.ts";
+import type { LeaseMaker } from "./lease-resource.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
@@ -166,7 +168,7 @@ export class Acquirer {
     const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(demand, answer), NO_PARTS);
+    return this.#granted(request, new SinglePart(demand, answer, nowMs), NO_PARTS);
   }
 
   /** An attempt, from the request to its outcome. */
@@ -301,7 +303,7 @@ export class Acquirer {
   }
 
   #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
-    const lease = new Lease(this.#maker, part, others, false);
+    const lease = new Lease(this.#maker, { part, others, degradedReason: false, signal: request.signal });
     this.#publisher.acquired(request, lease);
     return { ok: true, lease };
   }
@@ -318,9 +320,11 @@ export class Acquirer {
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#publisher.degraded(request, reason, cause);
     const own = demands.filter(({ bucket }) => bucket.resource === resource);
-    const part = { resource, demands: own, taken: [] };
-    const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
-    return { ok: true, lease: new Lease(this.#maker, part, also, reason) };
+    const nothing = { taken: [], takenAtMs: this.#deps.clock.now() };
+    const part = { resource, demands: own, ...nothing };
+    const others = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
+    const lease = new Lease(this.#maker, { part, others, degradedReason: reason, signal: request.signal });
+    return { ok: true, lease };
   }
 
   #syncUnsupported(): ValidationError {
