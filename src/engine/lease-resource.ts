@@ -18,6 +18,8 @@ export interface LeaseMaker {
   allows(link: ChainLink): boolean;
   /** Publishes that something could not be stored. */
   degraded(link: ChainLink, reason: string, cause: unknown): void;
+  /** Publishes that an outage has kept a lease from taking more. */
+  unavailable(link: ChainLink, cause: unknown): void;
 }
 
 /** What all resources of a lease share. */
@@ -144,6 +146,11 @@ export abstract class LeaseResource<Name extends string = string> {
     );
     for (const [i, { holding, amounts }] of pending.entries()) {
       if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
+      else {
+        const reason =
+          outcomes[i] === "unknown" ? "an adjustment may not be stored" : "an adjustment could not be stored";
+        this.core.maker.degraded(holding.link, reason, undefined);
+      }
     }
     const missed = pending[outcomes.indexOf("no")]?.holding.link.bucket;
     if (missed === undefined) return;
@@ -206,7 +213,7 @@ export abstract class LeaseResource<Name extends string = string> {
         const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(holding), due);
         if (i === 0 && state !== undefined) ledger.seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
-        if (outcome !== "applied") this.#notStored(holding, due, outcome);
+        if (outcome === "no" || outcome === "unknown") this.#notStored(holding, due, outcome);
         // The lease was rolled back while the store was asked. No later call would give this back.
         else if (this.core.status === "rolledBack") {
           await this.core.maker.client.giveBack(
@@ -259,6 +266,7 @@ export abstract class LeaseResource<Name extends string = string> {
     const { link } = this.#entity;
     const { entityId, resource } = link.bucket;
     if (!this.core.maker.allows(link)) {
+      this.core.maker.unavailable(link, cause);
       throw new RateLimiterUnavailable(
         `The limiter could not be reached to consume more for ${entityId} on ${resource}; the lease holds what it held before.`,
         { cause },
