@@ -318,7 +318,7 @@ export class Acquirer {
   }
 
   #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
-    const lease = new Lease(this.#maker, { part, others, degradedReason: false, signal: request.signal });
+    const lease = new Lease(this.#maker, part, others, false, request.signal);
     this.#publisher.acquired(request, part, others);
     return { ok: true, lease };
   }
@@ -339,8 +339,7 @@ export class Acquirer {
     const nothing = { taken: [], takenAtMs: this.#deps.clock.now() };
     const part = { resource, demands: own, ...nothing };
     const others = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
-    const lease = new Lease(this.#maker, { part, others, degradedReason: reason, signal: request.signal });
-    return { ok: true, lease };
+    return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
   #syncUnsupported(): ValidationError {

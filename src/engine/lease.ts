@@ -2,15 +2,6 @@ import { ValidationError } from "../domain/errors.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
 
-/** What a lease begins with. */
-interface LeaseStart {
-  readonly part: LeasePart;
-  readonly others: readonly LeasePart[];
-  readonly degradedReason: string | false;
-  /** That of the request. */
-  readonly signal: AbortSignal | undefined;
-}
-
 /**
  * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
  * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
@@ -18,7 +9,14 @@ interface LeaseStart {
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
 
-  constructor(maker: LeaseMaker, { part, others, degradedReason, signal }: LeaseStart) {
+  // One by one, not in an object: it would be made for every take.
+  constructor(
+    maker: LeaseMaker,
+    part: LeasePart,
+    others: readonly LeasePart[],
+    degradedReason: string | false,
+    signal: AbortSignal | undefined,
+  ) {
     super({ maker, status: "open", degradedReason, signal }, part);
     this.#others =
       others.length === 0
