@@ -23,6 +23,7 @@ export const EVERY_STORE: readonly (readonly [
   open: (clock: SimulatedClock, t: TestContext) => OpenedStore,
 ])[] = [
   ["memory", () => ({ store: openMemory(), options: {} })],
+  ["memory with a deny memory", () => ({ store: openMemory(), options: { denyMemoryMs: 1_000 } })],
   ["SQLite", (_, t) => ({ store: openFile(t), options: {} })],
   ["conditional writes", (clock) => ({ store: openProtocol(clock, 0), options: {} })],
   // The engine's own memory would answer first.

@@ -7,7 +7,10 @@ import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
-import { Lease, type LeaseMaker, type LeasePart, SinglePart } from "./lease.ts";
+import { Lease } from "./lease.ts";
+import { type LeasePart, SinglePart } from "./lease-part.ts";
+import type { LeaseMaker } from "./lease-resource.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
@@ -55,29 +58,34 @@ const NOTHING_TAKEN: Taken = Object.freeze({ kind: "granted", answers: Object.fr
 export class Acquirer {
   readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
-  readonly room = new WaitingRoom();
+  readonly room: WaitingRoom;
   readonly client: StoreClient;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #publisher: EventPublisher;
+  readonly #lifecycle: Lifecycle;
   readonly #maker: LeaseMaker;
   /** What the system level last said about outages: it cannot be asked during one. */
   #onUnavailable: OnUnavailable | undefined;
 
-  constructor(deps: EngineDeps, settings: Settings) {
+  constructor(deps: EngineDeps, settings: Settings, lifecycle: Lifecycle) {
     this.#deps = deps;
+    this.#lifecycle = lifecycle;
     this.#settings = settings;
     this.#requestLimits = new RequestLimits(deps.calendar);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
-    this.client = new StoreClient(deps, settings, this.deny, this.room);
+    this.room = new WaitingRoom(lifecycle);
     this.#publisher = new EventPublisher(deps.events, settings);
+    const { deny, room } = this;
+    this.client = new StoreClient(deps, settings, { deny, room, publisher: this.#publisher, lifecycle });
     this.#maker = {
       client: this.client,
       now: () => deps.clock.now(),
       allows: (link) => this.#allows(link),
       degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),
+      unavailable: (link, cause) => this.#publisher.unavailable(link.bucket, cause),
     };
   }
 
@@ -85,6 +93,7 @@ export class Acquirer {
   attempt(request: AcquireRequest): Promise<Outcome> {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
+      this.#lifecycle.requireOpen();
       const granted = this.#fastPath(request);
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
@@ -95,6 +104,7 @@ export class Acquirer {
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
+    this.#lifecycle.requireOpen();
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
     if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
@@ -126,8 +136,15 @@ export class Acquirer {
     }
   }
 
+  /** The end of a lease could not be stored. An outage was published where it was met; anything else is told here. */
+  notStored(request: AcquireRequest, error: unknown): void {
+    if (error instanceof RateLimiterUnavailable) return;
+    this.#publisher.degraded(request, `the end of a lease could not be stored: ${reasonOf(error)}`, error);
+  }
+
   /** The chain that a question is about, as configuration has it now. */
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
+    this.#lifecycle.requireOpen();
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
       this.configCache.expire();
@@ -166,7 +183,7 @@ export class Acquirer {
     const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(demand, answer), NO_PARTS);
+    return this.#granted(request, new SinglePart(demand, answer, nowMs), NO_PARTS);
   }
 
   /** An attempt, from the request to its outcome. */
@@ -301,14 +318,15 @@ export class Acquirer {
   }
 
   #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
-    const lease = new Lease(this.#maker, part, others, false);
-    this.#publisher.acquired(request, lease);
+    const lease = new Lease(this.#maker, part, others, false, request.signal);
+    this.#publisher.acquired(request, part, others);
     return { ok: true, lease };
   }
 
   #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
     const { entityId, resource } = request;
     if (!this.#allows(demands[0]?.link)) {
+      this.#publisher.unavailable(request, cause);
       throw new RateLimiterUnavailable(
         `The limiter could not be reached for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
           'Try again, or let work through meanwhile with onUnavailable: "allow".',
@@ -318,9 +336,10 @@ export class Acquirer {
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#publisher.degraded(request, reason, cause);
     const own = demands.filter(({ bucket }) => bucket.resource === resource);
-    const part = { resource, demands: own, taken: [] };
-    const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
-    return { ok: true, lease: new Lease(this.#maker, part, also, reason) };
+    const nothing = { taken: [], takenAtMs: this.#deps.clock.now() };
+    const part = { resource, demands: own, ...nothing };
+    const others = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
+    return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
   #syncUnsupported(): ValidationError {

@@ -6,20 +6,12 @@ import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/n
 import { summarize, type UsageSnapshot, type UsageSummary, type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
+import { type Availability, availabilityOf } from "./availability.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
-
-/** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
-export interface Availability {
-  readonly entityId: string;
-  readonly resource: string;
-  /** The limit's name. */
-  readonly limit: string;
-  readonly available: number;
-  readonly capacity: number;
-}
 
 export interface UsageRequest {
   readonly entityId?: string;
@@ -63,21 +55,7 @@ export class Inspection {
       chain.map((link) => demandOf(link, [], false)),
       nowMs,
     );
-    return observed.flatMap(({ bucket, state }, i) =>
-      (chain[i]?.set.limits ?? []).flatMap(({ name }) => {
-        const limit = findLimit(state, name);
-        if (limit === undefined) return [];
-        return [
-          {
-            entityId: bucket.entityId,
-            resource: bucket.resource,
-            limit: name,
-            available: wholeTokens(availableMilli(state, limit, nowMs)),
-            capacity: wholeTokens(limit.terms.capacityMilli),
-          },
-        ];
-      }),
-    );
+    return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
   async timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {

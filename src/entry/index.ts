@@ -23,10 +23,13 @@ export type { Status } from "../domain/status.ts";
 export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 export type { Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";
+export type { Availability } from "../engine/availability.ts";
 export type { CacheStats } from "../engine/config-cache.ts";
 export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
-export type { Availability, ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
-export type { Lease, LeaseResource, LeaseStatus } from "../engine/lease.ts";
+export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
+export type { Lease } from "../engine/lease.ts";
+export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
+export type { CloseOptions } from "../engine/limiter.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
@@ -35,10 +38,12 @@ export type { Refusal } from "../engine/refusal.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type {
   AcquiredEvent,
+  ChargedEvent,
   DegradedEvent,
   GaveBackEvent,
   LimitsChangedEvent,
   RefusedEvent,
+  UnavailableEvent,
 } from "../ports/events.ts";
 export type { Store } from "../ports/store.ts";
 export { Limit } from "./limits.ts";

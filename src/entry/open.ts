@@ -26,7 +26,7 @@ export interface OpenOptions {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
   /** How long stored configuration may be remembered; 0 = never. Default 60,000. */
   readonly configTtlMs?: number;
-  /** How long a refusal may be answered from memory; 0 = off. Default 1,000. */
+  /** How long a refusal may be answered from memory; 0 = off. Default 1,000; on the memory store 0, where asking is cheap. */
   readonly denyMemoryMs?: number;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
@@ -73,7 +73,10 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
     if (found === undefined) throw namespaceMissing(namespace);
     return {
       deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
-      settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
+      settings: {
+        ...{ namespace, namespaceId: found.id, configTtlMs, timeoutMs, onUnavailable },
+        denyMemoryMs: options.denyMemoryMs === undefined && store.name === "memory" ? 0 : denyMemoryMs,
+      },
     };
   } catch (error) {
     // A store that was given stays the caller's.

@@ -56,6 +56,11 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
 
   await cost("`acquire`, first contact, nothing taken before", () => limiter.acquire({ ...key, consume }));
   const lease = await cost("`acquire`", () => limiter.acquire({ ...key, consume }));
+  const remaining = await cost("`lease.remaining`", async () => lease.remaining);
+  assert.deepEqual(remaining, [
+    { ...key, limit: "rpm", available: 98, capacity: 100 },
+    { ...key, limit: "tpm", available: 9_000, capacity: 10_000 },
+  ]);
   const other = await limiter.acquire({ ...key, consume });
   await cost<unknown>(
     "`lease.adjust`, `lease.consume`",

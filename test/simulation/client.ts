@@ -194,4 +194,12 @@ function written({ bucket }: Held, reply: WriteReply): void {
 }
 
 const quiet: Channel<unknown> = { active: true, publish: () => {} };
-const quietEvents: Events = { acquired: quiet, refused: quiet, gaveBack: quiet, degraded: quiet, limitsChanged: quiet };
+const quietEvents: Events = {
+  acquired: quiet,
+  refused: quiet,
+  gaveBack: quiet,
+  charged: quiet,
+  unavailable: quiet,
+  degraded: quiet,
+  limitsChanged: quiet,
+};

@@ -1,6 +1,7 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
-import type { Lease, LeaseResource } from "../../src/engine/lease.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { LeaseResource } from "../../src/engine/lease-resource.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
 import type { PolicyScope } from "../../src/engine/policies.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";

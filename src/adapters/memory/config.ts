@@ -10,7 +10,7 @@ import {
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
-import { ValidationError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
@@ -96,7 +96,7 @@ export class MemoryConfig implements ConfigStore {
 }
 
 export function requireOpen({ closed }: MemoryData): void {
-  if (closed) throw new ValidationError("closed", "The memory store is closed; open a new limiter.");
+  if (closed) throw new LimiterError("closed", "The memory store is closed; open a new limiter.");
 }
 
 /** Throws when the namespace was deleted: nothing may be written into it any more. */

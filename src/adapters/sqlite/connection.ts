@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
-import { ValidationError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/errors.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 import { blockBriefly, CHANGE_WAIT_MS } from "./lock-backoff.ts";
 
@@ -132,7 +132,7 @@ export class Connection {
 
   requireOpen(): void {
     if (!this.#refusing) return;
-    throw new ValidationError("closed", `The store on ${this.file} is closed; open it again with RateLimiter.open.`);
+    throw new LimiterError("closed", `The store on ${this.file} is closed; open it again with RateLimiter.open.`);
   }
 
   /** From now on every call is refused; the file stays open for work that is still queued. */
