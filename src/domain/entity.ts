@@ -1,4 +1,5 @@
 import { ValidationError } from "./errors.ts";
+import { hintFor, KnownNames } from "./known-names.ts";
 import { checkEntityId, shown } from "./names.ts";
 
 /** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
@@ -34,8 +35,13 @@ export interface EntityPatch {
 /** At most this many levels from an entity to its root, itself included. */
 export const LEVELS_MAX = 8;
 
+const NEW_ENTITY = new KnownNames<NewEntity>({
+  ...{ id: true, name: true, parentId: true, cascade: true, metadata: true },
+});
+
 export function newEntity(given: NewEntity, nowMs: number): Entity {
   const id = checkEntityId(given?.id);
+  NEW_ENTITY.check(given, "The entity to be created");
   const { parentId } = given;
   if (parentId !== undefined && parentId !== null) checkEntityId(parentId);
   return {
@@ -51,7 +57,7 @@ export function newEntity(given: NewEntity, nowMs: number): Entity {
 }
 
 export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
-  if (typeof patch !== "object" || patch === null) {
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) {
     throw new ValidationError(
       "patch_invalid",
       `The change to ${id} is ${shown(patch)}; give an object such as { name }.`,
@@ -60,7 +66,7 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
   const known = ["name", "parentId", "cascade", "metadata"];
   const unknown = Object.keys(patch).find((key) => !known.includes(key));
   if (unknown !== undefined) {
-    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; known: ${known.join(", ")}.`);
+    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; ${hintFor(unknown, known)}.`);
   }
   if (patch.name !== undefined) checkDisplayName(id, patch.name);
   if (patch.cascade !== undefined) checkFlag(id, patch.cascade);

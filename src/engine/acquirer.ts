@@ -32,6 +32,7 @@ import {
   type Demand,
   demandOf,
   demandsOf,
+  hasOnlyKnownNames,
 } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -95,6 +96,7 @@ export class Acquirer {
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
+    if (request?.wait !== undefined) throw cannotWait();
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
     if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
@@ -128,6 +130,7 @@ export class Acquirer {
 
   /** The chain that a question is about, as configuration has it now. */
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
+    checkRequest(question);
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
       this.configCache.expire();
@@ -333,10 +336,15 @@ export class Acquirer {
   }
 }
 
+function cannotWait(): ValidationError {
+  return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
+}
+
 /** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
 function isPlain(request: AcquireRequest): boolean {
-  if (typeof request !== "object" || request === null) return false;
-  return request.limits === undefined && request.also === undefined && request.signal === undefined;
+  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
+  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
 /** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */

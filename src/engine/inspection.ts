@@ -2,6 +2,7 @@ import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
 import { summarize, type UsageSnapshot, type UsageSummary, type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
@@ -44,6 +45,11 @@ export interface ResourceCapacity {
     readonly utilizationPct: number;
   }[];
 }
+
+const USAGE_REQUEST = new KnownNames<UsageRequest & ListOptions>({
+  ...{ entityId: true, resource: true, window: true, fromMs: true, toMs: true },
+  ...{ limit: true, cursor: true },
+});
 
 /** Questions that change nothing. */
 export class Inspection {
@@ -92,14 +98,18 @@ export class Inspection {
     }
   }
 
-  usage(request: UsageRequest, options: ListOptions): Listing<UsageSnapshot> {
-    const query = usageQuery(request);
-    return listing((page) => this.#deps.scope.usage.query(query, page), options);
+  usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
+    const { limit, cursor, ...about } = USAGE_REQUEST.check(request, "The query of usage");
+    const query = usageQuery(about);
+    return listing((page) => this.#deps.scope.usage.query(query, page), {
+      ...(limit === undefined ? {} : { limit }),
+      ...(cursor === undefined ? {} : { cursor }),
+    });
   }
 
   async usageSummary(request: UsageRequest): Promise<UsageSummary> {
     const snapshots: UsageSnapshot[] = [];
-    for await (const snapshot of this.usage(request, {})) snapshots.push(snapshot);
+    for await (const snapshot of this.usage(request)) snapshots.push(snapshot);
     return summarize(snapshots);
   }
 

@@ -1,17 +1,19 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
 import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
+import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
 
 export interface OpenOptions {
@@ -50,10 +52,17 @@ export interface OpenOptions {
   readonly exact?: boolean;
 }
 
+const OPEN_OPTIONS = new KnownNames<OpenOptions>({
+  ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
+  ...{ coalesce: true, onUnavailable: true, durability: true },
+  ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
+});
+
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
 export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
+  checkOptions(options);
   const { onUnavailable } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
@@ -97,7 +106,7 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
   const stack = stackOf(store);
   if (stack !== undefined) {
     const { openDynamo } = await import("./dynamodb.ts");
-    return openDynamo({ ...options, stack });
+    return openDynamo({ ...DYNAMO_STORE.pick(options), stack });
   }
   throw new ValidationError(
     "store_unknown",
@@ -124,6 +133,16 @@ function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenO
   return given ?? store.clock ?? systemClock;
 }
 
+function checkOptions(options: OpenOptions): void {
+  if (typeof options === "string") {
+    throw new ValidationError(
+      "options_invalid",
+      `RateLimiter.open takes options, not ${shown(options)}; give { store: ${shown(options)} }.`,
+    );
+  }
+  OPEN_OPTIONS.check(options, "The options of RateLimiter.open");
+}
+
 function checkMs(name: string, value: unknown, least: number): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
     throw new ValidationError(
@@ -141,6 +160,10 @@ function checkChoice(name: string, value: unknown, choices: readonly unknown[]):
 }
 
 function checkClock<Given extends { now(): number }>(clock: Given): Given {
-  if (typeof clock?.now === "function") return clock;
-  throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
+  if (typeof clock?.now !== "function") {
+    throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
+  }
+  // One that cannot tell the time is better found now than by the first request.
+  checkReading(clock.now());
+  return clock;
 }
