@@ -93,9 +93,11 @@ export function checkGrantable(limit: Limit, milli: number, bucket: BucketKey, a
   const capacityMilli = capacityMaxMilli(limit);
   if (milli <= capacityMilli) return;
   const whose = bucket.entityId === askedBy ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
+  const never = `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted`;
   throw new ValidationError(
     "amount_above_capacity",
-    `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted: ` +
-      `${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
+    `${never}: ${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
+    // The holder of a key must not read the capacity of its organisation.
+    bucket.entityId === askedBy ? {} : { publicDetail: `${never}. Ask for less.` },
   );
 }

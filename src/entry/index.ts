@@ -9,6 +9,7 @@ export {
   LeaseClosed,
   LimiterError,
   NotFoundError,
+  type ProblemOptions,
   RateLimitExceeded,
   RateLimiterUnavailable,
   ResourceDisabled,
