@@ -21,6 +21,7 @@ export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
+export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
 export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 export type { Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";
