@@ -83,6 +83,21 @@ test("a change keeps what it does not name, counts the version and moves the tim
   });
 });
 
+test("a parent that is named is charged, unless it is said that it is not", () => {
+  assert.equal(newEntity({ id: "a" }, 5).cascade, false);
+  assert.equal(newEntity({ id: "a", parentId: null as never }, 5).cascade, false);
+  assert.equal(newEntity({ id: "a", parentId: "p" }, 5).cascade, true);
+  assert.equal(newEntity({ id: "a", parentId: "p", cascade: false }, 5).cascade, false);
+  const root = newEntity({ id: "a" }, 5);
+  assert.equal(patched(root, { parentId: "p" }, 9).cascade, true);
+  assert.equal(patched(root, { parentId: "p", cascade: false }, 9).cascade, false);
+  assert.equal(patched(root, { name: "A" }, 9).cascade, false);
+  // Who belongs to a parent without being charged to it stays so wherever it is moved.
+  const free = newEntity({ id: "a", parentId: "p", cascade: false }, 5);
+  assert.equal(patched(free, { parentId: "q" }, 9).cascade, false);
+  assert.equal(patched(free, { parentId: null }, 9).cascade, false);
+});
+
 test("a parent of null makes the entity a root, undefined leaves it where it is", () => {
   const entity = newEntity({ id: "a", parentId: "p" }, 5);
   assert.equal(Object.hasOwn(patched(entity, { parentId: null }, 9), "parentId"), false);

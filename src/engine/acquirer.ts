@@ -1,7 +1,8 @@
 import { type Amount, checkAmounts } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
-import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { entityMissing } from "../domain/entity.ts";
+import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
@@ -137,6 +138,7 @@ export class Acquirer {
       chain = undefined;
     }
     chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
+    this.#requireCreated(chain[0] as ChainLink);
     if (question.limits === undefined) return chain;
     const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
     return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
@@ -160,7 +162,12 @@ export class Acquirer {
     if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (link === undefined || this.deny.knows(link.bucket.id) || this.#requestLimits.knows(link.bucket.id)) {
+    if (
+      link === undefined ||
+      this.#isUnknown(link) ||
+      this.deny.knows(link.bucket.id) ||
+      this.#requestLimits.knows(link.bucket.id)
+    ) {
       return undefined;
     }
     const take = amountsIfValid(request, link);
@@ -245,7 +252,8 @@ export class Acquirer {
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      const isByConfig = error instanceof ValidationError || error instanceof ResourceDisabled;
+      const isByConfig =
+        error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
       if (!isByConfig || !this.#outdated(chain)) throw error;
       this.configCache.expire();
       return "stale";
@@ -254,6 +262,7 @@ export class Acquirer {
 
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
     const entity = chain[0] as ChainLink;
+    this.#requireCreated(entity);
     this.#onUnavailable = entity.onUnavailable;
     let disabled = disabledIn(chain);
     for (const other of others) disabled ??= disabledIn(other.chain);
@@ -264,6 +273,17 @@ export class Acquirer {
         : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
     return planOf(request, own, others, at);
+  }
+
+  #isUnknown({ created }: ChainLink): boolean {
+    return !created && this.#settings.unknownEntities === "refuse";
+  }
+
+  #requireCreated(link: ChainLink): void {
+    if (!this.#isUnknown(link)) return;
+    // Another process may create it at any time, and must not have to wait until this one forgets that it was not there.
+    this.configCache.expire([link.bucket]);
+    throw entityMissing(link.bucket.entityId);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {

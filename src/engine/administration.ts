@@ -4,6 +4,7 @@ import {
   checkPatch,
   type Entity,
   type EntityPatch,
+  entityMissing,
   type NewEntity,
   newEntity,
   type ParentProblem,
@@ -203,10 +204,6 @@ function checkConfigOptions({ level }: ConfigScope, options: object): void {
 
 export function resourceIn(scope: ConfigScope): string | undefined {
   return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
-}
-
-function entityMissing(id: string): NotFoundError {
-  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
 }
 
 function parentError(id: string, problem: ParentProblem): LimiterError {

@@ -4,7 +4,7 @@ import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/syst
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
-import type { OnUnavailable } from "../domain/config.ts";
+import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
@@ -30,6 +30,11 @@ export interface OpenOptions {
   readonly configTtlMs?: number;
   /** How long a refusal may be answered from memory; 0 = off. Default 1,000. */
   readonly denyMemoryMs?: number;
+  /**
+   * What an id means that was never created. `"allow"` (default): it is limited by defaults, and has no parent. `"refuse"`:
+   * `NotFoundError` for whoever takes or asks for it.
+   */
+  readonly unknownEntities?: UnknownEntities;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
@@ -54,7 +59,7 @@ export interface OpenOptions {
 
 const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
-  ...{ coalesce: true, onUnavailable: true, durability: true },
+  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
 });
 
@@ -63,12 +68,13 @@ const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
 export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
   checkOptions(options);
-  const { onUnavailable } = options;
+  const { onUnavailable, unknownEntities = "allow" } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
+  checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
   for (const name of ["coalesce", "sharedTable", "exact"] as const) checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
@@ -82,7 +88,15 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
     if (found === undefined) throw namespaceMissing(namespace);
     return {
       deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
-      settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
+      settings: {
+        namespace,
+        namespaceId: found.id,
+        configTtlMs,
+        denyMemoryMs,
+        timeoutMs,
+        onUnavailable,
+        unknownEntities,
+      },
     };
   } catch (error) {
     // A store that was given stays the caller's.
