@@ -41,6 +41,7 @@ async function counted(...limits: readonly Limit[]) {
     denyMemoryMs: 1_000,
     timeoutMs: 1_000,
     onUnavailable: undefined,
+    unknownEntities: "allow" as const,
   };
   const limiter = new Limiter(world, settings, true);
   await limiter.setResourceDefaults("api", limits);

@@ -57,13 +57,13 @@ test("a wait beyond the last date there is, beside a calendar quota, is told and
   assert.ok(!refused.ok && refused.retryAfterMs > 8e15);
 });
 
-test("a request that wants nothing is told that its resource was disabled by another process", async () => {
+test("a request that takes nothing is told that its resource was disabled by another process", async () => {
   const { clock, store, limiter } = await open();
   await limiter.setLimits(on.entityId, [daily(10)]);
-  assert.equal((await limiter.tryAcquire({ ...on, consume: {} })).ok, true);
+  assert.equal((await limiter.tryAcquire({ ...on, consume: { calls: 0 } })).ok, true);
   const other = await RateLimiter.open({ store, clock });
   await other.setAccess({ resource: on.resource }, "disabled");
-  await assert.rejects(limiter.tryAcquire({ ...on, consume: {} }), { code: "resource_disabled" });
+  await assert.rejects(limiter.tryAcquire({ ...on, consume: { calls: 0 } }), { code: "resource_disabled" });
 });
 
 test("nobody is told that a soft limit can never hold the amount when it was another's newer limit that refused", async () => {

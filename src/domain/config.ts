@@ -2,6 +2,9 @@ import type { Limit } from "./limit.ts";
 
 export type OnUnavailable = "allow" | "block";
 
+/** What an id means that was never created: it is limited by defaults, or refused. */
+export type UnknownEntities = "allow" | "refuse";
+
 /** The four places where limits are stored, most specific first. The first that has any wins whole; they do not merge. */
 export type ConfigScope =
   | { readonly level: "entity"; readonly entityId: string; readonly resource: string }
@@ -35,6 +38,8 @@ export interface PolicyChange {
 
 /** Everything the plan needs of one level of the chain, read together. */
 export interface LevelConfig {
+  /** Whether the entity was created; it need not be. */
+  readonly created: boolean;
   readonly limits: readonly Limit[];
   readonly source: LimitSource;
   readonly access: Access;
@@ -74,6 +79,7 @@ export function resolveConfig(
   const cascade = first(found, scopes, (config) => config.cascade);
   const onUnavailable = found[scopes.findIndex(({ level }) => level === "system")]?.onUnavailable;
   return {
+    created: entity !== undefined,
     limits: limits.value ?? [],
     source: limits.source,
     access: access.value ?? "enforce",

@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { KnownNames } from "./known-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, shown } from "./names.ts";
@@ -56,6 +57,19 @@ export type QuotaOptions = KindOptions &
     | { readonly resetAfterMs: number; readonly reset?: undefined }
   );
 
+type Quota = KindOptions & { readonly reset?: Reset | undefined; readonly resetAfterMs?: number | undefined };
+
+const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, soft: true, schedule: true });
+const CUSTOM_TERMS = new KnownNames<CustomTerms>({
+  ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
+  ...{ soft: true, schedule: true },
+});
+const QUOTA_OPTIONS = new KnownNames<Quota>({ reset: true, resetAfterMs: true, soft: true, schedule: true });
+const LIMIT = new KnownNames<Limit>({
+  ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
+  ...{ soft: true, schedule: true, reset: true, resetAfterMs: true },
+});
+
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
   perSecond<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
@@ -71,7 +85,7 @@ export interface LimitMakers {
 export function limitMakers(calendar: CronCheck): LimitMakers {
   const perPeriod = (refillPeriodMs: number) =>
     function perPeriod<const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> {
-      const { burst, ...kind } = options;
+      const { burst, ...kind } = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
       return checkLimit(
         { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...ofKind(kind) },
         calendar,
@@ -83,12 +97,14 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     perHour: perPeriod(3_600_000),
     perDay: perPeriod(86_400_000),
     custom: (name, terms) => {
-      // Where no terms are given at all, the check below says so.
-      const { capacity, refillAmount, refillPeriodMs, ...kind } = terms ?? ({} as CustomTerms);
+      const known = CUSTOM_TERMS.check(terms ?? ({} as CustomTerms), `Limit ${shown(name)}: the terms`);
+      const { capacity, refillAmount, refillPeriodMs, ...kind } = known;
       return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
     },
     quota: (name, amount, options) => {
-      const { reset, resetAfterMs, ...kind } = options ?? {};
+      const known: Quota =
+        options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
+      const { reset, resetAfterMs, ...kind } = known;
       const when = {
         ...(reset === undefined ? {} : { reset }),
         ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
@@ -118,6 +134,7 @@ function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck
     );
   }
   const name = checkLimitName(limit.name) as Name;
+  LIMIT.check(limit, `Limit "${name}"`);
   const capacity = wholeTokens(name, "capacity", limit.capacity, 1);
   const refillPeriodMs = wholeSecondsMs(name, "refillPeriodMs", limit.refillPeriodMs);
   const reset = limit.reset === undefined ? undefined : checkReset(name, limit.reset, calendar);

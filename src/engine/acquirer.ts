@@ -1,7 +1,8 @@
 import { type Amount, checkAmounts } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
-import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { entityMissing } from "../domain/entity.ts";
+import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
@@ -35,6 +36,7 @@ import {
   type Demand,
   demandOf,
   demandsOf,
+  hasOnlyKnownNames,
 } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -52,7 +54,6 @@ export interface Question {
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
-const NOTHING_TAKEN: Taken = Object.freeze({ kind: "granted", answers: Object.freeze([]) });
 
 /** Makes leases and refusals of requests: plans the chain, looks in memory, asks the store, reads its answers. */
 export class Acquirer {
@@ -105,6 +106,7 @@ export class Acquirer {
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
     this.#lifecycle.requireOpen();
+    if (request?.wait !== undefined) throw cannotWait();
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
     if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
@@ -145,12 +147,14 @@ export class Acquirer {
   /** The chain that a question is about, as configuration has it now. */
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
     this.#lifecycle.requireOpen();
+    checkRequest(question);
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
       this.configCache.expire();
       chain = undefined;
     }
     chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
+    this.#requireCreated(chain[0] as ChainLink);
     if (question.limits === undefined) return chain;
     const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
     return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
@@ -174,7 +178,12 @@ export class Acquirer {
     if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (link === undefined || this.deny.knows(link.bucket.id) || this.#requestLimits.knows(link.bucket.id)) {
+    if (
+      link === undefined ||
+      this.#isUnknown(link) ||
+      this.deny.knows(link.bucket.id) ||
+      this.#requestLimits.knows(link.bucket.id)
+    ) {
       return undefined;
     }
     const take = amountsIfValid(request, link);
@@ -208,8 +217,7 @@ export class Acquirer {
       const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
-      const taken =
-        plan.claims.length === 0 ? NOTHING_TAKEN : yield* waitFor(this.client.take(plan.claims, plan, mode));
+      const taken = yield* waitFor(this.client.take(plan.claims, plan, mode));
       if (taken.kind === "stale") {
         this.configCache.expire(taken.buckets);
         continue;
@@ -259,7 +267,8 @@ export class Acquirer {
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      const isByConfig = error instanceof ValidationError || error instanceof ResourceDisabled;
+      const isByConfig =
+        error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
       if (!isByConfig || !this.#outdated(chain)) throw error;
       this.configCache.expire();
       return "stale";
@@ -268,6 +277,7 @@ export class Acquirer {
 
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
     const entity = chain[0] as ChainLink;
+    this.#requireCreated(entity);
     this.#onUnavailable = entity.onUnavailable;
     let disabled = disabledIn(chain);
     for (const other of others) disabled ??= disabledIn(other.chain);
@@ -278,6 +288,17 @@ export class Acquirer {
         : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
     return planOf(request, own, others, at);
+  }
+
+  #isUnknown({ created }: ChainLink): boolean {
+    return !created && this.#settings.unknownEntities === "refuse";
+  }
+
+  #requireCreated(link: ChainLink): void {
+    if (!this.#isUnknown(link)) return;
+    // Another process may create it at any time, and must not have to wait until this one forgets that it was not there.
+    this.configCache.expire([link.bucket]);
+    throw entityMissing(link.bucket.entityId);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
@@ -352,10 +373,15 @@ export class Acquirer {
   }
 }
 
+function cannotWait(): ValidationError {
+  return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
+}
+
 /** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
 function isPlain(request: AcquireRequest): boolean {
-  if (typeof request !== "object" || request === null) return false;
-  return request.limits === undefined && request.also === undefined && request.signal === undefined;
+  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
+  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
 /** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */

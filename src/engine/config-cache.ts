@@ -10,6 +10,7 @@ import { type Mode, type Steps, waitFor } from "./steps.ts";
 /** One entity of the chain from the one that asks to its root, as configuration has it. */
 export interface ChainLink {
   readonly bucket: BucketKey;
+  readonly created: boolean;
   readonly set: LimitSet;
   readonly source: LimitSource;
   readonly access: Access;
@@ -173,6 +174,7 @@ export class ConfigCache {
     const singleChain: ChainLink[] = [];
     const link: ChainLink = {
       bucket,
+      created: config.created,
       set: same?.set ?? read,
       source: config.source,
       access: config.access,

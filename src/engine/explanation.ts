@@ -12,7 +12,7 @@ import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
 import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
-import { checkRefusal, demandOf, demandsOf } from "./request.ts";
+import { checkRefusal, demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** One limit of one level: what it is, what it holds, what lies ahead. */
@@ -67,10 +67,10 @@ export async function explain(
   deps: EngineDeps,
   question: Question & { readonly consume?: Tokens },
 ): Promise<Explanation> {
-  const { entityId, resource, consume = {} } = question;
   const { calendar } = deps;
   const nowMs = deps.clock.now();
   const chain = await acquirer.chain(question, nowMs);
+  const { entityId, resource, consume } = question;
   const observed = await acquirer.observe(
     chain.map((link) => demandOf(link, [], link.access === "bypass")),
     nowMs,
@@ -83,6 +83,8 @@ export async function explain(
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
   }
+  if (chain[0]?.set.limits.length === 0) throw noLimits(entityId, resource);
+  if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
     const demands = demandsOf(consume, chain);
     const asked = await acquirer.observe(demands, nowMs);

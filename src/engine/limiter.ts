@@ -3,6 +3,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded, ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource, shown } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
@@ -162,7 +163,7 @@ export class Limiter {
   }
 
   async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig(entityScope(entityId, options))).limits;
+    return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
   }
 
   /** Answers whether there was something to delete. */
@@ -196,7 +197,7 @@ export class Limiter {
   }
 
   async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig({ level: "resource", resource })).limits;
+    return (await this.#admin.getConfig({ level: "resource", resource }, {})).limits;
   }
 
   deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
@@ -213,13 +214,13 @@ export class Limiter {
     limits: readonly Limit[],
     options: { readonly onUnavailable?: OnUnavailable } & ChangeOptions = {},
   ): Promise<void> {
-    const { onUnavailable } = options;
+    const onUnavailable = options?.onUnavailable;
     const given = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
     return this.#admin.setConfig({ level: "system" }, given, options);
   }
 
   getSystemDefaults(): Promise<{ readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable }> {
-    return this.#admin.getConfig({ level: "system" });
+    return this.#admin.getConfig({ level: "system" }, {});
   }
 
   deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
@@ -307,7 +308,8 @@ export class Limiter {
   auditEvents(
     query: { readonly entityId?: string } & ListOptions = {},
   ): Listing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
-    const filter = query.entityId === undefined ? {} : { entityId: query.entityId };
+    const { entityId } = AUDIT_QUERY.check(query, "The query of auditEvents");
+    const filter = entityId === undefined ? {} : { entityId };
     return new Listing(
       (page) => this.#deps.scope.audit.list(filter, page),
       pageRequest(query, 100),
@@ -317,7 +319,7 @@ export class Limiter {
 
   /** Tokens consumed per window (UTC), oldest first. */
   usage(query: UsageRequest & ListOptions): Listing<UsageSnapshot> {
-    return this.#inspect.usage(query, query);
+    return this.#inspect.usage(query);
   }
 
   usageSummary(query: UsageRequest): Promise<UsageSummary> {
@@ -356,7 +358,7 @@ export class Limiter {
    * `degraded`. A second call answers with the first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    const drainMs = checkDrain(options.drainMs ?? 0);
+    const drainMs = checkDrain(CLOSE_OPTIONS.check(options, "The options of close").drainMs ?? 0);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
     await this.#lifecycle.close({ drainMs, clock: this.#given.clock, closeStore });
   }
@@ -371,7 +373,15 @@ export class Limiter {
   }
 }
 
-function entityScope(entityId: string, { resource }: EntityScope): ConfigScope {
+const CLOSE_OPTIONS = new KnownNames<CloseOptions>({ drainMs: true });
+
+const AUDIT_QUERY = new KnownNames<{ readonly entityId?: string } & ListOptions>({
+  ...{ entityId: true, limit: true, cursor: true },
+});
+
+function entityScope(entityId: string, options: EntityScope): ConfigScope {
+  // What is no object is refused where the options are checked.
+  const resource = options?.resource;
   return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 

@@ -1,4 +1,5 @@
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
@@ -14,6 +15,8 @@ export interface ListOptions {
 export type ListPage<Item> = readonly Item[] & { readonly cursor?: string };
 
 const PAGE_MAX = 10_000;
+
+const LIST_OPTIONS = new KnownNames<ListOptions>({ limit: true, cursor: true });
 
 /**
  * A list that can grow. `await` it for one page, or `for await` over it for everything, page after page.
@@ -65,6 +68,7 @@ export function listing<Item>(
   fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
   options: ListOptions | undefined,
 ): Listing<Item> {
+  if (options !== undefined) LIST_OPTIONS.check(options, "The options of a list");
   return new Listing(fetch, pageRequest(options, 1000), ({ items, cursor }) =>
     Object.assign([...items], cursor === undefined ? {} : { cursor }),
   );

@@ -14,6 +14,8 @@ export interface Refusal {
   readonly statuses: readonly Status[];
   readonly primary: Status;
   readonly retryAfterMs: number;
+  /** Ids of those that were asked: the entity, then the parents that count the request. */
+  readonly levels: readonly string[];
 }
 
 /** One bucket as it stood when it was asked, and what was asked of it. */
@@ -46,7 +48,8 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
   const waitedFor = last >= 0 ? last : Math.max(0, exceeded);
   const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
   statuses[waitedFor] = primary;
-  return { ok: false, statuses, primary, retryAfterMs };
+  const levels = [...new Set(observed.map(({ bucket }) => bucket.entityId))];
+  return { ok: false, statuses, primary, retryAfterMs, levels };
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */

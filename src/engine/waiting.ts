@@ -1,6 +1,6 @@
 import type { Clock } from "../ports/system.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
-import { type AcquireRequest, checkWait } from "./request.ts";
+import { type AcquireRequest, checkRequest, checkWait } from "./request.ts";
 
 type Attempted = { readonly ok: true } | { readonly ok: false; readonly retryAfterMs: number };
 
@@ -17,6 +17,7 @@ export async function acquireWaiting<Outcome extends Attempted>(
   clock: Clock,
   request: AcquireRequest,
 ): Promise<Outcome> {
+  checkRequest(request);
   const deadlineMs = clock.now() + checkWait(request.wait);
   const key = `${request.entityId}\n${request.resource}`;
   if (!acquirer.room.has(key)) {

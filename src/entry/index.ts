@@ -1,7 +1,7 @@
 export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
-export type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
+export type { Access, LimitSource, OnUnavailable, UnknownEntities } from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,
@@ -9,6 +9,7 @@ export {
   LeaseClosed,
   LimiterError,
   NotFoundError,
+  type ProblemOptions,
   RateLimitExceeded,
   RateLimiterUnavailable,
   ResourceDisabled,
@@ -20,6 +21,7 @@ export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
+export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
 export type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 export type { Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";

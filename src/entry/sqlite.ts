@@ -1,8 +1,11 @@
 import { openSqlite as openWith } from "../adapters/sqlite/store.ts";
 import { steadyMs } from "../adapters/system/clock.ts";
 import { jitter } from "../adapters/system/random.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
+
+const SQLITE_STORE = new KnownNames<SqliteStoreOptions>({ file: true, durability: true, coalesce: true });
 
 export interface SqliteStoreOptions {
   /** Made if missing, with its folder. */
@@ -14,6 +17,7 @@ export interface SqliteStoreOptions {
 }
 
 /** A store in one file, for `RateLimiter.open({ store })`: several limiters of one process can share it. */
-export function openSqlite({ file, durability = "normal", coalesce = true }: SqliteStoreOptions): Store {
+export function openSqlite(options: SqliteStoreOptions): Store {
+  const { file, durability = "normal", coalesce = true } = SQLITE_STORE.check(options, "The options of openSqlite");
   return openWith({ file, durability, coalesce, random: jitter, steadyMs, calendar });
 }

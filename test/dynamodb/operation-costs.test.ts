@@ -143,7 +143,9 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     () => limiter.usage({ entityId: "key", window: "hourly" }),
     () => limiter.usageSummary({ entityId: "key", window: "hourly" }),
   );
-  await cost("`resourceCapacity`, one bucket", () => limiter.resourceCapacity("gpt-4", "rpm"));
+  await cost("`resourceCapacity`, two buckets whose configuration just changed", () =>
+    limiter.resourceCapacity("gpt-4", "rpm"),
+  );
   await cost("`isAvailable`", () => limiter.isAvailable());
   return costs;
 }

@@ -72,6 +72,7 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     await put(configKey(namespaceId, A_ON_API), { entity_id: S("a"), disabled: { BOOL: false } });
     const resolved = await place.resolve("a", "api");
     assert.deepEqual(resolved, {
+      created: false,
       limits: [
         Kinds.quota("five", 5, {
           resetAfterMs: 3_600_000,

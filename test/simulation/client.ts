@@ -87,6 +87,7 @@ export class Client {
         // Of real time, on stores that have it: never reached here.
         timeoutMs: 60_000,
         onUnavailable: this.onUnavailable,
+        unknownEntities: "allow",
       },
       false,
     );
