@@ -8,13 +8,16 @@ import type { OnUnavailable } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { FILE_RETENTION, MEMORY_RETENTION } from "../domain/retention.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
 import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
+import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 
-export interface OpenOptions {
+/** All of them may be left out. Those of one store alone say so. */
+export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
    * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
@@ -83,16 +86,20 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
 }
 
 async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
-  if (typeof store === "object" && store !== null && typeof store.scope === "function") return store;
+  if (typeof store === "object" && store !== null && typeof store.scope === "function") {
+    refuseRetention(options, store.name);
+    return store;
+  }
   if (store === "memory") {
     const { openMemory } = await import("../adapters/memory/store.ts");
-    return openMemory(calendar);
+    return openMemory(calendar, retentionOf(options, MEMORY_RETENTION));
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await import("../adapters/sqlite/store.ts");
     const { durability = "normal", coalesce = true } = options;
     const file = store.slice("sqlite:".length);
-    return openSqlite({ file, durability, coalesce, random: jitter, steadyMs, calendar });
+    const retention = retentionOf(options, FILE_RETENTION);
+    return openSqlite({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {

@@ -2,6 +2,7 @@ import { requireActive } from "../adapters/memory/config.ts";
 import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
 import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { MEMORY_RETENTION } from "../domain/retention.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
@@ -22,7 +23,7 @@ export interface ConditionalWorld {
 }
 
 export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
-  const data = newMemoryData();
+  const data = newMemoryData(MEMORY_RETENTION);
   const table = new ConditionalTable({
     ...options,
     onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),

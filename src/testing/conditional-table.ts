@@ -1,4 +1,4 @@
-import { pageByKey } from "../adapters/memory/data.ts";
+import { ListOrders, textList } from "../adapters/memory/list-orders.ts";
 import { divFloor } from "../bucket/integers.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
@@ -213,13 +213,18 @@ export class ConditionalTable {
   /** From an index, which is never consistent. */
   #listBuckets(namespaceId: string, resource: string, page: PageRequest): Page<BucketKey> {
     this.#counts.reads++;
-    const buckets: BucketKey[] = [];
+    const buckets = new Map<string, BucketKey>();
     for (const cell of this.#namespaces.get(namespaceId)?.values() ?? []) {
       const { bucket, shard, operation } = cell.key;
       if (bucket.resource !== resource || shard !== 0 || operation !== undefined) continue;
-      if (this.#seen(cell) !== undefined) buckets.push(bucket);
+      if (this.#seen(cell) !== undefined) buckets.set(bucket.entityId, bucket);
     }
-    return pageByKey(buckets, ({ entityId }) => entityId, page);
+    const list = textList(
+      resource,
+      () => [...buckets.keys()],
+      (entityId) => buckets.get(entityId),
+    );
+    return new ListOrders().page(list, page);
   }
 
   #begin(namespaceId: string, writes: readonly ItemWrite[]): () => void {

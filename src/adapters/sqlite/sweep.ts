@@ -3,6 +3,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { type BucketRow, type BucketRows, bucketRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
+import type { Expiry } from "./expiry.ts";
 import { leaving } from "./open-hour.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
@@ -22,14 +23,23 @@ export class Sweep {
   readonly #delete: Statement;
   readonly #usage: UsageHours;
   readonly #rows: BucketRows;
+  readonly #expiry: Expiry;
   readonly #calendar: Calendar;
   #due = 0;
   #lastId: number;
 
-  constructor(connection: Connection, usage: UsageHours, rows: BucketRows, calendar: Calendar) {
-    this.#calendar = calendar;
-    this.#usage = usage;
-    this.#rows = rows;
+  constructor(parts: {
+    readonly connection: Connection;
+    readonly usage: UsageHours;
+    readonly rows: BucketRows;
+    readonly expiry: Expiry;
+    readonly calendar: Calendar;
+  }) {
+    const { connection } = parts;
+    this.#calendar = parts.calendar;
+    this.#usage = parts.usage;
+    this.#rows = parts.rows;
+    this.#expiry = parts.expiry;
     this.#select = connection.prepare(
       `SELECT id, hour_ms, limits, level, namespace, entity, resource FROM bucket WHERE id > ? ORDER BY id LIMIT ${CHUNK_ROWS}`,
     );
@@ -41,6 +51,7 @@ export class Sweep {
 
   /** After the rows of a transaction were written. */
   run(inserted: number, nowMs: number): void {
+    this.#expiry.run(nowMs);
     this.#due += ROWS_PER_TRANSACTION + ROWS_PER_INSERT * inserted;
     if (this.#due < CHUNK_ROWS) return;
     let deleted = 0;
