@@ -41,10 +41,11 @@ export class Expiry {
 
   /** After the rows of a transaction were written. */
   run(nowMs: number): void {
-    this.#due += ROWS_PER_TRANSACTION + ROWS_PER_ADDED * this.#usage.takeAdded();
+    const added = this.#usage.takeAdded();
+    this.#due += ROWS_PER_TRANSACTION + ROWS_PER_ADDED * added;
     if (this.#due < CHUNK_ROWS) return;
-    // Whatever was added at once, one transaction is held up by one chunk; the rest is left to the next ones.
-    const rows = Math.min(Math.floor(this.#due), 4 * CHUNK_ROWS);
+    // A transaction deletes little more than in proportion to what it added; what is due from before is left to the next ones.
+    const rows = Math.min(Math.floor(this.#due), ROWS_PER_ADDED * added + CHUNK_ROWS);
     this.#due -= rows;
     if (this.#usageKeepMs !== undefined) this.#dropUsage(rows, nowMs - this.#usageKeepMs - HOUR_MS);
     this.#audit.dropOld(nowMs);

@@ -1,3 +1,4 @@
+import { divCeil } from "../../bucket/integers.ts";
 import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
@@ -11,6 +12,7 @@ import type { UsageHours } from "./usage-hours.ts";
 const IDLE_MS = HOUR_MS;
 
 const CHUNK_ROWS = 50;
+/** In one transaction, beside those for the buckets that are new in it. */
 const CHUNKS_MAX = 4;
 /** Rows looked at for each new bucket: more than one, so that the walk gains on those who make them. */
 const ROWS_PER_INSERT = 2;
@@ -55,7 +57,9 @@ export class Sweep {
     this.#due += ROWS_PER_TRANSACTION + ROWS_PER_INSERT * inserted;
     if (this.#due < CHUNK_ROWS) return;
     let deleted = 0;
-    for (let chunks = 0; this.#due >= CHUNK_ROWS && chunks < CHUNKS_MAX; chunks++) {
+    // Many may be new in one transaction: were the walk bounded by a number alone, they would outrun it for good.
+    const chunksMax = CHUNKS_MAX + divCeil(ROWS_PER_INSERT * inserted, CHUNK_ROWS);
+    for (let chunks = 0; this.#due >= CHUNK_ROWS && chunks < chunksMax; chunks++) {
       this.#due -= CHUNK_ROWS;
       deleted += this.#chunk(nowMs);
     }
