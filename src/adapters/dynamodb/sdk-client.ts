@@ -3,7 +3,7 @@ import { LimiterError } from "../../domain/errors.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
 import { fromWire, toWire } from "./sdk-client-wire.ts";
 import { TRANSPORT_DEFAULTS } from "./transport.ts";
-import { peer } from "./transport-peer.ts";
+import { loadSdk } from "./transport-peer.ts";
 
 /** As much of a `DynamoDBClient` of @aws-sdk/client-dynamodb as can be said without its types. */
 export interface SdkClient {
@@ -29,7 +29,7 @@ export interface SdkClientOptions {
  * ```
  */
 export async function openSdkClient(client: SdkClient, options: SdkClientOptions): Promise<DynamoClient> {
-  const sdk = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  const sdk = await loadSdk();
   const given = client as DynamoDBClient;
   const stack = given.middlewareStack.clone();
   if (!stack.identify().some((line) => line.startsWith(RETRY.name))) {
