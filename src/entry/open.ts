@@ -1,5 +1,6 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
+import { openMemory } from "../adapters/memory/store.ts";
 import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
@@ -55,8 +56,17 @@ export interface OpenOptions extends RetentionOptions {
 
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
+/** How the stores that are more than memory are loaded, once one is asked for by its name. */
+export interface StoreLoaders {
+  readonly sqlite: () => Promise<Pick<typeof import("../adapters/sqlite/store.ts"), "openSqlite">>;
+  readonly dynamodb: () => Promise<Pick<typeof import("./dynamodb.ts"), "openDynamo">>;
+}
+
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
-export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
+export async function prepare(
+  options: OpenOptions,
+  loaders: StoreLoaders,
+): Promise<{ deps: EngineDeps; settings: Settings }> {
   const { onUnavailable } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
@@ -69,6 +79,7 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
   const store = await openStore(
     options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
     { ...options, denyMemoryMs, timeoutMs },
+    loaders,
   );
   try {
     const clock = clockOf(store, given, options);
@@ -85,17 +96,16 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
   }
 }
 
-async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
+async function openStore(store: string | Store, options: OpenOptions, loaders: StoreLoaders): Promise<Store> {
   if (typeof store === "object" && store !== null && typeof store.scope === "function") {
     refuseRetention(options, store.name);
     return store;
   }
   if (store === "memory") {
-    const { openMemory } = await import("../adapters/memory/store.ts");
     return openMemory(calendar, retentionOf(options, MEMORY_RETENTION));
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
-    const { openSqlite } = await import("../adapters/sqlite/store.ts");
+    const { openSqlite } = await loaders.sqlite();
     const { durability = "normal", coalesce = true } = options;
     const file = store.slice("sqlite:".length);
     const retention = retentionOf(options, FILE_RETENTION);
@@ -103,7 +113,7 @@ async function openStore(store: string | Store, options: OpenOptions): Promise<S
   }
   const stack = stackOf(store);
   if (stack !== undefined) {
-    const { openDynamo } = await import("./dynamodb.ts");
+    const { openDynamo } = await loaders.dynamodb();
     return openDynamo({ ...options, stack });
   }
   throw new ValidationError(
