@@ -1,5 +1,6 @@
 import type { Limit } from "./limit.ts";
 
+/** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
 
 /** The four places where limits are stored, most specific first. The first that has any wins whole; they do not merge. */
@@ -9,6 +10,7 @@ export type ConfigScope =
   | { readonly level: "resource"; readonly resource: string }
   | { readonly level: "system" };
 
+/** The level of configuration that something came from. */
 export type LimitSource = ConfigScope["level"] | "none";
 
 /** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */

@@ -6,6 +6,7 @@ interface ErrorOptions {
 
 /** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
 export class LimiterError extends Error {
+  /** Stable: programs may branch on it. */
   readonly code: string;
 
   constructor(code: string, message: string, options: ErrorOptions = {}) {
@@ -14,6 +15,7 @@ export class LimiterError extends Error {
     this.code = code;
   }
 
+  /** For logs. */
   toJSON(): Record<string, unknown> {
     return { error: this.code, message: this.message };
   }
@@ -39,8 +41,11 @@ export class VersionError extends LimiterError {}
 
 /** The entity or resource is switched off: refused at once, whatever its tokens. */
 export class ResourceDisabled extends LimiterError {
+  /** Who asked, or the parent that is disabled. */
   readonly entityId: string;
+  /** What was asked for. */
   readonly resource: string;
+  /** Where it was disabled. */
   readonly level: string;
 
   constructor(refused: { entityId: string; resource: string; level: string }) {
@@ -63,6 +68,7 @@ export class RateLimiterUnavailable extends LimiterError {
 
 /** Refused. Carries the status of every limit that was asked for, on every level, so that a caller can say why. */
 export class RateLimitExceeded extends LimiterError {
+  /** Every limit that was asked for, those that had enough included. */
   readonly statuses: readonly Status[];
   /** The statuses that stood in the way. */
   readonly violations: readonly Status[];
@@ -92,6 +98,7 @@ export class RateLimitExceeded extends LimiterError {
     return Math.ceil(this.retryAfterMs / 1000);
   }
 
+  /** For logs: everything that is known. */
   override toJSON(): Record<string, unknown> {
     return {
       ...super.toJSON(),

@@ -30,10 +30,15 @@ export interface ChainLink {
   readonly singleChain: readonly ChainLink[];
 }
 
+/** What is remembered of configuration. */
 export interface CacheStats {
+  /** Entities found remembered, since the limiter was opened. */
   readonly hits: number;
+  /** Entities that had to be read. */
   readonly misses: number;
+  /** Entities remembered; bounded. */
   readonly size: number;
+  /** How long each may be. */
   readonly ttlMs: number;
 }
 

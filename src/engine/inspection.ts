@@ -13,17 +13,25 @@ import type { EngineDeps } from "./settings.ts";
 
 /** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
 export interface Availability {
+  /** The entity, or a parent of it. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
+  /** Whole tokens, negative in debt. */
   readonly available: number;
+  /** Whole tokens: the most it holds at present. */
   readonly capacity: number;
 }
 
+/** Which usage is asked for. */
 export interface UsageRequest {
+  /** Absent: of all. */
   readonly entityId?: string;
+  /** Absent: of all. */
   readonly resource?: string;
+  /** How long each window is. */
   readonly window: UsageWindow;
   /** The window that contains this instant is the first; absent: from the beginning. */
   readonly fromMs?: number;
@@ -31,12 +39,19 @@ export interface UsageRequest {
   readonly toMs?: number;
 }
 
+/** What all buckets of a resource hold of one limit. */
 export interface ResourceCapacity {
+  /** Which resource. */
   readonly resource: string;
+  /** The limit's name. */
   readonly limit: string;
+  /** Whole tokens. */
   readonly totalCapacity: number;
+  /** Whole tokens. */
   readonly totalAvailable: number;
+  /** How much of the capacity is taken, in percent. */
   readonly utilizationPct: number;
+  /** Each entity with a bucket. */
   readonly entities: readonly {
     readonly entityId: string;
     readonly capacity: number;

@@ -7,6 +7,7 @@ import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings
 import { type Demand, demandOf, sharedWith } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
+/** Where a lease stands: only an open one can be changed. */
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */
@@ -77,6 +78,7 @@ export abstract class LeaseResource<Name extends string = string> {
   protected readonly part: LeasePart;
   #ledger: Ledger | undefined;
 
+  /** @internal */
   constructor(core: LeaseCore, part: LeasePart) {
     this.core = core;
     this.part = part;
@@ -296,6 +298,7 @@ export abstract class LeaseResource<Name extends string = string> {
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
 
+  /** @internal */
   constructor(maker: LeaseMaker, part: LeasePart, others: readonly LeasePart[], degradedReason: string | false) {
     super({ maker, status: "open", degradedReason }, part);
     this.#others =
@@ -304,6 +307,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
         : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
+  /** Open, settled or rolled back. */
   get status(): LeaseStatus {
     return this.core.status;
   }
@@ -344,6 +348,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
   }
 
+  /** Rolls back unless it was settled: for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.rollback();
   }

@@ -39,6 +39,7 @@ export class Limiter {
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
 
+  /** @internal */
   constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
     this.#deps = deps;
     this.#settings = settings;

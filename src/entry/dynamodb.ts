@@ -31,6 +31,7 @@ export interface DynamoTable {
   readonly client?: SdkClient;
 }
 
+/** Which table, the way there, and how buckets are kept in it. */
 export interface DynamoStoreOptions extends DynamoTable {
   /** The original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
@@ -46,6 +47,7 @@ export interface DynamoStoreOptions extends DynamoTable {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
+/** A store on a table. */
 export interface DynamoStore extends Store {
   /** The clock of its buckets; a limiter on this store must use it too. */
   readonly clock: Clock;
@@ -73,9 +75,11 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<DynamoSto
   }
 }
 
+/** Which table, and what it is made with. */
 export interface CreateTableOptions extends DynamoTable {
   /** What the resource index has of an item. Default `KEYS_ONLY`; a table for `sharedTable` needs `ALL`. */
   readonly projection?: "KEYS_ONLY" | "ALL";
+  /** Default: none. */
   readonly tags?: Readonly<Record<string, string>>;
   /** Default false. */
   readonly deletionProtection?: boolean;

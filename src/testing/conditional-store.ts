@@ -17,11 +17,15 @@ import { overriding } from "./overriding.ts";
 
 /** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
 export interface ConditionalWorld {
+  /** Where the buckets are. */
   readonly table: ConditionalTable;
+  /** Everything but buckets. */
   readonly data: MemoryData;
+  /** Of all processes. */
   readonly calendar: Calendar;
 }
 
+/** A new, empty world. */
 export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
   const data = newMemoryData(MEMORY_RETENTION);
   const table = new ConditionalTable({
@@ -31,17 +35,23 @@ export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calenda
   return { table, data, calendar };
 }
 
+/** What one process is made of; what is absent is as in production. */
 export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items" | "calendar" | "clock" | "random">> {
+  /** Its clock, which may differ from those of other processes. */
   readonly clock: Clock;
+  /** A number in [0, 1). */
   readonly random: () => number;
+  /** How its line to the table behaves. */
   readonly line?: LineOptions;
   /** What stands between the protocol and its line. Absent: nothing. */
   readonly through?: (line: ConditionalLine) => ItemStore;
 }
 
+/** A store whose buckets are conditional writes on a simulated table. */
 export interface ConditionalStore extends Store {
   /** The way of this process to the items of a namespace. */
   lineTo(namespaceId: string): ConditionalLine;
+  /** The buckets of a namespace, as this process sees them. */
   bucketsOf(namespaceId: string): ProtocolBuckets;
 }
 

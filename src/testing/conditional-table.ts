@@ -18,6 +18,7 @@ import { ConditionalTokens, type TokenUse } from "./conditional-tokens.ts";
 import { checkItem, frozenItem, itemId, outcomeOf } from "./conditional-write.ts";
 import type { SeededRandom } from "./random.ts";
 
+/** How a table behaves. */
 export interface TableOptions {
   /** The true time, in ms: the store's own. */
   now(): number;
@@ -33,10 +34,15 @@ export interface TableOptions {
 
 /** One item's change, as the table made it. An item that was written as it stood is one too. */
 export interface AppliedChange {
+  /** Where. */
   readonly namespaceId: string;
+  /** Which item. */
   readonly key: ItemKey;
+  /** Undefined: there was none. */
   readonly before: Item | undefined;
+  /** Undefined: it was deleted. */
   readonly after: Item | undefined;
+  /** What the writer said about it. */
   readonly trace: WriteTrace | undefined;
   /** By the store's time. */
   readonly atMs: number;
@@ -50,7 +56,9 @@ export interface AppliedChange {
 
 /** How many calls have reached the table, and what they cost. */
 export interface TableCounts {
+  /** Single writes, those that failed included. */
   readonly writes: number;
+  /** Those that failed included. */
   readonly transactions: number;
   /** Lists too. */
   readonly reads: number;

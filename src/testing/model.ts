@@ -22,6 +22,7 @@ import {
 
 export type { ModelPeriod } from "./model-period.ts";
 
+/** What a write was for. */
 export type WriteKind = "take" | "debit" | "credit";
 
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
@@ -97,10 +98,12 @@ export class ModelLimit {
     return model;
   }
 
+  /** As it is configured. */
   get limit(): Limit {
     return this.#limit;
   }
 
+  /** In force now. */
   get terms(): InForce {
     return this.#inForce;
   }
@@ -110,6 +113,7 @@ export class ModelLimit {
     return lesser(this.#inForce.capacity + this.#toppedUp, MOST);
   }
 
+  /** Of this period. */
   get toppedUpMilli(): bigint {
     return this.#toppedUp;
   }
