@@ -1,5 +1,6 @@
 import type { Limit } from "./limit.ts";
 
+/** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
 
 /** What an id means that was never created: it is limited by defaults, or refused. */
@@ -12,6 +13,7 @@ export type ConfigScope =
   | { readonly level: "resource"; readonly resource: string }
   | { readonly level: "system" };
 
+/** The level of configuration that something came from. */
 export type LimitSource = ConfigScope["level"] | "none";
 
 /** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */

@@ -4,24 +4,35 @@ import { checkEntityId, shown } from "./names.ts";
 
 /** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
 export interface Entity {
+  /** Its name in every request. */
   readonly id: string;
+  /** For people. */
   readonly name: string;
+  /** Absent: it has none. */
   readonly parentId?: string;
   /** Whether taking from this entity takes from its parent too; without a parent it means nothing. */
   readonly cascade: boolean;
+  /** Whatever belongs to it, of no meaning here. */
   readonly metadata: Readonly<Record<string, string>>;
   /** Grows by one with every change; `updateEntity(id, patch, { version })` refuses when it has moved on. */
   readonly version: number;
+  /** In ms since 1970. */
   readonly createdAtMs: number;
+  /** In ms since 1970. */
   readonly updatedAtMs: number;
 }
 
+/** What `createEntity` is given. */
 export interface NewEntity {
+  /** Its name in every request. */
   readonly id: string;
+  /** For people. Default: the id. */
   readonly name?: string;
+  /** It must exist. Default: none. */
   readonly parentId?: string;
   /** Default: true with a `parentId`. False: the entity belongs to its parent and is not charged to it. */
   readonly cascade?: boolean;
+  /** Whatever belongs to it, of no meaning here. Default: nothing. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
@@ -34,9 +45,13 @@ export function entityMissing(id: string): NotFoundError {
  * parent that is given one cascades, unless `cascade` says otherwise.
  */
 export interface EntityPatch {
+  /** For people. */
   readonly name?: string;
+  /** Another parent; null: none. */
   readonly parentId?: string | null;
+  /** Whether its parent is charged too. */
   readonly cascade?: boolean;
+  /** Replaces what was there. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 

@@ -16,6 +16,7 @@ export interface ProblemOptions {
 
 /** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
 export class LimiterError extends Error {
+  /** Stable: programs may branch on it. */
   readonly code: string;
   readonly #publicDetail: string | undefined;
 
@@ -106,8 +107,11 @@ export class VersionError extends LimiterError {}
 
 /** The entity or resource is switched off: refused at once, whatever its tokens. */
 export class ResourceDisabled extends LimiterError {
+  /** Who asked, or the parent that is disabled. */
   readonly entityId: string;
+  /** What was asked for. */
   readonly resource: string;
+  /** Where it was disabled. */
   readonly level: string;
 
   constructor(refused: { entityId: string; resource: string; level: string }) {
@@ -136,6 +140,7 @@ export class RateLimiterUnavailable extends LimiterError {
 
 /** Refused. Carries the status of every limit that was asked for, on every level, so that a caller can say why. */
 export class RateLimitExceeded extends LimiterError {
+  /** Every limit that was asked for, those that had enough included. */
   readonly statuses: readonly Status[];
   /** The statuses that stood in the way. */
   readonly violations: readonly Status[];
@@ -174,6 +179,7 @@ export class RateLimitExceeded extends LimiterError {
     return Math.ceil(this.retryAfterMs / 1000);
   }
 
+  /** For logs: everything that is known. */
   override toJSON(): Record<string, unknown> {
     return {
       ...super.toJSON(),

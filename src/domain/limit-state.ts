@@ -54,7 +54,8 @@ export function fullLimit(
   part?: Part | undefined,
 ): LimitState {
   const own = grantedAnew(part);
-  const terms = termsAt(limit, 0, atMs, calendar, own);
+  const terms =
+    limit.schedule === undefined && own === undefined ? baseTerms(limit) : termsAt(limit, 0, atMs, calendar, own);
   const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
   const tokensMilli = terms.capacityMilli;
   return {
@@ -70,6 +71,18 @@ export function fullLimit(
     resetsBefore: 0,
   };
 }
+
+/** Shared by all buckets with this limit: of many ids, each would otherwise hold its own. */
+function baseTerms(limit: Limit): Terms {
+  let terms = termsByLimit.get(limit);
+  if (terms === undefined) {
+    terms = termsOf(limit);
+    termsByLimit.set(limit, terms);
+  }
+  return terms;
+}
+
+const termsByLimit = new WeakMap<Limit, Terms>();
 
 /** The terms of a limit at an instant: those of its window, of a part its share, with what was topped up on the capacity. */
 export function termsAt(

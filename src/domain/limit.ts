@@ -33,6 +33,7 @@ export interface Limit<Name extends string = string> {
   readonly resetAfterMs?: number;
 }
 
+/** What every maker of limits takes. */
 export interface KindOptions {
   /** Measured, never a reason to refuse. */
   readonly soft?: boolean;
@@ -40,21 +41,37 @@ export interface KindOptions {
   readonly schedule?: readonly ScheduleEntry[];
 }
 
+/** What `Limit.perSecond` and its like take. */
 export interface RateOptions extends KindOptions {
   /** The capacity, when it differs from the rate: how much may be taken at once after a quiet time. */
   readonly burst?: number;
 }
 
+/** What `Limit.custom` is given. */
 export interface CustomTerms extends KindOptions {
+  /** The most it holds, in whole tokens. */
   readonly capacity: number;
+  /** Whole tokens that drip in over a period. */
   readonly refillAmount: number;
+  /** Whole seconds, in ms. */
   readonly refillPeriodMs: number;
 }
 
+/** When a quota is full again: by the calendar or so long after its first use; one of the two. */
 export type QuotaOptions = KindOptions &
   (
-    | { readonly reset: Reset; readonly resetAfterMs?: undefined }
-    | { readonly resetAfterMs: number; readonly reset?: undefined }
+    | {
+        /** Full again by the calendar. */
+        readonly reset: Reset;
+        /** Not with `reset`. */
+        readonly resetAfterMs?: undefined;
+      }
+    | {
+        /** Full again so long after the first use, in ms. */
+        readonly resetAfterMs: number;
+        /** Not with `resetAfterMs`. */
+        readonly reset?: undefined;
+      }
   );
 
 type Quota = KindOptions & { readonly reset?: Reset | undefined; readonly resetAfterMs?: number | undefined };
@@ -72,12 +89,20 @@ const LIMIT = new KnownNames<Limit>({
 
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
+  /** So many tokens a second, and at most `burst` at once. */
   perSecond<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens a minute, and at most `burst` at once. */
   perMinute<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens an hour, and at most `burst` at once. */
   perHour<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens a day, and at most `burst` at once. */
   perDay<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** Capacity, amount and period by themselves. */
   custom<const Name extends string>(name: Name, terms: CustomTerms): Limit<Name>;
-  /** `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })` */
+  /**
+   * So many tokens a period, all of them back at its end:
+   * `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })`.
+   */
   quota<const Name extends string>(name: Name, amount: number, options: QuotaOptions): Limit<Name>;
 }
 

@@ -18,6 +18,7 @@ import type { EngineDeps, Settings } from "./settings.ts";
 
 /** Every change takes the one who made it, for the audit trail. */
 export interface ChangeOptions {
+  /** Who makes the change, for the audit trail. */
   readonly principal?: string;
 }
 

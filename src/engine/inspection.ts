@@ -15,9 +15,13 @@ import { demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 import { runAsync } from "./steps.ts";
 
+/** Which usage is asked for. */
 export interface UsageRequest {
+  /** Absent: of all. */
   readonly entityId?: string;
+  /** Absent: of all. */
   readonly resource?: string;
+  /** How long each window is. */
   readonly window: UsageWindow;
   /** The window that contains this instant is the first; absent: from the beginning. */
   readonly fromMs?: number;
@@ -25,13 +29,19 @@ export interface UsageRequest {
   readonly toMs?: number;
 }
 
+/** What all buckets of a resource hold of one limit. */
 export interface ResourceCapacity {
+  /** Which resource. */
   readonly resource: string;
+  /** The limit's name. */
   readonly limit: string;
   /** Of those that are charged to no other on the list: what a child takes is taken from its parent's tokens, not from more. */
   readonly totalCapacity: number;
+  /** Whole tokens. */
   readonly totalAvailable: number;
+  /** How much of the capacity is taken, in percent. */
   readonly utilizationPct: number;
+  /** Each entity with a bucket. */
   readonly entities: readonly {
     readonly entityId: string;
     readonly capacity: number;

@@ -51,6 +51,7 @@ export abstract class LeaseResource<Name extends string = string> {
   protected readonly part: LeasePart;
   #ledger: Ledger | undefined;
 
+  /** @internal */
   constructor(core: LeaseCore, part: LeasePart) {
     this.core = core;
     this.part = part;

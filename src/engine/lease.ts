@@ -9,6 +9,7 @@ import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resour
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
 
+  /** @internal */
   // One by one, not in an object: it would be made for every take.
   constructor(
     maker: LeaseMaker,
@@ -24,6 +25,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
         : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
+  /** Open, settled or rolled back. */
   get status(): LeaseStatus {
     return this.core.status;
   }
@@ -71,6 +73,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
   }
 
+  /** Rolls back unless it was settled: for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.rollback();
   }

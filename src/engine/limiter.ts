@@ -52,6 +52,7 @@ export class Limiter {
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
 
+  /** @internal */
   constructor(given: EngineDeps, settings: Settings, ownsStore: boolean, parent?: Lifecycle) {
     const lifecycle = new Lifecycle(parent);
     const deps = guardedDeps(given, lifecycle);

@@ -4,6 +4,7 @@ import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
+/** Which page of a list. */
 export interface ListOptions {
   /** Items on a page, at most 10,000. */
   readonly limit?: number;
@@ -12,7 +13,10 @@ export interface ListOptions {
 }
 
 /** A page of a list: an array that knows where the next one begins. `cursor` is absent on the last page. */
-export type ListPage<Item> = readonly Item[] & { readonly cursor?: string };
+export type ListPage<Item> = readonly Item[] & {
+  /** Where the next page begins. */
+  readonly cursor?: string;
+};
 
 const PAGE_MAX = 10_000;
 
@@ -32,6 +36,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
   readonly #from: PageRequest;
   readonly #shape: (page: Page<Item>) => Shown;
 
+  /** @internal */
   constructor(
     fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
     from: PageRequest,
@@ -42,6 +47,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
     this.#shape = shape;
   }
 
+  /** One page, for `await`. */
   // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
   then<Fulfilled = Shown, Rejected = never>(
     onFulfilled?: ((page: Shown) => Fulfilled | PromiseLike<Fulfilled>) | null,
@@ -50,6 +56,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
     return this.#first().then(onFulfilled, onRejected);
   }
 
+  /** Everything, page after page, for `for await`. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
     for (let at: PageRequest | undefined = this.#from; at !== undefined; ) {
       const { items, cursor }: Page<Item> = await this.#fetch(at);

@@ -5,6 +5,7 @@ import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
 import { type Administration, CHANGE_OPTIONS, type ChangeOptions } from "./administration.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
+/** What `purgeNamespace` takes. */
 export interface PurgeOptions extends ChangeOptions {
   /** Told after each step how many records are gone so far. */
   readonly onProgress?: (recordsDeleted: number) => void;

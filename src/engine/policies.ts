@@ -19,12 +19,17 @@ import type { EngineDeps } from "./settings.ts";
 
 /** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
 export interface PolicyScope {
+  /** Absent: everybody. */
   readonly entityId?: string;
+  /** Absent: everything. */
   readonly resource?: string;
 }
 
+/** What `topUp` is given. */
 export interface TopUpRequest extends ChangeOptions {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Whole tokens per limit. */
   readonly amounts: Tokens;
@@ -32,16 +37,23 @@ export interface TopUpRequest extends ChangeOptions {
   readonly idempotencyKey?: string;
 }
 
+/** What `resetBucket` is given. */
 export interface ResetRequest extends ChangeOptions {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Names; all limits of the bucket when absent. */
   readonly limits?: readonly string[];
+  /** The same key within three days does nothing again. Default: a new one. */
   readonly idempotencyKey?: string;
 }
 
+/** What a top-up or a reset did. */
 export interface OperationResult {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Whole tokens that each limit gained by a top-up: a limit that drips has no room above its capacity. */
   readonly amounts: Readonly<Record<string, number>>;

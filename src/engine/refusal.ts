@@ -10,9 +10,13 @@ import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value, until the public edge. */
 export interface Refusal {
+  /** Always false. */
   readonly ok: false;
+  /** Every limit that was asked for, those that had enough included. */
   readonly statuses: readonly Status[];
+  /** The limit that must be waited for longest. */
   readonly primary: Status;
+  /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Ids of those that were asked: the entity, then the parents that count the request. */
   readonly levels: readonly string[];

@@ -9,7 +9,9 @@ import type { ChainLink } from "./config-cache.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Name extends string = string> {
+  /** Who asks. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
   /** Whole tokens per limit. A limit named with 0 takes nothing, but refuses while it is in debt. */
   readonly consume: Tokens<NoInfer<Name>>;
@@ -23,6 +25,7 @@ export interface AcquireRequest<Name extends string = string> {
   readonly atomic?: boolean;
   /** Carried into events. */
   readonly requestId?: string;
+  /** Ends the wait, and reaches the body of `withLease`. */
   readonly signal?: AbortSignal;
 }
 

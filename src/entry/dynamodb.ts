@@ -26,6 +26,7 @@ import { calendar } from "./limits.ts";
 export type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 export type { CreateTableOptions, DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
 
+/** A store on a table. */
 export interface DynamoStore extends Store {
   /** The clock of its buckets; a limiter on this store must use it too. */
   readonly clock: Clock;

@@ -1,5 +1,6 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
+import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
@@ -9,14 +10,17 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { FILE_RETENTION, MEMORY_RETENTION } from "../domain/retention.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
 import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
+import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 
-export interface OpenOptions {
+/** All of them may be left out. Those of one store alone say so. */
+export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
    * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
@@ -59,14 +63,23 @@ export interface OpenOptions {
 
 const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
-  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true },
+  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true, usage: true, auditKeepMs: true },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
 });
 
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
+/** How the stores that are more than memory are loaded, once one is asked for by its name. */
+export interface StoreLoaders {
+  readonly sqlite: () => Promise<Pick<typeof import("../adapters/sqlite/store.ts"), "openSqlite">>;
+  readonly dynamodb: () => Promise<Pick<typeof import("./dynamodb.ts"), "openDynamo">>;
+}
+
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
-export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
+export async function prepare(
+  options: OpenOptions,
+  loaders: StoreLoaders,
+): Promise<{ deps: EngineDeps; settings: Settings }> {
   checkOptions(options);
   const { onUnavailable, unknownEntities = "allow" } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
@@ -81,6 +94,7 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
   const store = await openStore(
     options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
     { ...options, denyMemoryMs, timeoutMs },
+    loaders,
   );
   try {
     const clock = clockOf(store, given, options);
@@ -105,21 +119,24 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
   }
 }
 
-async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
-  if (typeof store === "object" && store !== null && typeof store.scope === "function") return store;
+async function openStore(store: string | Store, options: OpenOptions, loaders: StoreLoaders): Promise<Store> {
+  if (typeof store === "object" && store !== null && typeof store.scope === "function") {
+    refuseRetention(options, store.name);
+    return store;
+  }
   if (store === "memory") {
-    const { openMemory } = await import("../adapters/memory/store.ts");
-    return openMemory(calendar);
+    return openMemory(calendar, retentionOf(options, MEMORY_RETENTION));
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
-    const { openSqlite } = await import("../adapters/sqlite/store.ts");
+    const { openSqlite } = await loaders.sqlite();
     const { durability = "normal", coalesce = true } = options;
     const file = store.slice("sqlite:".length);
-    return openSqlite({ file, durability, coalesce, random: jitter, steadyMs, calendar });
+    const retention = retentionOf(options, FILE_RETENTION);
+    return openSqlite({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {
-    const { openDynamo } = await import("./dynamodb.ts");
+    const { openDynamo } = await loaders.dynamodb();
     return openDynamo({ ...DYNAMO_STORE.pick(options), stack });
   }
   throw new ValidationError(

@@ -2,30 +2,47 @@ import type { Status } from "../domain/status.ts";
 
 /** Tokens were taken from one entity on one resource: a request has one event for each level and resource it took from. */
 export interface AcquiredEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** Whole tokens per limit. */
   readonly consumed: Readonly<Record<string, number>>;
   /** `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. */
   readonly role: "entity" | "parent" | "also";
+  /** As the request had it. */
   readonly requestId?: string;
 }
 
+/** A request was refused. */
 export interface RefusedEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** Every limit that was asked for. */
   readonly statuses: readonly Status[];
+  /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Whether it was answered from memory, without asking the store. */
   readonly remembered: boolean;
+  /** As the request had it. */
   readonly requestId?: string;
 }
 
+/** Tokens were given back. */
 export interface GaveBackEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who had taken them. */
   readonly entityId: string;
+  /** From what. */
   readonly resource: string;
+  /** Whole tokens per limit. */
   readonly amounts: Readonly<Record<string, number>>;
   /** Why: the parent refused, the body threw, the caller released, ... */
   readonly reason: "refused" | "rollback" | "release" | "adjust";
@@ -53,18 +70,29 @@ export interface UnavailableEvent {
   readonly requestId?: string;
 }
 
+/** The store failed, and the limiter went on without it. */
 export interface DegradedEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** What was not done. */
   readonly reason: string;
+  /** What the store said. */
   readonly cause: unknown;
 }
 
+/** This process changed configuration. */
 export interface LimitsChangedEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** What was done. */
   readonly action: string;
+  /** Absent where it concerns no entity. */
   readonly entityId: string;
+  /** Absent where it concerns no resource. */
   readonly resource?: string;
 }
 

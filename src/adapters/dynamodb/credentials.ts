@@ -1,10 +1,15 @@
 import { LimiterError } from "../../domain/errors.ts";
-import { peer } from "./transport-peer.ts";
+import { loadCredentialProviders } from "./transport-peer.ts";
 
+/** As the AWS SDK has them. */
 export interface Credentials {
+  /** Which key. */
   readonly accessKeyId: string;
+  /** What requests are signed with. */
   readonly secretAccessKey: string;
+  /** Of a role or session. */
   readonly sessionToken?: string | undefined;
+  /** New ones are fetched before; absent: never. */
   readonly expiration?: Date | undefined;
 }
 
@@ -13,10 +18,7 @@ export type CredentialsProvider = (hint?: { readonly forceRefresh?: boolean }) =
 
 /** The AWS SDK's own chain: environment, profiles, SSO, web identity, containers, instance metadata. */
 export async function defaultProvider(region: string): Promise<CredentialsProvider> {
-  const { fromIni, fromNodeProviderChain } = await peer(
-    "@aws-sdk/credential-providers",
-    () => import("@aws-sdk/credential-providers"),
-  );
+  const { fromIni, fromNodeProviderChain } = await loadCredentialProviders();
   const chain = fromNodeProviderChain({ clientConfig: { region } });
   return async (hint) => {
     try {

@@ -5,7 +5,7 @@ import { noCredentials } from "./credentials.ts";
 import { resolveEndpoint } from "./endpoint.ts";
 import { fromWire, toWire } from "./sdk-client-wire.ts";
 import { TRANSPORT_DEFAULTS } from "./transport.ts";
-import { peer } from "./transport-peer.ts";
+import { loadSdk } from "./transport-peer.ts";
 import { Unreachable } from "./unreachable.ts";
 
 /** As much of a `DynamoDBClient` of @aws-sdk/client-dynamodb as can be said without its types. */
@@ -32,7 +32,7 @@ export interface SdkClientOptions {
  * ```
  */
 export async function openSdkClient(client: SdkClient, options: SdkClientOptions): Promise<DynamoClient> {
-  const sdk = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  const sdk = await loadSdk();
   const given = client as DynamoDBClient;
   const stack = given.middlewareStack.clone();
   if (!stack.identify().some((line) => line.startsWith(RETRY.name))) {

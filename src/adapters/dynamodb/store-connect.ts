@@ -6,7 +6,7 @@ import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";
 import { openSdkClient, type SdkClient } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";
-import { peer } from "./transport-peer.ts";
+import { loadSdk } from "./transport-peer.ts";
 
 interface ConnectOptions {
   /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
@@ -85,10 +85,7 @@ export async function locate({
 }
 
 async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | "profile">) {
-  const { DynamoDBClient, ListTablesCommand } = await peer(
-    "@aws-sdk/client-dynamodb",
-    () => import("@aws-sdk/client-dynamodb"),
-  );
+  const { DynamoDBClient, ListTablesCommand } = await loadSdk();
   const client = new DynamoDBClient({
     ...(given.region === undefined ? {} : { region: given.region }),
     // Nothing is signed or sent. An endpoint by account would need to know whose credentials these are.

@@ -7,7 +7,7 @@ import { type Endpoint, resolveEndpoint } from "./endpoint.ts";
 import { RETRY } from "./retry-policy.ts";
 import { Signer } from "./signer.ts";
 import { Exchange, type ExchangeHost } from "./transport-exchange.ts";
-import { peer } from "./transport-peer.ts";
+import { loadUndici } from "./transport-peer.ts";
 
 export interface TransportOptions {
   readonly region: string;
@@ -57,7 +57,7 @@ export async function openTransport(options: TransportOptions): Promise<DynamoCl
     useFips: options.useFips ?? TRANSPORT_DEFAULTS.useFips,
     useDualStack: options.useDualStack ?? TRANSPORT_DEFAULTS.useDualStack,
   });
-  const undici = await peer("undici", () => import("undici"));
+  const undici = await loadUndici();
   const provider = await providerOf(options.credentials, endpoint.signingRegion);
   const sockets = new Set<Socket>();
   const connect = undici.buildConnector({

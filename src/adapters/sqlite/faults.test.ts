@@ -5,12 +5,20 @@ import { DatabaseSync } from "node:sqlite";
 import { type TestContext, test } from "node:test";
 import { calendar, claim, context, event, NOON, oneTime, openOn, tempFile } from "../../../test/sqlite/temp-store.ts";
 import { LimiterError, RateLimiterUnavailable } from "../../domain/errors.ts";
+import { FILE_RETENTION } from "../../domain/retention.ts";
 import { steadyMs } from "../system/clock.ts";
 import { openSqlite } from "./store.ts";
 
 // Whatever SQLite has to say reaches a caller as an error of this package.
 
-const OPTIONS = { durability: "normal", coalesce: true, random: Math.random, steadyMs, calendar } as const;
+const OPTIONS = {
+  durability: "normal",
+  coalesce: true,
+  retention: FILE_RETENTION,
+  random: Math.random,
+  steadyMs,
+  calendar,
+} as const;
 const NOBODY = 65_534;
 
 const NAMESPACE = { id: "ns-2", name: "tenant", status: "active", createdAtMs: NOON } as const;
