@@ -1,6 +1,7 @@
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
 import { benchDynamodbOverhead } from "./dynamodb-overhead.ts";
 import { benchDynamodbTransport } from "./dynamodb-transport.ts";
+import { benchIds } from "./ids.ts";
 import { benchKinds } from "./kinds.ts";
 import { benchLevels } from "./levels.ts";
 import { benchMemory } from "./memory.ts";
@@ -13,6 +14,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   kinds: benchKinds,
   protocol: benchProtocol,
   levels: benchLevels,
+  ids: benchIds,
   "dynamodb-transport": benchDynamodbTransport,
   "dynamodb-overhead": benchDynamodbOverhead,
   dynamodb: benchDynamodb,

@@ -17,7 +17,11 @@ const TS_IMPORT = /((?:\bfrom|\bimport)\s*\(?\s*["']\.[^"']*)(\.ts)(["'])/g;
 // The compiler rewrites imports in JavaScript but leaves them in declarations, where they name files we do not ship.
 for (const file of globSync("**/*.d.ts", { cwd: dist })) {
   const path = join(dist, file);
-  writeFileSync(path, readFileSync(path, "utf8").replace(TS_IMPORT, "$1.js$3"));
+  const text = readFileSync(path, "utf8");
+  writeFileSync(path, text.replace(TS_IMPORT, "$1.js$3"));
+  // The same once more for CommonJS: Node lets it require this package, but TypeScript takes a .d.ts in here for a module that
+  // cannot be required. One more file that re-exports would not do, as it could not require them either.
+  writeFileSync(join(dist, file.replace(/\.d\.ts$/, ".d.cts")), text.replace(TS_IMPORT, "$1.cjs$3"));
 }
 
 // Node strips no types inside node_modules: one such import left in the output, and nobody can load the package.

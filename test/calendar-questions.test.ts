@@ -6,6 +6,7 @@ import { systemEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
 import type { Calendar } from "../src/domain/calendar.ts";
+import { MEMORY_RETENTION } from "../src/domain/retention.ts";
 import { Limiter } from "../src/engine/limiter.ts";
 import { Limit } from "../src/entry/index.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
@@ -25,7 +26,7 @@ async function counted(...limits: readonly Limit[]) {
     },
   });
   const clock = new SimulatedClock(at("2026-06-15T10:00:00Z"));
-  const store = openMemory(counting);
+  const store = openMemory(counting, MEMORY_RETENTION);
   const world = {
     store,
     scope: store.scope("default"),
@@ -41,6 +42,7 @@ async function counted(...limits: readonly Limit[]) {
     denyMemoryMs: 1_000,
     timeoutMs: 1_000,
     onUnavailable: undefined,
+    unknownEntities: "allow" as const,
   };
   const limiter = new Limiter(world, settings, true);
   await limiter.setResourceDefaults("api", limits);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { openSqlite } from "../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { steadyMs } from "../src/adapters/system/clock.ts";
+import { FILE_RETENTION } from "../src/domain/retention.ts";
 import { describeStore } from "../src/testing/contract.ts";
 
 const calendar = createCalendar();
@@ -15,6 +16,7 @@ for (const coalesce of [true, false]) {
       file: join(folder, "limiter.db"),
       durability: "normal",
       coalesce,
+      retention: FILE_RETENTION,
       random: () => 0.5,
       steadyMs,
       calendar,

@@ -155,7 +155,9 @@ test("the bounds of the protocol's attempts are those of the code", () => {
     ["claims taken together", "takeTogether"],
     ["give-back", "giveBack"],
     ["top-up, reset", "operation"],
-    ["more shards or fewer", "resize"],
+    ["more shards", "resize"],
+    ["fewer shards", "join"],
+    ["a sheet of usage", "sheet"],
     ["reading all shards", "readWhole"],
     ["changed limits to every shard", "notify"],
   ];

@@ -2,6 +2,7 @@ import type { TestContext } from "node:test";
 import { openSqlite } from "../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { steadyMs } from "../src/adapters/system/clock.ts";
+import { FILE_RETENTION } from "../src/domain/retention.ts";
 import type { OpenOptions } from "../src/entry/index.ts";
 import { openMemory } from "../src/entry/memory.ts";
 import type { Store } from "../src/ports/store.ts";
@@ -23,6 +24,7 @@ export const EVERY_STORE: readonly (readonly [
   open: (clock: SimulatedClock, t: TestContext) => OpenedStore,
 ])[] = [
   ["memory", () => ({ store: openMemory(), options: {} })],
+  ["memory with a deny memory", () => ({ store: openMemory(), options: { denyMemoryMs: 1_000 } })],
   ["SQLite", (_, t) => ({ store: openFile(t), options: {} })],
   ["conditional writes", (clock) => ({ store: openProtocol(clock, 0), options: {} })],
   // The engine's own memory would answer first.
@@ -34,7 +36,15 @@ export const EVERY_STORE: readonly (readonly [
 
 function openFile(t: TestContext): Store {
   const file = tempFile(t);
-  const store = openSqlite({ file, durability: "normal", coalesce: true, random: () => 0.5, steadyMs, calendar });
+  const store = openSqlite({
+    file,
+    durability: "normal",
+    coalesce: true,
+    retention: FILE_RETENTION,
+    random: () => 0.5,
+    steadyMs,
+    calendar,
+  });
   t.after(() => store.close());
   return store;
 }

@@ -11,6 +11,7 @@ import { dayLines } from "../examples/gateway/day.ts";
 import { CALLERS, type CallEvent, PROJECT } from "../examples/gateway/gateway.ts";
 import { draw, type LoggedEvent, logged } from "../examples/gateway/screen.ts";
 import { Tally } from "../examples/gateway/tally.ts";
+import { eventLine, INTRODUCTION, levelsLines, proofLine, summaryLines } from "../examples/gateway/words.ts";
 import { plainEnvironment } from "./readme.ts";
 
 const main = fileURLToPath(new URL("../examples/gateway/main.ts", import.meta.url));
@@ -18,11 +19,24 @@ const expected = readFileSync(new URL("../examples/gateway/expected-output.txt",
 const ESCAPE = "\x1b";
 const execute = promisify(execFile);
 
+const PRIMARY = {
+  entityId: PROJECT,
+  resource: "gpt-4",
+  limit: "tpm",
+  available: -250,
+  capacity: 4_500,
+  requested: 700,
+  exceeded: true,
+  kind: "drip",
+  soft: false,
+  retryAfterMs: 1_900,
+} as const;
+
 test("without a terminal the gateway prints lines, ends by itself, and runs again over its file", async (t) => {
   const folder = await emptyFolder(t);
   const first = await runFor(2, folder);
-  assert.match(first, /key-bursty {2}refused {4}key-bursty rpm: 0 left, wants 1; retry in \d\.\d s/);
-  assert.match(first, /key-\w+ {2}answered {3}[\d,]+ estimated, [\d,]+ used: [\d,]+ (given back|more charged)/);
+  assert.match(first, /bursty {2}refused {3}bursty rpm: 0 left, wants 1; retry in \d\.\d s/);
+  assert.match(first, /\w+ {2}answered {2}[\d,]+ estimated, [\d,]+ used: [\d,]+ (given back|more charged)/);
   assert.ok(!first.includes(ESCAPE), "no control characters where nobody draws");
   assert.deepEqual(summaryShape(first), summaryShape(expected));
   assert.ok(existsSync(join(folder, ".zae-limiter/gateway.db")));
@@ -47,6 +61,34 @@ test("what the gateway counted is what the limiter has stored", async (t) => {
     const sum = keys.reduce((total, row) => total + (row[column] as number), 0);
     assert.equal(project?.[column], sum, `column ${column}: the project was charged for all its keys`);
   }
+});
+
+test("a run ends with the proof that the project got no more than there was", async (t) => {
+  const stdout = await runFor(2, await emptyFolder(t));
+  const [, used, burst, elapsed, rate, owed, most] =
+    /\nproject: used ([\d,]+) of at most ([\d,]+) \+ ([\d.]+) s x ([\d,]+)\/s(?: \+ ([\d,]+) owed)? = ([\d,]+)\n$/.exec(
+      stdout,
+    ) ?? assert.fail(stdout);
+  const [usedOnes, mostOnes] = [numberOf(used), numberOf(most)];
+  assert.equal(usedOnes, rowsOf(stdout, PROJECT)[0]?.[2], "what the limiter has stored");
+  assert.equal(mostOnes, numberOf(burst) + Math.ceil(numberOf(elapsed) * numberOf(rate)) + numberOf(owed));
+  assert.ok(usedOnes <= mostOnes);
+});
+
+test("the proof can fail, and counts what is owed", () => {
+  const proof = { used: 13_463, elapsedMs: 20_150, left: 120 };
+  assert.equal(proofLine(proof), "project: used 13,463 of at most 4,500 + 20.2 s x 500/s = 14,600");
+  assert.match(proofLine({ ...proof, used: 14_601 }), /= 14,600: TOO MUCH$/);
+  assert.match(proofLine({ ...proof, used: 14_850, left: -250 }), / \+ 250 owed = 14,850$/);
+});
+
+test("no line is wider than 80 columns, whatever the numbers", async (t) => {
+  const stdout = await runFor(2, await emptyFolder(t));
+  const lines = [...stdout.split("\n"), ...longestLines()];
+  assert.deepEqual(
+    lines.filter((line) => line.length > 80),
+    [],
+  );
 });
 
 test("a quota and a schedule are shown on a day that passes in a moment", async () => {
@@ -80,7 +122,7 @@ test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async
   let isInterrupted = false;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
-    if (isInterrupted || !/key-\w+ {2}refused/.test(stdout)) return;
+    if (isInterrupted || !/\w+ {2}refused/.test(stdout)) return;
     isInterrupted = true;
     child.kill("SIGINT");
   });
@@ -88,7 +130,7 @@ test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async
   assert.equal(code, 0);
   assert.match(stdout, /^Summary after \d+\.\d s$/m);
   // How many calls were under way is up to the machine; each was told of and is in the summary.
-  const cut = [...stdout.matchAll(/key-\w+ {2}cut short/g)].length;
+  const cut = [...stdout.matchAll(/\w+ {2}cut short/g)].length;
   const [, counted = "0"] = /^ {2}cut short at the end, all given back: (\d+)$/m.exec(stdout) ?? [];
   assert.equal(Number(counted), cut);
 });
@@ -113,19 +155,56 @@ test("the screen fits any terminal, and has no colours where none are wanted", (
   }
 });
 
-test("at 80 by 24 everything is on the screen, the newest event last", () => {
+test("at 80 by 24 everything is on the screen, rates and bursts, the newest event last", () => {
   const lines = draw(board(), { columns: 80, rows: 24, colour: false });
+  assert.ok(lines.includes("Each key:    60 rpm, burst 6; 18,000 tpm, burst 2,500."), lines.join("\n"));
+  assert.ok(lines.includes("The project: 150 rpm, burst 15; 30,000 tpm, burst 4,500."), lines.join("\n"));
   assert.match(lines[0] ?? "", /^zae-limiter: an LLM gateway +5\.0 s of 20\.0 s, Ctrl-C ends it$/);
   assert.ok(
-    lines.some((line) => /^proj-acme +█+░+ 12\/15 +░+ +-250\/4,500/.test(line)),
+    lines.some((line) => /^project +█+░+ 12\/15 +░+ +-250\/4,500/.test(line)),
     lines.join("\n"),
   );
   assert.ok(
-    lines.some((line) => /^refused by +proj-acme tpm 3$/.test(line)),
+    lines.some((line) => /^refused by +project tpm 3$/.test(line)),
     lines.join("\n"),
   );
-  assert.equal(lines.at(-1)?.trim(), "4.0 s greedy refused x3  proj-acme tpm: 250 in debt, wants 700; retry in 1.9 s");
+  assert.equal(lines.at(-1)?.trim(), "4.0 s greedy refused x3  project tpm: 250 in debt, wants 700; retry in 1.9 s");
 });
+
+/** Every kind of line with as many digits as a run can bring about. */
+function longestLines(): string[] {
+  const tally = new Tally();
+  const primary = { ...PRIMARY, available: -2_250 };
+  const atMs = 20_150;
+  const lines = CALLERS.flatMap(({ key, estimate, actual, waitMs }) => {
+    const waitedMs = waitMs ?? 0;
+    const events: CallEvent[] = [
+      { kind: "answered", key, estimate, actual: actual.from, waitedMs },
+      { kind: "answered", key, estimate, actual: actual.to, waitedMs },
+      { kind: "refused", key, primary, retryAfterMs: 9_900 },
+      { kind: "refused", key, primary: { ...primary, entityId: key }, retryAfterMs: 9_900 },
+      { kind: "failed", key, estimate },
+      { kind: "cut", key, estimate },
+    ];
+    for (const event of events) for (let i = 0; i < 100; i++) tally.add(event);
+    for (const limit of ["rpm", "tpm"]) {
+      tally.add({ kind: "refused", key, primary: { ...primary, entityId: key, limit }, retryAfterMs: 1 });
+    }
+    return events.map((event) => eventLine(event, atMs));
+  });
+  const usage = new Map(
+    [PROJECT, ...CALLERS.map(({ key }) => key)].map((id) => [id, { requests: 900, rpm: 900, tpm: 99_999 }]),
+  );
+  const proof = { used: 149_999, elapsedMs: 300_000, left: -2_250 };
+  const { levels } = board();
+  const deep = levels.map((level) => ({ ...level, available: -level.capacity }));
+  return [
+    ...lines,
+    ...levelsLines(deep, atMs),
+    ...INTRODUCTION,
+    ...summaryLines({ elapsedMs: atMs, tally, usage, file: ".zae-limiter/gateway.db", proof }),
+  ];
+}
 
 function board() {
   const tally = new Tally();
@@ -134,22 +213,10 @@ function board() {
     tally.add(event);
     events = logged(events, event, atMs);
   };
-  const primary = {
-    entityId: PROJECT,
-    resource: "gpt-4",
-    limit: "tpm",
-    available: -250,
-    capacity: 4_500,
-    requested: 700,
-    exceeded: true,
-    kind: "drip",
-    soft: false,
-    retryAfterMs: 1_900,
-  } as const;
-  happened({ kind: "answered", key: "key-steady", estimate: 300, actual: 280, waitedMs: 400 }, 1_000);
-  happened({ kind: "failed", key: "key-bursty", estimate: 250 }, 2_000);
+  happened({ kind: "answered", key: "steady", estimate: 300, actual: 280, waitedMs: 400 }, 1_000);
+  happened({ kind: "failed", key: "bursty", estimate: 250 }, 2_000);
   for (let i = 0; i < 3; i++) {
-    happened({ kind: "refused", key: "key-greedy", primary, retryAfterMs: 1_900 }, 3_000 + 500 * i);
+    happened({ kind: "refused", key: "greedy", primary: PRIMARY, retryAfterMs: 1_900 }, 3_000 + 500 * i);
   }
   const level = (entityId: string, limit: string, available: number, capacity: number) => ({
     entityId,
@@ -182,12 +249,18 @@ async function runFor(seconds: number, cwd: string): Promise<string> {
 function summaryShape(stdout: string): string[] {
   const [, summary = ""] = /^(Summary after [\s\S]*)/m.exec(stdout) ?? [];
   const lines = summary.split("\n").filter((line) => !/refused by|cut short/.test(line));
-  return lines.map((line) =>
+  // Only some runs end in debt.
+  const told = lines.map((line) => line.replace(/ \+ [\d,]+ owed/, ""));
+  return told.map((line) =>
     line
       .replace(/[\d.,]*\d/g, "N")
       .replace(/\s+/g, " ")
       .trim(),
   );
+}
+
+function numberOf(text: string | undefined): number {
+  return Number((text ?? "0").replaceAll(",", ""));
 }
 
 /** The numbers of each row that begins with a name, from the summary on. */

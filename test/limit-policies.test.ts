@@ -110,7 +110,7 @@ test("a lease that began under a bypass stays under it to its end, and one that 
   const charged = await limiter.acquire(request("rpm", 2));
   await limiter.setAccess({ entityId: "a" }, "bypass");
   // Nothing is consumed at the start, so there is nothing but the lease to remember the bypass by.
-  const free = await limiter.acquire({ ...ON_API, consume: {} });
+  const free = await limiter.acquire({ ...ON_API, consume: { rpm: 0 } });
   await free.adjust({ tpm: 600 });
   await charged.adjust({ tpm: 100 });
   assert.deepEqual(await held(limiter), { rpm: 8, tpm: 900 });

@@ -1,56 +1,39 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { after, before, type TestContext, test } from "node:test";
+import { build } from "esbuild";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
-import { plainEnvironment, readExample } from "./readme.ts";
+import { type PackedProject, packedProject, root, run } from "./packed-project.ts";
+import { publicMembers } from "./public-members.ts";
+import { readExample } from "./readme.ts";
 
 // The package as somebody else gets it: packed, installed in an empty project, imported by its name.
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-const exec = promisify(execFile);
-
-/** Runs a command to its end and answers with what it printed; throws with all of that when it fails. */
-async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
-  try {
-    return (await exec(command, args, { cwd, env: plainEnvironment(), timeout: 120_000 })).stdout;
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout: string; stderr: string };
-    throw new Error(`${command} ${args[0]} failed:\n${stdout}${stderr}`);
-  }
-}
-
-let folder: string;
-let project: string;
-let tarball: string;
+let project: PackedProject;
 
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), "package-"));
-  await run("npm", ["pack", "--pack-destination", folder], root);
-  const [packed] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
-  assert.ok(packed !== undefined, "npm pack left no tarball");
-  tarball = join(folder, packed);
-
-  project = join(folder, "project");
-  await mkdir(project);
-  await writeFile(join(project, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
-  await run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", tarball], project);
+  project = await packedProject();
 });
 
-after(() => rm(folder, { recursive: true }));
+after(() => project?.remove());
 
 async function filesOf(packageFolder: string): Promise<string[]> {
   const entries = await readdir(packageFolder, { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
+async function entryNames(): Promise<string[]> {
+  const { exports } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
+    exports: Record<string, unknown>;
+  };
+  return Object.keys(exports).filter((name) => name !== "./package.json");
+}
+
 test("publint finds nothing to say about the tarball, not even a suggestion", async () => {
-  const bytes = await readFile(tarball);
+  const bytes = await readFile(project.tarball);
   const { messages, pkg } = await publint({
     pack: { tarball: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) },
     strict: true,
@@ -62,7 +45,7 @@ test("publint finds nothing to say about the tarball, not even a suggestion", as
 });
 
 test("the tarball has what is needed to run and read it, and neither tests nor TypeScript sources", async () => {
-  const installed = join(project, "node_modules/zae-limiter");
+  const installed = join(project.folder, "node_modules/zae-limiter");
   const files = (await filesOf(installed)).map((file) => file.slice(installed.length + 1));
   for (const needed of [
     "README.md",
@@ -81,20 +64,12 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
 });
 
 test("every entry point that package.json names can be imported by its name", async () => {
-  const { exports } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
-    exports: Record<string, unknown>;
-  };
-  const names = Object.keys(exports).filter((name) => name !== "./package.json");
+  const names = await entryNames();
   assert.ok(names.includes("."));
-  const imports = names.map(
-    (name) => `import * as e${names.indexOf(name)} from "${name.replace(".", "zae-limiter")}";`,
-  );
+  const imports = names.map((name, i) => `import * as e${i} from "${name.replace(".", "zae-limiter")}";`);
   const counts = names.map((_, i) => `Object.keys(e${i}).length`);
-  await writeFile(
-    join(project, "entries.js"),
-    [...imports, `console.log(JSON.stringify([${counts.join()}]));`].join("\n"),
-  );
-  const stdout = await run(process.execPath, ["entries.js"], project);
+  await project.write("entries.js", [...imports, `console.log(JSON.stringify([${counts.join()}]));`]);
+  const stdout = await project.node("entries.js");
   for (const [i, count] of (JSON.parse(stdout) as number[]).entries()) {
     assert.ok(count > 0, `${names[i]} exports nothing`);
   }
@@ -102,19 +77,20 @@ test("every entry point that package.json names can be imported by its name", as
 
 test("the command runs from the installed package, with nothing but the package installed", async () => {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
-  assert.equal(await run(join(project, "node_modules/.bin/zae-limiter"), ["--version"], project), `${version}\n`);
-  const help = await run(join(project, "node_modules/.bin/zae-limiter"), ["aggregate", "--help"], project);
+  const bin = join(project.folder, "node_modules/.bin/zae-limiter");
+  assert.equal(await run(bin, ["--version"], project.folder), `${version}\n`);
+  const help = await run(bin, ["aggregate", "--help"], project.folder);
   assert.match(help, /--archive/);
 });
 
 test("the README's example runs from the installed package", async () => {
-  await writeFile(join(project, "example.ts"), readExample());
+  await project.write("example.ts", [readExample()]);
   // Rejects when the example throws, exits with an error or does not end by itself.
-  await run(process.execPath, ["example.ts"], project);
+  await project.node("example.ts");
 });
 
 test("a DynamoDB store says which package to install, and its types need none", async () => {
-  const lines = [
+  await project.write("dynamodb.ts", [
     'import { RateLimiter } from "zae-limiter";',
     'import { type DynamoStoreOptions, openDynamo } from "zae-limiter/dynamodb";',
     'const credentials = { accessKeyId: "a", secretAccessKey: "b" };',
@@ -122,54 +98,190 @@ test("a DynamoDB store says which package to install, and its types need none", 
     "const told = (error: unknown) => console.log(String(error));",
     "await openDynamo(way).catch(told);",
     'await RateLimiter.open({ store: "dynamodb:limits" }).catch(told);',
-  ];
-  await writeFile(join(project, "dynamodb.ts"), lines.join("\n"));
-  const [given, found] = (await run(process.execPath, ["dynamodb.ts"], project)).split("\n");
+  ]);
+  const [given, found] = (await project.node("dynamodb.ts")).split("\n");
   assert.match(given ?? "", /The package undici is not installed.*`npm install undici`/);
   assert.match(found ?? "", /The package @aws-sdk\/client-dynamodb is not installed/);
-  assert.deepEqual(await compile("dynamodb.ts"), []);
+  assert.deepEqual(await project.compile("dynamodb.ts", {}), []);
 });
 
 test("the README's example compiles strictly against the packaged types", async () => {
-  await writeFile(join(project, "typed.ts"), readExample());
-  assert.deepEqual(await compile("typed.ts"), []);
+  await project.write("typed.ts", [readExample()]);
+  assert.deepEqual(await project.compile("typed.ts", {}), []);
 });
 
 test("the packaged types are real: a call that is wrong does not compile", async () => {
-  const wrong = [
+  await project.write("wrong.ts", [
     'import { Limit, RateLimiter } from "zae-limiter";',
     'const limiter = await RateLimiter.open({ store: "memory" });',
     'await limiter.setSystemDefaults([Limit.perMinute("rpm", "many")]);',
     "await limiter.close();",
-  ];
-  await writeFile(join(project, "wrong.ts"), wrong.join("\n"));
-  const errors = await compile("wrong.ts");
+  ]);
+  const errors = await project.compile("wrong.ts", {});
   assert.equal(errors.length, 1, errors.join("\n"));
   assert.match(errors[0] ?? "", /wrong\.ts\(3,\d+\): error TS2345/);
 });
 
-/** Compiles one file of the project as a strict user would, and answers with the errors. */
-async function compile(file: string): Promise<string[]> {
-  const compilerOptions = {
-    target: "es2023",
-    lib: ["es2023", "esnext.disposable"],
-    module: "nodenext",
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    // Our declarations must be sound by themselves, not only where they are used.
-    skipLibCheck: false,
-    noEmit: true,
-    types: ["node"],
-    typeRoots: [join(root, "node_modules/@types")],
+test("constructors that are not for users are not in the types", async () => {
+  await project.write("constructed.ts", [
+    'import { RateLimiter } from "zae-limiter";',
+    'import { RateLimiter as InMemory } from "zae-limiter/memory";',
+    "new RateLimiter();",
+    "new InMemory();",
+  ]);
+  const errors = await project.compile("constructed.ts", {});
+  assert.deepEqual(
+    errors.map((error) => error.replace(/^.*error (TS\d+): (.*?)\.$/, "$1 $2")),
+    Array.from(
+      errors,
+      () => "TS2673 Constructor of class 'RateLimiter' is private and only accessible within the class declaration",
+    ),
+  );
+  assert.equal(errors.length, 2);
+});
+
+test("every public member has a doc comment", async () => {
+  const installed = join(project.folder, "node_modules/zae-limiter");
+  const names = (await entryNames()).map((name) => (name === "." ? "index" : name.slice(2)));
+  const { undocumented, constructible, looked } = publicMembers(
+    names.map((name) => join(installed, `dist/entry/${name}.d.ts`)),
+    { skipLibCheck: true, strict: true, types: [] },
+  );
+  assert.ok(looked > 300, `only ${looked} members were found`);
+  assert.deepEqual(undocumented, []);
+  // Errors, which somebody's test may want to throw, and the kit for tests.
+  const [errors, kit] = [
+    /Error$|Exceeded$|Unavailable$|Disabled$|Closed$/,
+    /^(Conditional|Fault|Model|Seeded|Simulated|Skewed)/,
+  ];
+  assert.deepEqual(
+    constructible.filter((name) => !errors.test(name) && !kit.test(name)),
+    [],
+  );
+});
+
+const COMMON_JS = [
+  'import zael = require("zae-limiter");',
+  'import { Limit, RateLimiter, RateLimitExceeded } from "zae-limiter";',
+  'import { openMemory } from "zae-limiter/memory";',
+  'import { openSqlite } from "zae-limiter/sqlite";',
+  'import { createTable } from "zae-limiter/dynamodb";',
+  "async function main(): Promise<string> {",
+  "  const limiter: RateLimiter = await zael.RateLimiter.open({ store: openMemory() });",
+  '  await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)]);',
+  '  const request = { entityId: "key-1", resource: "api", consume: { rpm: 1 } };',
+  "  await limiter.acquire(request);",
+  "  const refused: unknown = await limiter.acquire(request).catch((error: unknown) => error);",
+  "  if (!(refused instanceof RateLimitExceeded)) throw new Error(String(refused));",
+  "  const loaded = await import('zae-limiter');",
+  "  await limiter.close();",
+  "  return [refused.primary.limit, (loaded.RateLimiter as unknown) === RateLimiter, typeof openSqlite, typeof createTable].join(' ');",
+  "}",
+  "main().then((line) => console.log(line));",
+];
+
+for (const module of ["node16", "node20", "nodenext"]) {
+  test(`a CommonJS project gets types, and what it compiles runs (module: ${module})`, async () => {
+    await project.write("common.cts", COMMON_JS);
+    const emit = { module, noEmit: false, outDir: join(project.folder, `out-${module}`) };
+    assert.deepEqual(await project.compile("common.cts", emit), []);
+    await run("cp", ["-r", "node_modules", `out-${module}/node_modules`], project.folder);
+    assert.equal(await project.node(`out-${module}/common.cjs`), "rpm true function function\n");
+  });
+}
+
+/** What a bundler makes of a program of the project, minified, for Node. */
+async function bundled(program: string) {
+  const { metafile, outputFiles, warnings } = await build({
+    stdin: { contents: program, resolveDir: project.folder, sourcefile: "program.js" },
+    ...{ bundle: true, minify: true, format: "esm", platform: "node", write: false, metafile: true },
+    outfile: "program.mjs",
+    logLevel: "silent",
+  });
+  const imports = Object.values(metafile.outputs).flatMap((output) => output.imports.map(({ path }) => path));
+  return {
+    bytes: outputFiles[0]?.contents.length ?? 0,
+    imports: [...new Set(imports)],
+    text: outputFiles[0]?.text ?? "",
+    warnings,
   };
-  await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [file] }));
-  try {
-    await run(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.json"], project);
-    return [];
-  } catch (error) {
-    return String(error)
-      .split("\n")
-      .filter((line) => line.includes(": error TS"));
+}
+
+test("a bundle of the memory store is small, and has neither SQLite nor a client in it", async () => {
+  const store = await bundled('import { openMemory } from "zae-limiter/memory"; console.log(openMemory().name);');
+  assert.ok(store.bytes < 70_000, `${store.bytes} bytes`);
+  assert.deepEqual(store.imports, []);
+  // With the whole engine: every method of a limiter, crons and time zones.
+  const limiter = await bundled(
+    'import { Limit, RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open(), Limit);',
+  );
+  assert.ok(limiter.bytes < 130_000, `${limiter.bytes} bytes`);
+  assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
+});
+
+test("what is not used of the root stays out of a bundle", async () => {
+  const error = await bundled('import { RateLimitExceeded } from "zae-limiter"; console.log(RateLimitExceeded);');
+  assert.ok(error.bytes < 5_000, `${error.bytes} bytes`);
+  const limit = await bundled('import { Limit } from "zae-limiter"; console.log(Limit.perMinute("rpm", 1));');
+  assert.ok(limit.bytes < 35_000, `${limit.bytes} bytes`);
+  for (const { imports } of [error, limit]) assert.deepEqual(imports, []);
+});
+
+test("a bundler does not fail on clients that are not installed, and the bundle says so when it needs one", async () => {
+  const whole = await bundled(
+    [
+      'import { Limit, RateLimiter } from "zae-limiter";',
+      'const limiter = await RateLimiter.open({ store: "memory" });',
+      'await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)]);',
+      'const { ok } = await limiter.tryAcquire({ entityId: "key", resource: "api", consume: { rpm: 1 } });',
+      "await limiter.close();",
+      "const told = (error) => error.message;",
+      'console.log(ok, await RateLimiter.open({ store: "dynamodb:limits" }).catch(told));',
+    ].join("\n"),
+  );
+  assert.deepEqual(whole.imports.filter((path) => !path.startsWith("node:")).sort(), [
+    "@aws-sdk/client-dynamodb",
+    "@aws-sdk/credential-providers",
+    "undici",
+  ]);
+  await project.write("whole.mjs", [whole.text]);
+  const line = await project.node("whole.mjs");
+  assert.match(
+    line,
+    /^true The package @aws-sdk\/client-dynamodb is not installed.*`npm install @aws-sdk\/client-dynamodb`/,
+  );
+});
+
+test("Node 20 runs the memory store, and is told what SQLite needs", async (t: TestContext) => {
+  const old = oldNode();
+  if (old === undefined) {
+    t.diagnostic("SKIPPED: there is no Node 20 on the PATH of this machine, so nothing was checked on it.");
+    return t.skip("no Node 20 on the PATH");
   }
+  await project.write("old.mjs", [
+    'import { Limit, RateLimiter } from "zae-limiter";',
+    'const limiter = await RateLimiter.open({ store: "memory" });',
+    'await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)]);',
+    'const request = { entityId: "key", resource: "api", consume: { rpm: 1 } };',
+    "const granted = await limiter.withLease(request, (lease) => lease.consumed.rpm);",
+    "const { ok } = await limiter.tryAcquire(request);",
+    "await limiter.close();",
+    'const told = await RateLimiter.open({ store: "sqlite:limiter.db" }).catch((error) => error);',
+    "console.log(granted, ok, told.code, told.message);",
+  ]);
+  const line = await run(old, ["old.mjs"], project.folder);
+  assert.match(line, /^1 false node_too_old The SQLite store needs Node 22\.13 or later, and this is v20\./);
+});
+
+/** A Node 20 that is not the one of this project. */
+function oldNode(): string | undefined {
+  for (const folder of ["/usr/bin", "/usr/local/bin", ...(process.env.PATH ?? "").split(":")]) {
+    try {
+      const file = join(folder, "node");
+      if (/^v20\./.test(execFileSync(file, ["--version"], { encoding: "utf8" }))) return file;
+    } catch {
+      // None here.
+    }
+  }
+  return undefined;
 }

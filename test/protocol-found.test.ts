@@ -122,3 +122,42 @@ test("shards that are joined by a reading older than what was taken from one of 
   assert.equal(await first.place.grants(take(11), takenMs + 1), false);
   assert.ok(await first.place.grants(take(10), takenMs + 1));
 });
+
+test("a give-back to shards that are split again in the middle is written once to each, not once for each pair", async () => {
+  const cluster = new Cluster();
+  const first = await cluster.open();
+  const limits = [Kinds.custom("rpm", { capacity: 100_000, refillAmount: 1, refillPeriodMs: HOUR_MS })];
+  const taken = claim("ada", limits, { rpm: 64_000 });
+  const split = async () => {
+    for (let times = 0; times < 2; times++) {
+      cluster.clock.set(cluster.clock.now() + 11_000);
+      assert.ok(await first.buckets.resize(taken.bucket, "more", cluster.clock.now()));
+    }
+  };
+  let writes = 0;
+  const giver = await cluster.open({
+    line: {
+      pause: async (call, before) => {
+        if (call !== "write" || before !== "applying") return;
+        // The first write tells of the shards. When the second has been given its share, there are more of them.
+        if (++writes === 3) await split();
+      },
+    },
+  });
+  const [answer] = await giver.place.take([taken], T0);
+  assert.equal(answer?.kind, "taken");
+  await split();
+  writes = 0;
+  const held = { ...taken, ticket: answer.kind === "taken" ? answer.ticket : undefined };
+  const back = [{ limit: "rpm", milli: 64_000_000 }];
+  const reply = await giver.buckets.credit(held, back, { nowMs: cluster.clock.now(), timeoutMs: MINUTE_MS });
+  assert.equal(reply.kind, "applied");
+  const items = Array.from({ length: 64 }, (_, shard) => cluster.item(giver.place.namespaceId, "ada", shard));
+  const shards = items.filter((item) => item !== undefined);
+  const heldMilli = shards.reduce((sum, item) => sum + Number(item.b_rpm_tk), 0);
+  // Besides, a token an hour drips in.
+  assert.ok(heldMilli >= 100_000_000 && heldMilli < 100_000_020, `${heldMilli}`);
+  // Four of before and all there are now, each at most twice: once where it had changed under the writer.
+  assert.ok(writes <= 2 * (4 + shards.length), `${writes} writes to ${shards.length} shards`);
+  assert.ok(shards.length >= 16, `${shards.length} shards`);
+});

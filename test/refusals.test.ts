@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { Limit, RateLimiter, type Refusal } from "../src/entry/index.ts";
+import { CHANNELS, Limit, RateLimitExceeded, RateLimiter, type Refusal } from "../src/entry/index.ts";
+import type { BucketStore } from "../src/ports/bucket-store.ts";
+import { overriding } from "../src/testing/overriding.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
+import { heard } from "./listening.ts";
+import { tempFile } from "./sqlite/temp-store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const about = { entityId: "a", resource: "api" } as const;
@@ -95,6 +99,64 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal((await ask(20)).ok, true);
     });
 
+    test("after tokens were given back", async (t) => {
+      const { limiter, ask, refused, waits } = await open(t);
+      const lease = await limiter.acquire({ ...about, consume: { r: 20 } });
+      await refused(12);
+      await lease.release({ r: 4 });
+      const { primary, retryAfterMs } = await refused(12);
+      assert.equal(primary.available, 4);
+      assert.equal(retryAfterMs, 200);
+      await waits(await refused(12));
+      assert.equal((await ask(12)).ok, true);
+    });
+
+    test("one body never has two waits, also when the store took its time to answer", async (t) => {
+      const clock = new SimulatedClock(T0);
+      const { store, options } = openStore(clock, t);
+      let answerMs = 0;
+      // Time passes between the question and its answer.
+      const slow = overriding(store, {
+        scope: (id) => {
+          const scope = store.scope(id);
+          const take: BucketStore["take"] = async (...args) => {
+            const reply = await scope.buckets.take(...args);
+            clock.set(clock.now() + answerMs);
+            return reply;
+          };
+          return { ...scope, buckets: overriding(scope.buckets, { take }) };
+        },
+      });
+      const limiter = await RateLimiter.open({ store: slow, clock, ...options });
+      await limiter.setResourceDefaults("api", [Limit.perMinute("r", 60), Limit.perMinute("s", 60)]);
+      await limiter.acquire({ ...about, consume: { r: 60, s: 58 } });
+      answerMs = 901;
+      const error = await limiter.acquire({ ...about, consume: { r: 4, s: 4 } }).catch((thrown: unknown) => thrown);
+      assert.ok(error instanceof RateLimitExceeded);
+      const body = JSON.parse(JSON.stringify(error));
+      assert.equal(body.retryAfterMs, 3_099);
+      assert.equal(body.primary.retryAfterMs, 3_099);
+      assert.deepEqual(
+        body.statuses.map(({ retryAfterMs }: { retryAfterMs: number }) => retryAfterMs),
+        [3_099, 1_099],
+      );
+    });
+
+    test("a shortage of a millitoken is not shown as -1", async (t) => {
+      const { limiter, clock } = await open(t);
+      await limiter.setResourceDefaults("api", [
+        Limit.custom("r", { capacity: 10, refillAmount: 1, refillPeriodMs: 1_000 }),
+      ]);
+      const lease = await limiter.acquire({ ...about, consume: { r: 10 } });
+      await lease.adjust({ r: 1 });
+      await clock.advance(999);
+      const outcome = await limiter.tryAcquire({ ...about, consume: { r: 0 } });
+      assert.ok(!outcome.ok, "a millitoken is owed");
+      assert.equal(outcome.primary.available, 0);
+      assert.equal(outcome.retryAfterMs, 1);
+      assert.equal((await limiter.available(about))[0]?.available, 0);
+    });
+
     test("after limits were changed", async (t) => {
       const { limiter, clock, ask, refused, waits } = await open(t);
       assert.equal((await ask(20)).ok, true);
@@ -108,3 +170,36 @@ for (const [name, openStore] of EVERY_STORE) {
     });
   });
 }
+
+test("refused, debited by an adjustment of one's own, refused again: the second wait is the longer one", async (t) => {
+  const clock = new SimulatedClock(T0);
+  const limiter = await RateLimiter.open({ store: `sqlite:${tempFile(t)}`, clock });
+  t.after(() => limiter.close());
+  await limiter.setResourceDefaults("api", [Limit.perMinute("tpm", 600)]);
+  const lease = await limiter.acquire({ ...about, consume: { tpm: 600 } });
+  const first = await limiter.tryAcquire({ ...about, consume: { tpm: 10 } });
+  assert.ok(!first.ok);
+  assert.equal(first.retryAfterMs, 1_000);
+  await lease.adjust({ tpm: 600 });
+  await clock.advance(8);
+  const second = await limiter.tryAcquire({ ...about, consume: { tpm: 10 } });
+  assert.ok(!second.ok);
+  assert.equal(second.retryAfterMs, 60_992);
+  assert.equal(second.primary.available, -600);
+  assert.equal(await limiter.timeUntilAvailable({ ...about, consume: { tpm: 10 } }), 60_992);
+});
+
+test("the memory store has no deny memory by default, SQLite has one of a second", async (t) => {
+  const refusals = heard(t, CHANNELS.refused);
+  for (const store of ["memory", `sqlite:${tempFile(t)}`]) {
+    const limiter = await RateLimiter.open({ store, clock: new SimulatedClock(T0) });
+    await limiter.setResourceDefaults("api", [burst]);
+    await limiter.acquire({ ...about, consume: { r: 20 } });
+    for (let i = 0; i < 2; i++) await limiter.tryAcquire({ ...about, consume: { r: 1 } });
+    await limiter.close();
+  }
+  assert.deepEqual(
+    refusals.map(({ remembered }) => remembered),
+    [false, false, false, true],
+  );
+});

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
+import { MEMORY_RETENTION } from "../src/domain/retention.ts";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 
@@ -13,7 +14,7 @@ const daily = (capacity: number) => Limit.quota("calls", capacity, { reset: { cr
 
 async function open() {
   const clock = new SimulatedClock(Date.UTC(2026, 2, 15, 12, 50));
-  const store = openMemory(createCalendar());
+  const store = openMemory(createCalendar(), MEMORY_RETENTION);
   const limiter = await RateLimiter.open({ store, clock });
   const take = async (calls: number) => (await limiter.tryAcquire({ ...on, consume: { calls } })).ok;
   return { clock, store, limiter, take };
@@ -57,13 +58,13 @@ test("a wait beyond the last date there is, beside a calendar quota, is told and
   assert.ok(!refused.ok && refused.retryAfterMs > 8e15);
 });
 
-test("a request that wants nothing is told that its resource was disabled by another process", async () => {
+test("a request that takes nothing is told that its resource was disabled by another process", async () => {
   const { clock, store, limiter } = await open();
   await limiter.setLimits(on.entityId, [daily(10)]);
-  assert.equal((await limiter.tryAcquire({ ...on, consume: {} })).ok, true);
+  assert.equal((await limiter.tryAcquire({ ...on, consume: { calls: 0 } })).ok, true);
   const other = await RateLimiter.open({ store, clock });
   await other.setAccess({ resource: on.resource }, "disabled");
-  await assert.rejects(limiter.tryAcquire({ ...on, consume: {} }), { code: "resource_disabled" });
+  await assert.rejects(limiter.tryAcquire({ ...on, consume: { calls: 0 } }), { code: "resource_disabled" });
 });
 
 test("nobody is told that a soft limit can never hold the amount when it was another's newer limit that refused", async () => {

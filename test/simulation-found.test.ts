@@ -57,20 +57,6 @@ test("those who wait below one exhausted parent do not keep waking each other", 
   assert.deepEqual(await held(limiter, "a"), { rpm: 10 });
 });
 
-test("who asks for nothing is let in, also when his turn in the queue never came", async () => {
-  const { limiter, clock } = await kit.open();
-  await limiter.setSystemDefaults(rpm(10));
-  await take(limiter, "a", { rpm: 10 });
-  const request = { entityId: "a", resource: "api", wait: { maxMs: 1_000 } };
-  const first = limiter.tryAcquire({ ...request, consume: { rpm: 10 }, wait: { maxMs: 60_000 } });
-  await clock.advance(0);
-  const nothing = limiter.acquire({ ...request, consume: {} });
-  await clock.advance(1_000);
-  assert.deepEqual((await nothing).consumed, {});
-  await clock.advance(60_000);
-  assert.equal((await first).ok, true);
-});
-
 test("who waited in vain and then meets an outage is let through, where outages let through", async () => {
   const { limiter, clock, faults } = await kit.openFaulty({ onUnavailable: "allow" });
   await limiter.setSystemDefaults(rpm(10));

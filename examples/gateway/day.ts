@@ -17,10 +17,10 @@ export async function dayLines(): Promise<string[]> {
     Limit.perHour("atOnce", 10, { schedule: [{ cron: "* 9-17 * * *", tz: ZONE, scale: 0.5 }] }),
   ]);
   const lines = [
-    "A day in a moment: time is compressed, a line is two hours. 50 reports a day, full",
-    "again at midnight in Berlin; 10 at once, but half of that in office hours (9-17).",
+    "A day in a moment: time is compressed, a line is two hours. 50 reports a day,",
+    "full again at midnight in Berlin; 10 at once, half of that in office hours.",
     "",
-    "  Berlin   asked granted   left today   at once",
+    "  Berlin  asked granted  left today  at once",
   ];
   for (; nowMs <= START_MS + 18 * HOUR_MS; nowMs += 2 * HOUR_MS) {
     let granted = 0;
@@ -37,8 +37,8 @@ export async function dayLines(): Promise<string[]> {
     const held = await limiter.available({ entityId: "key-1", resource: "reports" });
     const [day, atOnce] = held.map(({ available, capacity }) => `${available} of ${capacity}`);
     lines.push(
-      `  ${clockTime(nowMs).padEnd(6)}${String(ASKED).padStart(8)}${String(granted).padStart(8)}` +
-        `${String(day).padStart(13)}${String(atOnce).padStart(10)}   ${then}`.trimEnd(),
+      `  ${clockTime(nowMs).padEnd(6)}${String(ASKED).padStart(7)}${String(granted).padStart(8)}` +
+        `${String(day).padStart(12)}${String(atOnce).padStart(9)}  ${then}`.trimEnd(),
     );
   }
   return lines;

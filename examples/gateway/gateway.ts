@@ -1,5 +1,3 @@
-import { performance } from "node:perf_hooks";
-import { setTimeout as pause } from "node:timers/promises";
 import {
   type Availability,
   ExistsError,
@@ -10,7 +8,16 @@ import {
 } from "../../src/entry/index.ts";
 
 export const MODEL = "gpt-4";
-export const PROJECT = "proj-acme";
+export const PROJECT = "project";
+
+/** What a minute refills, and what a bucket holds at most: as much can be taken at once. */
+export interface Terms {
+  readonly perMinute: number;
+  readonly burst: number;
+}
+
+export const KEY_TERMS = { rpm: { perMinute: 60, burst: 6 }, tpm: { perMinute: 18_000, burst: 2_500 } } as const;
+export const PROJECT_TERMS = { rpm: { perMinute: 150, burst: 15 }, tpm: { perMinute: 30_000, burst: 4_500 } } as const;
 
 /** One API key, and how its owner behaves. */
 export interface Caller {
@@ -26,9 +33,9 @@ export interface Caller {
 }
 
 export const CALLERS: readonly Caller[] = [
-  { key: "key-steady", calls: 1, pauseMs: 900, estimate: 300, actual: { from: 180, to: 340 }, waitMs: 1500 },
-  { key: "key-bursty", calls: 8, pauseMs: 4500, estimate: 250, actual: { from: 150, to: 260 } },
-  { key: "key-greedy", calls: 1, pauseMs: 600, estimate: 700, actual: { from: 400, to: 1200 } },
+  { key: "steady", calls: 1, pauseMs: 900, estimate: 300, actual: { from: 180, to: 340 }, waitMs: 1500 },
+  { key: "bursty", calls: 8, pauseMs: 4500, estimate: 250, actual: { from: 150, to: 260 } },
+  { key: "greedy", calls: 1, pauseMs: 600, estimate: 700, actual: { from: 400, to: 1200 } },
 ];
 
 /** What became of one call. */
@@ -45,6 +52,8 @@ export type CallEvent =
 
 export interface GatewayOptions {
   readonly random: () => number;
+  /** Milliseconds, and waiting: the system's, or a simulated one in tests. */
+  readonly clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> };
   readonly onEvent: (event: CallEvent) => void;
   /** Ends the run: calls under way are cut short and give back what they took. */
   readonly signal: AbortSignal;
@@ -52,12 +61,8 @@ export interface GatewayOptions {
 
 /** Stores the limits and the entities. Safe to repeat: a second run finds the entities there. */
 export async function setUp(limiter: RateLimiter): Promise<void> {
-  await limiter.setResourceDefaults(MODEL, [
-    Limit.perMinute("rpm", 60, { burst: 6 }),
-    Limit.perMinute("tpm", 18_000, { burst: 2_500 }),
-  ]);
-  const project = [Limit.perMinute("rpm", 150, { burst: 15 }), Limit.perMinute("tpm", 30_000, { burst: 4_500 })];
-  await limiter.setLimits(PROJECT, project, { resource: MODEL });
+  await limiter.setResourceDefaults(MODEL, limitsOf(KEY_TERMS));
+  await limiter.setLimits(PROJECT, limitsOf(PROJECT_TERMS), { resource: MODEL });
   await unlessThere(limiter.createEntity({ id: PROJECT, name: "Acme" }));
   for (const { key } of CALLERS) {
     await unlessThere(limiter.createEntity({ id: key, parentId: PROJECT, cascade: true }));
@@ -77,7 +82,7 @@ export async function levelsOf(limiter: RateLimiter): Promise<readonly Availabil
 }
 
 async function keepCalling(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
-  const { random, signal } = options;
+  const { random, signal, clock } = options;
   const underWay = new Set<Promise<void>>();
   while (!signal.aborted) {
     for (let i = 0; i < caller.calls; i++) {
@@ -86,14 +91,15 @@ async function keepCalling(limiter: RateLimiter, caller: Caller, options: Gatewa
     }
     // A caller who waits for tokens sends nothing else meanwhile.
     if (caller.waitMs !== undefined) await Promise.all(underWay);
-    await pause(caller.pauseMs * (0.8 + 0.4 * random()), undefined, { signal }).catch(() => {});
+    await clock.sleep(Math.round(caller.pauseMs * (0.8 + 0.4 * random())), signal).catch(() => {});
   }
   await Promise.all(underWay);
 }
 
-async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent, signal }: GatewayOptions) {
+async function callOnce(limiter: RateLimiter, caller: Caller, options: GatewayOptions): Promise<void> {
+  const { clock, onEvent, signal } = options;
   const { key, estimate, waitMs } = caller;
-  const askedAtMs = performance.now();
+  const askedAtMs = clock.now();
   let admittedAtMs: number | undefined;
   try {
     const actual = await limiter.withLease(
@@ -105,13 +111,15 @@ async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent,
         ...(waitMs === undefined ? {} : { wait: { maxMs: waitMs } }),
       },
       async (lease) => {
-        admittedAtMs = performance.now();
-        const reply = await callModel(caller, random, signal);
+        admittedAtMs = clock.now();
+        const reply = await callModel(caller, options);
         await lease.adjust({ tpm: reply.totalTokens - estimate });
         return reply.totalTokens;
       },
     );
-    onEvent({ kind: "answered", key, estimate, actual, waitedMs: (admittedAtMs ?? askedAtMs) - askedAtMs });
+    // Who does not queue for tokens waits for the store only.
+    const waitedMs = waitMs === undefined ? 0 : (admittedAtMs ?? askedAtMs) - askedAtMs;
+    onEvent({ kind: "answered", key, estimate, actual, waitedMs });
   } catch (error) {
     if (error instanceof RateLimitExceeded) {
       onEvent({ kind: "refused", key, primary: error.primary, retryAfterMs: error.retryAfterMs });
@@ -128,10 +136,14 @@ async function callOnce(limiter: RateLimiter, caller: Caller, { random, onEvent,
 class ModelOverloaded extends Error {}
 
 /** Stands in for the provider: takes a moment, fails now and then, and says afterwards what it cost. */
-async function callModel({ actual }: Caller, random: () => number, signal: AbortSignal) {
-  await pause(150 + 500 * random(), undefined, { signal });
+async function callModel({ actual }: Caller, { random, clock, signal }: GatewayOptions) {
+  await clock.sleep(Math.round(150 + 500 * random()), signal);
   if (random() < 0.12) throw new ModelOverloaded();
   return { totalTokens: Math.round(actual.from + (actual.to - actual.from) * random()) };
+}
+
+function limitsOf(terms: Readonly<Record<string, Terms>>): Limit[] {
+  return Object.entries(terms).map(([name, { perMinute, burst }]) => Limit.perMinute(name, perMinute, { burst }));
 }
 
 async function unlessThere(created: Promise<unknown>): Promise<void> {

@@ -1,12 +1,13 @@
 import { performance } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { dayLines } from "./day.ts";
-import { type CallEvent, levelsOf, runGateway, setUp } from "./gateway.ts";
+import { type CallEvent, levelsOf, PROJECT, runGateway, setUp } from "./gateway.ts";
 import { draw, type LoggedEvent, logged } from "./screen.ts";
-import { storedUsage, Tally, usageSince } from "./tally.ts";
+import { storedUsage, Tally, type Usage, usageSince } from "./tally.ts";
 import { Terminal } from "./terminal.ts";
-import { eventLine, INTRODUCTION, levelsLine, summaryLines } from "./words.ts";
+import { eventLine, INTRODUCTION, levelsLines, type Proof, summaryLines } from "./words.ts";
 
 const FILE = ".zae-limiter/gateway.db";
 const SECONDS = 20;
@@ -36,6 +37,7 @@ async function main(totalMs: number): Promise<void> {
   try {
     const ran = runGateway(limiter, {
       random: Math.random,
+      clock: { now: () => performance.now(), sleep: (ms, signal) => pause(ms, undefined, { signal }) },
       signal: ending.signal,
       onEvent: (event) => {
         tally.add(event);
@@ -48,9 +50,18 @@ async function main(totalMs: number): Promise<void> {
     view.close();
   }
 
+  const ranMs = elapsedMs();
   const usage = usageSince(before, await storedUsage(limiter, openedAtMs));
+  const proof = await proofOf(limiter, usage, openedAtMs);
   print(["", ...(await dayLines())]);
-  print(["", ...summaryLines({ elapsedMs: elapsedMs(), tally, usage, file: FILE })]);
+  print(["", ...summaryLines({ elapsedMs: ranMs, tally, usage, file: FILE, proof })]);
+}
+
+/** By the clock that the limiter goes by, from before the first call until after the balance was read. */
+async function proofOf(limiter: RateLimiter, usage: ReadonlyMap<string, Usage>, openedAtMs: number): Promise<Proof> {
+  const levels = await levelsOf(limiter);
+  const left = levels.find(({ entityId, limit }) => entityId === PROJECT && limit === "tpm")?.available ?? 0;
+  return { used: usage.get(PROJECT)?.tpm ?? 0, elapsedMs: Date.now() + 1 - openedAtMs, left };
 }
 
 async function keepShowing(view: View, elapsedMs: () => number, signal: AbortSignal): Promise<void> {
@@ -86,7 +97,7 @@ function plainView(limiter: RateLimiter): View {
     tick: async (elapsedMs) => {
       if (elapsedMs < levelsDueMs) return;
       levelsDueMs += LEVELS_EVERY_MS;
-      print([levelsLine(await levelsOf(limiter), elapsedMs)]);
+      print(levelsLines(await levelsOf(limiter), elapsedMs));
     },
     close: () => {},
   };

@@ -121,7 +121,7 @@ function eventLine({ event, atMs, times }: LoggedEvent): Line {
   const name = times === 1 ? eventName(event) : `${eventName(event)} x${times}`;
   return [
     ...line("dim", `${seconds(atMs).padStart(6)} `),
-    ...line("plain", `${event.key.replace("key-", "")} `),
+    ...line("plain", `${event.key} `),
     ...line(tone, `${name.padEnd(11)} `),
     ...line("plain", eventWords(event)),
   ];

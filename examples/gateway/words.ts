@@ -1,5 +1,5 @@
 import type { Availability } from "../../src/entry/index.ts";
-import { CALLERS, type CallEvent, PROJECT } from "./gateway.ts";
+import { CALLERS, type CallEvent, KEY_TERMS, PROJECT, PROJECT_TERMS, type Terms } from "./gateway.ts";
 import type { Counts, Tally, Usage } from "./tally.ts";
 
 const LABEL_WIDTH = 12;
@@ -8,7 +8,12 @@ const LABEL_WIDTH = 12;
 export const INTRODUCTION: readonly string[] = [
   "A call takes 1 rpm and its estimated tpm from key and project, or nothing.",
   "steady waits its turn; bursty sends 8 calls at once; greedy never backs off.",
+  `Each key:    ${termsWords(KEY_TERMS)}.`,
+  `The project: ${termsWords(PROJECT_TERMS)}.`,
 ];
+
+/** Nothing that is printed is wider: it would wrap on a terminal of the usual size. */
+const WIDTH = 80;
 
 /** One sentence about a call: for the last events on the screen, and for the lines where there is no screen. */
 export function eventWords(event: CallEvent): string {
@@ -38,16 +43,17 @@ export function eventName(event: CallEvent): string {
 }
 
 export function eventLine(event: CallEvent, elapsedMs: number): string {
-  return `${seconds(elapsedMs).padStart(7)}  ${event.key}  ${eventName(event).padEnd(9)}  ${eventWords(event)}`;
+  return `${seconds(elapsedMs).padStart(6)}  ${event.key}  ${eventName(event).padEnd(9)} ${eventWords(event)}`;
 }
 
-/** All levels in one line, for where there is no screen. */
-export function levelsLine(levels: readonly Availability[], elapsedMs: number): string {
-  const entities = [...new Set(levels.map(({ entityId }) => entityId))].map((id) => {
-    const held = levels.filter(({ entityId }) => entityId === id);
-    return `${id} ${held.map(({ limit, available }) => `${whole(available)} ${limit}`).join(" ")}`;
+/** All levels, a line for each limit, for where there is no screen. */
+export function levelsLines(levels: readonly Availability[], elapsedMs: number): string[] {
+  const limits = [...new Set(levels.map(({ limit }) => limit))];
+  return limits.map((limit, i) => {
+    const held = levels.filter((level) => level.limit === limit);
+    const cells = held.map(({ entityId, available }) => `${entityId} ${whole(available)}`.padEnd(14));
+    return `${(i === 0 ? seconds(elapsedMs) : "").padStart(6)}  ${limit} left: ${cells.join(" ")}`.trimEnd();
   });
-  return `${seconds(elapsedMs).padStart(7)}  tokens left: ${entities.join(", ")}`;
 }
 
 /** Rows of the table of calls, its heading first; without tokens where there is little room. */
@@ -76,8 +82,9 @@ export function summaryLines(summary: {
   readonly tally: Tally;
   readonly usage: ReadonlyMap<string, Usage>;
   readonly file: string;
+  readonly proof: Proof;
 }): string[] {
-  const { elapsedMs, tally, usage, file } = summary;
+  const { elapsedMs, tally, usage, file, proof } = summary;
   const { cut } = tally.total();
   const stored = [PROJECT, ...CALLERS.map(({ key }) => key)].map((id) => {
     const { requests, rpm, tpm } = usage.get(id) ?? { requests: 0, rpm: 0, tpm: 0 };
@@ -88,7 +95,7 @@ export function summaryLines(summary: {
     "",
     ...callRows(tally, true).map((row) => `  ${row}`),
     "",
-    `  refused by: ${refusedByWords(tally)}`,
+    ...wrapped(`  refused by: ${refusedByWords(tally)}`),
     ...(cut === 0 ? [] : [`  cut short at the end, all given back: ${cut}`]),
     "",
     "Usage of this run, read back with limiter.usage: failed calls were granted,",
@@ -99,7 +106,52 @@ export function summaryLines(summary: {
     "",
     `The data lies in ${file}; the next run goes on from there.`,
     `Remove it with: rm ${file}*`,
+    "",
+    proofLine(proof),
   ];
+}
+
+/** What the project's tokens were in a run: used, and what there can have been. */
+export interface Proof {
+  readonly used: number;
+  /** From before the first call until after the balance was read. */
+  readonly elapsedMs: number;
+  /** What was left at the end; below zero where answers cost more than their estimates. */
+  readonly left: number;
+}
+
+/**
+ * That nobody got more than there was: full at the beginning, refilled meanwhile. What an answer costs beyond its estimate
+ * is charged although it is not there, and is owed until it is refilled; that is counted as used, too.
+ */
+export function proofLine({ used, elapsedMs, left }: Proof): string {
+  const { perMinute, burst } = PROJECT_TERMS.tpm;
+  // Rounded up, so that what is shown can be checked by hand and the bound is not below the true one.
+  const tenths = Math.ceil(elapsedMs / 100);
+  const most = burst + Math.ceil((tenths * perMinute) / 600) + Math.max(0, -left);
+  const owed = left < 0 ? ` + ${whole(-left)} owed` : "";
+  const bound = `${whole(burst)} + ${seconds(tenths * 100)} x ${whole(perMinute / 60)}/s${owed} = ${whole(most)}`;
+  return `${PROJECT}: used ${whole(used)} of at most ${bound}${used > most ? ": TOO MUCH" : ""}`;
+}
+
+function termsWords(terms: Readonly<Record<string, Terms>>): string {
+  const each = Object.entries(terms).map(
+    ([name, { perMinute, burst }]) => `${whole(perMinute)} ${name}, burst ${whole(burst)}`,
+  );
+  return each.join("; ");
+}
+
+/** Broken at its commas, so that no line is wider than a terminal. */
+function wrapped(text: string): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const part of text.split(/(?<=,) /)) {
+    if (line !== "" && line.length + 1 + part.length > WIDTH) {
+      lines.push(line);
+      line = `    ${part}`;
+    } else line = line === "" ? part : `${line} ${part}`;
+  }
+  return [...lines, line];
 }
 
 export function whole(value: number): string {

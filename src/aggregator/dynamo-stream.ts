@@ -39,7 +39,7 @@ const DESCRIBE_TIMEOUT_MS = 10_000;
 async function streamOf({ table, client }: DynamoStreamOptions): Promise<{ arn: string; label: string }> {
   const body = JSON.stringify({ TableName: table });
   const answer = await client.send("DescribeTable", body, { timeoutMs: DESCRIBE_TIMEOUT_MS });
-  if (answer.kind !== "answered") throw unavailable("describe", readFaultOf(answer, table));
+  if (answer.kind !== "answered") throw unavailable("describe", table, readFaultOf(answer, table));
   const { LatestStreamArn, LatestStreamLabel, StreamSpecification } = answer.body.Table as {
     LatestStreamArn?: string;
     LatestStreamLabel?: string;

@@ -36,7 +36,10 @@ export function rebase(balance: Balance, terms: Terms, elapsedMs: number): Balan
   const tokensMilli = levelMilli(balance, terms, elapsedMs);
   // The remainder is kept over the brim too: a take that cuts the overflow off without a rebase cannot touch it, and the
   // two must agree to the millitoken. It can never lift the level over the capacity.
+  // What does not drip for a while keeps its fraction: it drips again when its terms change.
   const remainder =
-    refillAmountMilli === 0 ? 0 : mulMod(elapsedMs, refillAmountMilli, balance.remainder, refillPeriodMs);
+    refillAmountMilli === 0
+      ? balance.remainder
+      : mulMod(elapsedMs, refillAmountMilli, balance.remainder, refillPeriodMs);
   return { tokensMilli, remainder };
 }

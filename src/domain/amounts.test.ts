@@ -28,13 +28,30 @@ test("tokens become millitokens once, in the order in which they were written", 
   ]);
 });
 
-test("a limit named with 0 is asked, one that is undefined is not", () => {
-  assert.deepEqual(check({ rpm: 0, tpm: undefined }, "consume"), [{ limit: "rpm", milli: 0 }]);
+test("a limit named with 0 is asked", () => {
+  assert.deepEqual(check({ rpm: 0 }, "consume"), [{ limit: "rpm", milli: 0 }]);
   assert.ok(Object.is(check({ rpm: -0 }, "consume")[0]?.milli, 0));
 });
 
-test("a misspelled limit is refused with the ones there are", () => {
+test("an amount that was forgotten does not pass unchecked, whoever forgot it", () => {
+  for (const use of ["consume", "bypass", "adjust", "release", "topUp"] as const) {
+    for (const value of [undefined, null]) {
+      refused({ rpm: 1, tpm: value }, use, "amount_invalid", /"tpm" is (undefined|null).*or leave the limit out/);
+    }
+  }
+});
+
+test("to consume or to top up nothing at all is refused; to adjust or release by nothing changes nothing", () => {
+  refused({}, "consume", "consume_empty", /consume for key-1 on gpt-4 names no limit; known limits: rpm, tpm/);
+  refused({}, "bypass", "consume_empty", /names no limit/);
+  refused({}, "topUp", "consume_empty", /amounts for key-1 on gpt-4 names no limit/);
+  assert.deepEqual(check({}, "adjust"), []);
+  assert.deepEqual(check({}, "release"), []);
+});
+
+test("a misspelled limit is refused with the ones there are, and the nearest", () => {
   refused({ rmp: 1 }, "consume", "limit_unknown", /No limit "rmp" applies to key-1 on gpt-4; known limits: rpm, tpm/);
+  refused({ rmp: 1 }, "consume", "limit_unknown", /Did you mean `rpm`\?/);
   refused(JSON.parse('{"__proto__": 1}'), "consume", "limit_unknown", /"__proto__"/);
   refused({ constructor: 1 }, "consume", "limit_unknown", /"constructor"/);
 });

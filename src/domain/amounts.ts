@@ -1,5 +1,6 @@
 import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
+import { nearestName } from "./known-names.ts";
 import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
 
@@ -29,7 +30,6 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
   let amounts: Amount[] | undefined;
   for (const limit in tokens) {
     const value = (tokens as Record<string, unknown>)[limit];
-    if (value === undefined) continue;
     const known = limitOf(limits, limit);
     if (known === undefined) throw unknownLimit(limit, bucket, limits);
     const whole = checkTokens(limit, value, use);
@@ -44,7 +44,19 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
     else amounts.push(amount);
   }
   if (amounts !== undefined) return amounts;
-  return first === undefined ? [] : second === undefined ? [first] : [first, second];
+  if (first === undefined) return nothingNamed(use, bucket, limits);
+  return second === undefined ? [first] : [first, second];
+}
+
+/** A difference of nothing is none; but whoever takes or tops up and names no limit has forgotten something. */
+function nothingNamed(use: AmountUse, { entityId, resource }: BucketKey, limits: readonly Limit[]): Amount[] {
+  if (use === "adjust" || use === "release") return [];
+  const known = limits.map(({ name }) => name).join(", ");
+  throw new ValidationError(
+    "consume_empty",
+    `${use === "topUp" ? "amounts" : "consume"} for ${entityId} on ${resource} names no limit; known limits: ${known}. ` +
+      "Name at least one, with 0 to ask only whether it is in debt.",
+  );
 }
 
 // Called for every limit of every request; a handful of comparisons beats a closure or a map.
@@ -58,17 +70,20 @@ function checkTokens(limit: string, value: unknown, use: AmountUse): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < lowest || value > TOKENS_MAX) {
     throw new ValidationError(
       "amount_invalid",
-      `${use} of "${limit}" is ${shown(value)}; give a whole number of tokens from ${lowest} to ${TOKENS_MAX}.`,
+      `${use} of "${limit}" is ${shown(value)}; give a whole number of tokens from ${lowest} to ${TOKENS_MAX}` +
+        `${value === undefined || value === null ? ", or leave the limit out" : ""}.`,
     );
   }
   return value === 0 ? 0 : value;
 }
 
 function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: readonly Limit[]): ValidationError {
-  const known = limits.map((limit) => limit.name).join(", ");
+  const known = limits.map((limit) => limit.name);
+  const near = nearestName(name, known);
   return new ValidationError(
     "limit_unknown",
-    `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known}. ` +
+    `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known.join(", ")}. ` +
+      `${near === undefined ? "" : `Did you mean \`${near}\`? `}` +
       "Set one with setLimits or setResourceDefaults, or pass it in `limits`.",
   );
 }
@@ -78,9 +93,11 @@ export function checkGrantable(limit: Limit, milli: number, bucket: BucketKey, a
   const capacityMilli = capacityMaxMilli(limit);
   if (milli <= capacityMilli) return;
   const whose = bucket.entityId === askedBy ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
+  const never = `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted`;
   throw new ValidationError(
     "amount_above_capacity",
-    `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted: ` +
-      `${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
+    `${never}: ${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
+    // The holder of a key must not read the capacity of its organisation.
+    bucket.entityId === askedBy ? {} : { publicDetail: `${never}. Ask for less.` },
   );
 }

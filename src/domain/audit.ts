@@ -1,3 +1,4 @@
+/** What was done: `noun_verb`, such as `limits_set`. */
 export type AuditAction =
   | "entity_created"
   | "entity_updated"
@@ -15,12 +16,18 @@ export type AuditAction =
 
 /** One change of configuration, written in the same transaction as the change. */
 export interface AuditEvent {
+  /** Unique; of a later millisecond, it sorts later. */
   readonly eventId: string;
+  /** When, in ms since 1970. */
   readonly atMs: number;
+  /** What was done. */
   readonly action: AuditAction;
   /** An entity, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
   readonly entityId: string;
+  /** Absent where it concerns no resource. */
   readonly resource?: string;
+  /** Who did it, as the change said. */
   readonly principal?: string;
+  /** What it was changed to; depends on the action. */
   readonly details: Readonly<Record<string, unknown>>;
 }

@@ -301,3 +301,22 @@ test("what was given back over the brim is not brought back by a top-up", () => 
   const twoMs = oneMs + HOUR_MS;
   assert.equal(levelOf(bucketFor(bought, claim, twoMs, calendar), "q", twoMs), 60_000);
 });
+
+test("a drip that is a quota now and then keeps the fractions that had dripped in", () => {
+  const drip = limitSet([Kinds.custom("rpm", { capacity: 10, refillAmount: 1, refillPeriodMs: 7_000 })]);
+  const quota = limitSet([Kinds.quota("rpm", 10, { reset: { cron: "0 0 1 1 *" } })]);
+  let state = debitFrom(
+    bucketFor(undefined, { set: drip, origin: origin(1) }, 0, calendar),
+    [{ limit: "rpm", milli: 9_000 }],
+    0,
+  );
+  // In four milliseconds four sevenths of a millitoken drip in; thirty-five times that is twenty.
+  let nowMs = 0;
+  for (let times = 0; times < 35; times++) {
+    const changed = bucketFor(state, { set: quota, origin: origin(2 + 2 * times) }, nowMs + 4, calendar);
+    nowMs += 4 + 60_000;
+    state = bucketFor(changed, { set: drip, origin: origin(3 + 2 * times) }, nowMs, calendar);
+  }
+  const dripped = levelOf(state, "rpm", nowMs) - 1_000;
+  assert.ok(dripped >= 19 && dripped <= 20, `${dripped}`);
+});

@@ -313,7 +313,7 @@ function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar
  * The number from which resets are counted that begin at an instant. It leaves room to count on within the millisecond, so
  * that two beginnings of one name do not meet: a thousand in a millisecond, of them thirty in a generation.
  */
-function countFrom(atMs: number, generation: number): number {
+export function countFrom(atMs: number, generation: number): number {
   return atMs * 1024 + (generation % 32) * 32;
 }
 

@@ -1,6 +1,10 @@
 import type { Limit } from "./limit.ts";
 
+/** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
+
+/** What an id means that was never created: it is limited by defaults, or refused. */
+export type UnknownEntities = "allow" | "refuse";
 
 /** The four places where limits are stored, most specific first. The first that has any wins whole; they do not merge. */
 export type ConfigScope =
@@ -9,6 +13,7 @@ export type ConfigScope =
   | { readonly level: "resource"; readonly resource: string }
   | { readonly level: "system" };
 
+/** The level of configuration that something came from. */
 export type LimitSource = ConfigScope["level"] | "none";
 
 /** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */
@@ -35,6 +40,8 @@ export interface PolicyChange {
 
 /** Everything the plan needs of one level of the chain, read together. */
 export interface LevelConfig {
+  /** Whether the entity was created; it need not be. */
+  readonly created: boolean;
   readonly limits: readonly Limit[];
   readonly source: LimitSource;
   readonly access: Access;
@@ -74,6 +81,7 @@ export function resolveConfig(
   const cascade = first(found, scopes, (config) => config.cascade);
   const onUnavailable = found[scopes.findIndex(({ level }) => level === "system")]?.onUnavailable;
   return {
+    created: entity !== undefined,
     limits: limits.value ?? [],
     source: limits.source,
     access: access.value ?? "enforce",

@@ -9,6 +9,7 @@ import {
   type Found,
   searchFor,
   searchUntouched,
+  termsAt,
 } from "./limit-state.ts";
 
 /**
@@ -25,9 +26,17 @@ export function searchIn(
   if (limit.limit.soft) return { atMs: fromMs, found: true };
   const parts = state.shards.flatMap((shard): Part[] => {
     const held = findLimit(shard, limit.name);
-    return held === undefined ? [] : [{ held, epochMs: shard.epochMs }];
+    return held === undefined
+      ? []
+      : [{ held: underLimit(held, limit, shard.epochMs, calendar), epochMs: shard.epochMs }];
   });
   return searchTogether(parts, milli, fromMs, calendar);
+}
+
+/** A shard that has not heard of the newest limit yet does with the next claim: the wait is by that one. */
+function underLimit(held: LimitState, { limit }: LimitState, epochMs: number, calendar: Calendar): LimitState {
+  if (held.limit === limit) return held;
+  return { ...held, limit, terms: termsAt(limit, held.quota?.topUpMilli ?? 0, epochMs, calendar, held.part) };
 }
 
 /** A limit on one shard, and the epoch that its tokens are relative to. */

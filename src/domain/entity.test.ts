@@ -57,6 +57,11 @@ test("a new entity shares no metadata with the object it was made from", () => {
 test("an entity with a wrong field is refused with the field's value", () => {
   refused(() => newEntity(undefined as never, 5), "entity_id_invalid", /undefined/);
   refused(() => newEntity({ id: "a b" }, 5), "entity_id_invalid", /"a b"/);
+  refused(
+    () => newEntity({ id: "a", parent: "b" } as never, 5),
+    "option_unknown",
+    /"parent"; did you mean `parentId`\?/,
+  );
   refused(() => newEntity({ id: "a", parentId: "b c" }, 5), "entity_id_invalid", /"b c"/);
   refused(() => newEntity({ id: "a", cascade: "yes" as never }, 5), "cascade_invalid", /"yes"/);
   refused(() => newEntity({ id: "a", name: 7 as never }, 5), "name_invalid", /7/);
@@ -78,6 +83,21 @@ test("a change keeps what it does not name, counts the version and moves the tim
   });
 });
 
+test("a parent that is named is charged, unless it is said that it is not", () => {
+  assert.equal(newEntity({ id: "a" }, 5).cascade, false);
+  assert.equal(newEntity({ id: "a", parentId: null as never }, 5).cascade, false);
+  assert.equal(newEntity({ id: "a", parentId: "p" }, 5).cascade, true);
+  assert.equal(newEntity({ id: "a", parentId: "p", cascade: false }, 5).cascade, false);
+  const root = newEntity({ id: "a" }, 5);
+  assert.equal(patched(root, { parentId: "p" }, 9).cascade, true);
+  assert.equal(patched(root, { parentId: "p", cascade: false }, 9).cascade, false);
+  assert.equal(patched(root, { name: "A" }, 9).cascade, false);
+  // Who belongs to a parent without being charged to it stays so wherever it is moved.
+  const free = newEntity({ id: "a", parentId: "p", cascade: false }, 5);
+  assert.equal(patched(free, { parentId: "q" }, 9).cascade, false);
+  assert.equal(patched(free, { parentId: null }, 9).cascade, false);
+});
+
 test("a parent of null makes the entity a root, undefined leaves it where it is", () => {
   const entity = newEntity({ id: "a", parentId: "p" }, 5);
   assert.equal(Object.hasOwn(patched(entity, { parentId: null }, 9), "parentId"), false);
@@ -88,7 +108,8 @@ test("a parent of null makes the entity a root, undefined leaves it where it is"
 test("a change of something that cannot be changed is refused, not ignored", () => {
   const check = (patch: unknown) => () => checkPatch("a", patch as EntityPatch);
   refused(check({ id: "b" }), "patch_invalid", /"id" of a cannot be changed; known: name, parentId/);
-  refused(check({ nmae: "b" }), "patch_invalid", /"nmae"/);
+  refused(check({ nmae: "b" }), "patch_invalid", /"nmae" of a cannot be changed; did you mean `name`\?/);
+  refused(check(["name"]), "patch_invalid", /give an object/);
   for (const patch of [null, undefined, 5]) refused(check(patch), "patch_invalid", /give an object/);
   refused(check({ cascade: 1 }), "cascade_invalid", /1/);
   refused(check({ metadata: { n: 1 } }), "metadata_invalid", /texts/);

@@ -1,48 +1,78 @@
-import { ValidationError } from "./errors.ts";
+import { NotFoundError, ValidationError } from "./errors.ts";
+import { hintFor, KnownNames } from "./known-names.ts";
 import { checkEntityId, shown } from "./names.ts";
 
 /** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
 export interface Entity {
+  /** Its name in every request. */
   readonly id: string;
+  /** For people. */
   readonly name: string;
+  /** Absent: it has none. */
   readonly parentId?: string;
-  /** Whether taking from this entity takes from its parent too. */
+  /** Whether taking from this entity takes from its parent too; without a parent it means nothing. */
   readonly cascade: boolean;
+  /** Whatever belongs to it, of no meaning here. */
   readonly metadata: Readonly<Record<string, string>>;
   /** Grows by one with every change; `updateEntity(id, patch, { version })` refuses when it has moved on. */
   readonly version: number;
+  /** In ms since 1970. */
   readonly createdAtMs: number;
+  /** In ms since 1970. */
   readonly updatedAtMs: number;
 }
 
+/** What `createEntity` is given. */
 export interface NewEntity {
+  /** Its name in every request. */
   readonly id: string;
+  /** For people. Default: the id. */
   readonly name?: string;
+  /** It must exist. Default: none. */
   readonly parentId?: string;
+  /** Default: true with a `parentId`. False: the entity belongs to its parent and is not charged to it. */
   readonly cascade?: boolean;
+  /** Whatever belongs to it, of no meaning here. Default: nothing. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** What may be changed; `parentId: null` makes the entity a root. What is absent stays. */
+export function entityMissing(id: string): NotFoundError {
+  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
+}
+
+/**
+ * What may be changed; `parentId: null` makes the entity a root. What is absent stays, but for one thing: an entity without a
+ * parent that is given one cascades, unless `cascade` says otherwise.
+ */
 export interface EntityPatch {
+  /** For people. */
   readonly name?: string;
+  /** Another parent; null: none. */
   readonly parentId?: string | null;
+  /** Whether its parent is charged too. */
   readonly cascade?: boolean;
+  /** Replaces what was there. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** At most this many levels from an entity to its root, itself included. */
 export const LEVELS_MAX = 8;
 
+const NEW_ENTITY = new KnownNames<NewEntity>({
+  ...{ id: true, name: true, parentId: true, cascade: true, metadata: true },
+});
+
 export function newEntity(given: NewEntity, nowMs: number): Entity {
   const id = checkEntityId(given?.id);
+  NEW_ENTITY.check(given, "The entity to be created");
   const { parentId } = given;
   if (parentId !== undefined && parentId !== null) checkEntityId(parentId);
   return {
     id,
     name: given.name === undefined ? id : checkDisplayName(id, given.name),
     ...(parentId === undefined || parentId === null ? {} : { parentId }),
-    cascade: given.cascade === undefined ? false : checkFlag(id, given.cascade),
+    // Whoever names a parent means one that counts; to belong to it and not be charged to it must be said (ADR 11).
+    cascade: given.cascade === undefined ? typeof parentId === "string" : checkFlag(id, given.cascade),
     metadata: given.metadata === undefined ? {} : checkMetadata(id, given.metadata),
     version: 1,
     createdAtMs: nowMs,
@@ -51,7 +81,7 @@ export function newEntity(given: NewEntity, nowMs: number): Entity {
 }
 
 export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
-  if (typeof patch !== "object" || patch === null) {
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) {
     throw new ValidationError(
       "patch_invalid",
       `The change to ${id} is ${shown(patch)}; give an object such as { name }.`,
@@ -60,7 +90,7 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
   const known = ["name", "parentId", "cascade", "metadata"];
   const unknown = Object.keys(patch).find((key) => !known.includes(key));
   if (unknown !== undefined) {
-    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; known: ${known.join(", ")}.`);
+    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; ${hintFor(unknown, known)}.`);
   }
   if (patch.name !== undefined) checkDisplayName(id, patch.name);
   if (patch.cascade !== undefined) checkFlag(id, patch.cascade);
@@ -72,11 +102,13 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
 export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Entity {
   const { parentId: before, ...rest } = entity;
   const parentId = patch.parentId === undefined ? before : patch.parentId;
+  // Without a parent the flag meant nothing. The first one is charged, as it would be had the entity been created below it.
+  const cascade = before === undefined && typeof parentId === "string" ? true : entity.cascade;
   return {
     ...rest,
     ...(parentId === undefined || parentId === null ? {} : { parentId }),
     ...(patch.name === undefined ? {} : { name: patch.name }),
-    ...(patch.cascade === undefined ? {} : { cascade: patch.cascade }),
+    cascade: patch.cascade ?? cascade,
     ...(patch.metadata === undefined ? {} : { metadata: { ...patch.metadata } }),
     version: entity.version + 1,
     updatedAtMs: nowMs,

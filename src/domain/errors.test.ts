@@ -87,13 +87,64 @@ test("a refusal survives JSON, with never written as null", () => {
 });
 
 test("the problem document says 429, the sentence and each violated limit once", () => {
-  const own = status({});
-  const parents = status({ entityId: "proj-1" });
-  const problem = new RateLimitExceeded({ statuses: [own, parents], primary: own, retryAfterMs: 600 }).toProblem();
+  const statuses = [status({}), status({ resource: "gpu" }), status({ entityId: "proj-1", capacity: 7_331 })];
+  const [own] = statuses as [Status];
+  const error = new RateLimitExceeded({ statuses, primary: own, retryAfterMs: 600 });
+  const problem = error.toProblem();
   assert.equal(problem.status, 429);
   assert.match(String(problem.type), /^https:/);
-  assert.match(String(problem.detail), /^Rate limit exceeded for key-1 on gpt-4/);
-  assert.deepEqual(problem["violated-policies"], ["rpm"]);
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: rpm, rpm^1; retry after 600 ms.");
+  assert.deepEqual(problem["violated-policies"], ["rpm", "rpm^1"]);
   assert.equal(problem.retryAfterMs, 600);
+  assert.equal(problem.code, "rate_limit_exceeded");
   assert.doesNotThrow(() => JSON.stringify(problem));
+});
+
+test("whoever holds a key reads nothing of its parents but which level stood in the way; all is shown on demand", () => {
+  const own = status({ limit: "tpm", exceeded: false, available: 40, retryAfterMs: 0 });
+  const project = status({ entityId: "proj-1", exceeded: false, capacity: 7_331, available: 5_113, retryAfterMs: 0 });
+  const org = status({ entityId: "acme", limit: "tpm", capacity: 9_973, available: -2_887, retryAfterMs: 60_001 });
+  const refusal = { statuses: [own, project, org], primary: org, retryAfterMs: 60_001 };
+  const error = new RateLimitExceeded(refusal);
+  const problem = error.toProblem({ levels: "own" });
+  assert.deepEqual(problem, error.toProblem());
+  assert.deepEqual(problem.statuses, [own, { resource: "gpt-4", limit: "tpm^2", exceeded: true }]);
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: tpm^2; retry after 60001 ms.");
+  assert.doesNotMatch(JSON.stringify(problem), /proj-1|acme|7331|5113|9973|2887/);
+  const all = error.toProblem({ levels: "all" });
+  assert.deepEqual(all.statuses, [own, project, org]);
+  assert.equal(all.detail, error.message);
+  assert.match(error.message, /acme/);
+  // The bucket of the one that asked may go by newer limits, which do not have the name: its parent is a parent all the same.
+  const unseen = new RateLimitExceeded({ ...refusal, statuses: [org], levels: ["key-1", "proj-1", "acme"] });
+  assert.doesNotMatch(JSON.stringify(unseen.toProblem()), /proj-1|acme|9973/);
+  assert.throws(() => error.toProblem({ levels: "everything" as never }), { code: "option_invalid" });
+});
+
+test("every error has a status for HTTP, and a body that does not tell what is wrong with the service", () => {
+  const answers: readonly (readonly [LimiterError, number])[] = [
+    [new ValidationError("limit_unknown", "No limit."), 400],
+    [new ValidationError("amount_above_capacity", "Too much."), 413],
+    [new ValidationError("closed", "The store on /srv/limits.db is closed."), 503],
+    [new NotFoundError("entity_not_found", "No entity."), 404],
+    [new NotFoundError("table_not_found", "No table limits-prod in eu-west-1."), 503],
+    [new ExistsError("entity_exists", "Exists."), 409],
+    [new ConflictError("entity_changed", "Changed."), 409],
+    [new LeaseClosed("lease_closed", "Closed."), 409],
+    [new VersionError("schema_newer", "The file /srv/limits.db is newer."), 503],
+    [new RateLimiterUnavailable("No answer of http://10.0.0.7:8000."), 503],
+    [new LimiterError("access_denied", "arn:aws:iam::42:user/ada may not."), 503],
+    [new ResourceDisabled({ entityId: "acme", resource: "gpt-4", level: "entity" }), 403],
+    [new RateLimitExceeded({ statuses: [status({})], primary: status({}), retryAfterMs: 600 }), 429],
+  ];
+  for (const [error, httpStatus] of answers) {
+    assert.equal(error.httpStatus, httpStatus, error.code);
+    const problem = error.toProblem();
+    assert.equal(problem.status, httpStatus);
+    assert.equal(problem.code, error.code);
+    assert.equal(typeof problem.title, "string");
+    assert.doesNotMatch(JSON.stringify(problem), /acme|srv|limits-prod|10\.0\.0\.7|arn:/);
+    if (httpStatus < 500 && httpStatus !== 403 && httpStatus !== 429) assert.equal(problem.detail, error.message);
+    assert.equal(error.toProblem({ levels: "all" }).detail, error.message);
+  }
 });

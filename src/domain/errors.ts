@@ -2,55 +2,132 @@ import type { Status } from "./status.ts";
 
 interface ErrorOptions {
   readonly cause?: unknown;
+  /** What may be said to whoever made the request, where the message tells more than that. */
+  readonly publicDetail?: string;
+}
+
+export interface ProblemOptions {
+  /**
+   * `"own"` (default): what concerns the entity that asked; of its parents neither ids nor balances. `"all"`: everything, for
+   * readers who may know the budget of the whole organisation.
+   */
+  readonly levels?: "own" | "all";
 }
 
 /** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
 export class LimiterError extends Error {
+  /** Stable: programs may branch on it. */
   readonly code: string;
+  readonly #publicDetail: string | undefined;
 
   constructor(code: string, message: string, options: ErrorOptions = {}) {
-    super(message, options);
+    const { publicDetail, ...rest } = options;
+    super(message, rest);
     this.name = new.target.name;
     this.code = code;
+    this.#publicDetail = publicDetail;
   }
 
+  /** The status of an HTTP answer: 400, 403, 404, 409, 413, 429, or 503 for what is not the caller's fault. */
+  get httpStatus(): number {
+    return 503;
+  }
+
+  /** For logs: shows everything. */
   toJSON(): Record<string, unknown> {
     return { error: this.code, message: this.message };
   }
+
+  /** A body for `application/problem+json` (RFC 9457). What is wrong with the service itself is not told to its callers. */
+  toProblem(options: ProblemOptions = {}): Record<string, unknown> {
+    const showsAll = levelsOf(options) === "all";
+    const status = this.httpStatus;
+    const detail =
+      this.#publicDetail ?? (status >= 500 ? "The rate limiter cannot answer; try again later." : this.message);
+    return {
+      type: "about:blank",
+      title: TITLES[status],
+      status,
+      code: this.code,
+      detail: showsAll ? this.message : detail,
+    };
+  }
 }
 
+/** The phrases of RFC 9110, as RFC 9457 wants them beside `about:blank`. */
+const TITLES: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  403: "Forbidden",
+  404: "Not Found",
+  409: "Conflict",
+  413: "Content Too Large",
+  503: "Service Unavailable",
+};
+
 /** The input is wrong, whatever is stored: nothing was changed, and asking again will not help. */
-export class ValidationError extends LimiterError {}
+export class ValidationError extends LimiterError {
+  override get httpStatus(): number {
+    if (this.code === "amount_above_capacity") return 413;
+    // Whoever is asked while it shuts down was asked rightly.
+    return this.code === "closed" ? 503 : 400;
+  }
+}
 
 /** What was named does not exist. */
-export class NotFoundError extends LimiterError {}
+export class NotFoundError extends LimiterError {
+  override get httpStatus(): number {
+    // It is the service that named its table, not its caller.
+    return this.code === "table_not_found" || this.code === "version_missing" ? 503 : 404;
+  }
+}
 
 /** What was to be created exists already. */
-export class ExistsError extends LimiterError {}
+export class ExistsError extends LimiterError {
+  override get httpStatus(): number {
+    return 409;
+  }
+}
 
 /** What is stored changed since the caller read it: read again, then decide. */
-export class ConflictError extends LimiterError {}
+export class ConflictError extends LimiterError {
+  override get httpStatus(): number {
+    return 409;
+  }
+}
 
 /** A lease was used after it had been settled or rolled back. */
-export class LeaseClosed extends LimiterError {}
+export class LeaseClosed extends LimiterError {
+  override get httpStatus(): number {
+    return 409;
+  }
+}
 
 /** The stored data was written by a version that this one cannot work with. */
 export class VersionError extends LimiterError {}
 
 /** The entity or resource is switched off: refused at once, whatever its tokens. */
 export class ResourceDisabled extends LimiterError {
+  /** Who asked, or the parent that is disabled. */
   readonly entityId: string;
+  /** What was asked for. */
   readonly resource: string;
+  /** Where it was disabled. */
   readonly level: string;
 
   constructor(refused: { entityId: string; resource: string; level: string }) {
     super(
       "resource_disabled",
       `${refused.resource} is disabled for ${refused.entityId} (${refused.level}); enable it with setAccess.`,
+      // It may be a parent that is switched off.
+      { publicDetail: `${refused.resource} is disabled.` },
     );
     this.entityId = refused.entityId;
     this.resource = refused.resource;
     this.level = refused.level;
+  }
+
+  override get httpStatus(): number {
+    return 403;
   }
 }
 
@@ -63,6 +140,7 @@ export class RateLimiterUnavailable extends LimiterError {
 
 /** Refused. Carries the status of every limit that was asked for, on every level, so that a caller can say why. */
 export class RateLimitExceeded extends LimiterError {
+  /** Every limit that was asked for, those that had enough included. */
   readonly statuses: readonly Status[];
   /** The statuses that stood in the way. */
   readonly violations: readonly Status[];
@@ -70,21 +148,30 @@ export class RateLimitExceeded extends LimiterError {
   readonly primary: Status;
   /** Milliseconds until all limits of all levels fit together, if no other request takes. */
   readonly retryAfterMs: number;
+  readonly #levels: readonly string[];
 
-  constructor(refusal: { statuses: readonly Status[]; primary: Status; retryAfterMs: number }) {
+  /** `levels`: the ids of those that were asked, from the one that made the request upwards; absent: as the statuses have them. */
+  constructor(refusal: {
+    readonly statuses: readonly Status[];
+    readonly primary: Status;
+    readonly retryAfterMs: number;
+    readonly levels?: readonly string[];
+  }) {
     const violations = refusal.statuses.filter((status) => status.exceeded);
     const { entityId, resource } = refusal.primary;
     const names = violations.map((status) =>
       status.entityId === entityId ? status.limit : `${status.entityId}:${status.limit}`,
     );
-    const wait = Number.isFinite(refusal.retryAfterMs)
-      ? `retry after ${refusal.retryAfterMs} ms`
-      : "it will not fit in the foreseeable future";
-    super("rate_limit_exceeded", `Rate limit exceeded for ${entityId} on ${resource}: ${names.join(", ")}; ${wait}.`);
+    super("rate_limit_exceeded", sentence({ entityId, resource, names, retryAfterMs: refusal.retryAfterMs }));
     this.statuses = refusal.statuses;
     this.violations = violations;
     this.primary = refusal.primary;
     this.retryAfterMs = refusal.retryAfterMs;
+    this.#levels = refusal.levels ?? [...new Set(refusal.statuses.map((status) => status.entityId))];
+  }
+
+  override get httpStatus(): number {
+    return 429;
   }
 
   /** Whole seconds for a `Retry-After` header, rounded up so that the caller never comes too early. */
@@ -92,6 +179,7 @@ export class RateLimitExceeded extends LimiterError {
     return Math.ceil(this.retryAfterMs / 1000);
   }
 
+  /** For logs: everything that is known. */
   override toJSON(): Record<string, unknown> {
     return {
       ...super.toJSON(),
@@ -102,18 +190,56 @@ export class RateLimitExceeded extends LimiterError {
     };
   }
 
-  /** A body for `application/problem+json` (RFC 9457), with the problem type of the IETF rate-limit header draft. */
-  toProblem(): Record<string, unknown> {
+  /**
+   * A body for `application/problem+json` (RFC 9457), with the problem type of the IETF rate-limit header draft. A limit of a
+   * parent that stood in the way is called `name^1`, of the next level that counts the request `name^2`: the holder of a key must
+   * not read the budget of its organisation.
+   */
+  override toProblem(options: ProblemOptions = {}): Record<string, unknown> {
+    const showsAll = levelsOf(options) === "all";
+    const violated = [...new Set(this.violations.map((status) => this.#policyOf(status)))];
+    const own = { entityId: this.#levels[0] ?? this.primary.entityId, resource: this.primary.resource };
     return {
+      ...super.toProblem(options),
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
       title: "Request cannot be satisfied as assigned quota has been exceeded",
-      status: 429,
-      detail: this.message,
-      "violated-policies": [...new Set(this.violations.map((status) => status.limit))],
+      detail: showsAll ? this.message : sentence({ ...own, names: violated, retryAfterMs: this.retryAfterMs }),
+      "violated-policies": violated,
       retryAfterMs: finite(this.retryAfterMs),
-      statuses: this.statuses.map(statusJson),
+      statuses: showsAll ? this.statuses.map(statusJson) : this.#ownStatuses(),
     };
   }
+
+  #ownStatuses(): Record<string, unknown>[] {
+    return this.statuses.flatMap((status) => {
+      if (status.entityId === this.#levels[0]) return [statusJson(status)];
+      const { resource, exceeded } = status;
+      return exceeded ? [{ resource, limit: this.#policyOf(status), exceeded }] : [];
+    });
+  }
+
+  #policyOf({ entityId, limit }: Status): string {
+    const level = this.#levels.indexOf(entityId);
+    return level === 0 ? limit : `${limit}^${level}`;
+  }
+}
+
+function sentence(refused: {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly names: readonly string[];
+  readonly retryAfterMs: number;
+}): string {
+  const { entityId, resource, names, retryAfterMs } = refused;
+  const wait = Number.isFinite(retryAfterMs)
+    ? `retry after ${retryAfterMs} ms`
+    : "it will not fit in the foreseeable future";
+  return `Rate limit exceeded for ${entityId} on ${resource}: ${names.join(", ")}; ${wait}.`;
+}
+
+function levelsOf({ levels = "own" }: ProblemOptions): "own" | "all" {
+  if (levels === "own" || levels === "all") return levels;
+  throw new ValidationError("option_invalid", `levels is ${JSON.stringify(levels)}; give "own" or "all".`);
 }
 
 // JSON has no Infinity; "never" is null there.

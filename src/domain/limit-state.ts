@@ -54,7 +54,8 @@ export function fullLimit(
   part?: Part | undefined,
 ): LimitState {
   const own = grantedAnew(part);
-  const terms = termsAt(limit, 0, atMs, calendar, own);
+  const terms =
+    limit.schedule === undefined && own === undefined ? baseTerms(limit) : termsAt(limit, 0, atMs, calendar, own);
   const quota = kindOf(limit) === "drip" ? undefined : NO_MARKS;
   const tokensMilli = terms.capacityMilli;
   return {
@@ -70,6 +71,18 @@ export function fullLimit(
     resetsBefore: 0,
   };
 }
+
+/** Shared by all buckets with this limit: of many ids, each would otherwise hold its own. */
+function baseTerms(limit: Limit): Terms {
+  let terms = termsByLimit.get(limit);
+  if (terms === undefined) {
+    terms = termsOf(limit);
+    termsByLimit.set(limit, terms);
+  }
+  return terms;
+}
+
+const termsByLimit = new WeakMap<Limit, Terms>();
 
 /** The terms of a limit at an instant: those of its window, of a part its share, with what was topped up on the capacity. */
 export function termsAt(
@@ -273,7 +286,6 @@ export function searchFor(
 export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
   const tokensMilli = Math.min(balance.tokensMilli, before.capacityMilli, terms.capacityMilli);
-  if (terms.refillAmountMilli === 0) return { tokensMilli, remainder: 0 };
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
   // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
   const { remainder: left } = balance;

@@ -90,10 +90,41 @@ test("sixteen limits fit on one bucket, seventeen do not", () => {
 });
 
 test("a list that was checked shares nothing with the one that was given", () => {
-  const given = [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 1000, extra: "dropped" }];
+  const given = [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 1000 }];
   const checked = checkLimits(given);
   (given[0] as { capacity: number }).capacity = 500;
   assert.deepEqual(checked, [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 1000 }]);
+});
+
+test("a misspelled option of a limit is refused with the nearest name, wherever in it it stands", () => {
+  const wrong = (make: () => unknown, near: RegExp) => refused(make, "option_unknown", near);
+  wrong(() => Limit.perMinute("x", 5, { brust: 9 } as never), /Limit "x".*"brust"; did you mean `burst`\?/);
+  wrong(() => Limit.perHour("x", 5, { capacity: 9 } as never), /"capacity"; known: burst, soft, schedule/);
+  wrong(
+    () => Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriod: 1_000 } as never),
+    /"refillPeriod"; did you mean `refillPeriodMs`\?/,
+  );
+  wrong(() => Limit.quota("x", 5, { resetAfter: 60_000 } as never), /did you mean `resetAfterMs`\?/);
+  wrong(
+    () => Limit.quota("x", 5, { reset: { cron: "0 0 * * *", timezone: "UTC" } } as never),
+    /reset has .*"timezone"/,
+  );
+  wrong(
+    () => Limit.perMinute("x", 5, { schedule: [{ cron: "* 9-17 * * *", scael: 2 }] } as never),
+    /window .*"scael"; did you mean `scale`\?/,
+  );
+  wrong(
+    () =>
+      checkLimits([
+        { name: "x", capacity: 5, refillAmount: 5, refill_period_ms: 1_000, refillPeriodMs: 1_000 },
+      ] as never),
+    /did you mean `refillPeriodMs`\?/,
+  );
+});
+
+test("options of a limit that are no object are refused: a burst as third number would be ignored", () => {
+  refused(() => Limit.perMinute("x", 5, 10 as never), "options_invalid", /not 10; known names: burst/);
+  refused(() => Limit.perMinute("x", 5, null as never), "options_invalid", /not null/);
 });
 
 const DAILY = { cron: "0 0 * * *" };

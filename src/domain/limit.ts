@@ -1,6 +1,7 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { KnownNames } from "./known-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, shown } from "./names.ts";
@@ -32,6 +33,7 @@ export interface Limit<Name extends string = string> {
   readonly resetAfterMs?: number;
 }
 
+/** What every maker of limits takes. */
 export interface KindOptions {
   /** Measured, never a reason to refuse. */
   readonly soft?: boolean;
@@ -39,31 +41,68 @@ export interface KindOptions {
   readonly schedule?: readonly ScheduleEntry[];
 }
 
+/** What `Limit.perSecond` and its like take. */
 export interface RateOptions extends KindOptions {
   /** The capacity, when it differs from the rate: how much may be taken at once after a quiet time. */
   readonly burst?: number;
 }
 
+/** What `Limit.custom` is given. */
 export interface CustomTerms extends KindOptions {
+  /** The most it holds, in whole tokens. */
   readonly capacity: number;
+  /** Whole tokens that drip in over a period. */
   readonly refillAmount: number;
+  /** Whole seconds, in ms. */
   readonly refillPeriodMs: number;
 }
 
+/** When a quota is full again: by the calendar or so long after its first use; one of the two. */
 export type QuotaOptions = KindOptions &
   (
-    | { readonly reset: Reset; readonly resetAfterMs?: undefined }
-    | { readonly resetAfterMs: number; readonly reset?: undefined }
+    | {
+        /** Full again by the calendar. */
+        readonly reset: Reset;
+        /** Not with `reset`. */
+        readonly resetAfterMs?: undefined;
+      }
+    | {
+        /** Full again so long after the first use, in ms. */
+        readonly resetAfterMs: number;
+        /** Not with `resetAfterMs`. */
+        readonly reset?: undefined;
+      }
   );
+
+type Quota = KindOptions & { readonly reset?: Reset | undefined; readonly resetAfterMs?: number | undefined };
+
+const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, soft: true, schedule: true });
+const CUSTOM_TERMS = new KnownNames<CustomTerms>({
+  ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
+  ...{ soft: true, schedule: true },
+});
+const QUOTA_OPTIONS = new KnownNames<Quota>({ reset: true, resetAfterMs: true, soft: true, schedule: true });
+const LIMIT = new KnownNames<Limit>({
+  ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
+  ...{ soft: true, schedule: true, reset: true, resetAfterMs: true },
+});
 
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
+  /** So many tokens a second, and at most `burst` at once. */
   perSecond<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens a minute, and at most `burst` at once. */
   perMinute<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens an hour, and at most `burst` at once. */
   perHour<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** So many tokens a day, and at most `burst` at once. */
   perDay<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  /** Capacity, amount and period by themselves. */
   custom<const Name extends string>(name: Name, terms: CustomTerms): Limit<Name>;
-  /** `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })` */
+  /**
+   * So many tokens a period, all of them back at its end:
+   * `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })`.
+   */
   quota<const Name extends string>(name: Name, amount: number, options: QuotaOptions): Limit<Name>;
 }
 
@@ -71,7 +110,7 @@ export interface LimitMakers {
 export function limitMakers(calendar: CronCheck): LimitMakers {
   const perPeriod = (refillPeriodMs: number) =>
     function perPeriod<const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> {
-      const { burst, ...kind } = options;
+      const { burst, ...kind } = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
       return checkLimit(
         { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...ofKind(kind) },
         calendar,
@@ -83,12 +122,14 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     perHour: perPeriod(3_600_000),
     perDay: perPeriod(86_400_000),
     custom: (name, terms) => {
-      // Where no terms are given at all, the check below says so.
-      const { capacity, refillAmount, refillPeriodMs, ...kind } = terms ?? ({} as CustomTerms);
+      const known = CUSTOM_TERMS.check(terms ?? ({} as CustomTerms), `Limit ${shown(name)}: the terms`);
+      const { capacity, refillAmount, refillPeriodMs, ...kind } = known;
       return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
     },
     quota: (name, amount, options) => {
-      const { reset, resetAfterMs, ...kind } = options ?? {};
+      const known: Quota =
+        options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
+      const { reset, resetAfterMs, ...kind } = known;
       const when = {
         ...(reset === undefined ? {} : { reset }),
         ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
@@ -118,6 +159,7 @@ function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck
     );
   }
   const name = checkLimitName(limit.name) as Name;
+  LIMIT.check(limit, `Limit "${name}"`);
   const capacity = wholeTokens(name, "capacity", limit.capacity, 1);
   const refillPeriodMs = wholeSecondsMs(name, "refillPeriodMs", limit.refillPeriodMs);
   const reset = limit.reset === undefined ? undefined : checkReset(name, limit.reset, calendar);

@@ -24,39 +24,48 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
   "ttl",
 ]);
 
-interface NameRule {
+export interface NameRule {
   readonly what: string;
   readonly code: string;
   readonly pattern: RegExp;
+  /** A character that may stand anywhere but at the beginning. */
+  readonly laterCharacter: RegExp;
   readonly lengthMax: number;
   readonly reserved: ReadonlySet<string>;
   readonly remedy: string;
+  /** The function that makes such a name of any text. */
+  readonly ofText?: string;
 }
 
 const none: ReadonlySet<string> = new Set();
 
-const ENTITY_ID: NameRule = {
+export const ENTITY_ID: NameRule = {
   what: "entity id",
   code: "entity_id_invalid",
   pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
+  laterCharacter: /^[a-zA-Z0-9_.\-:@]$/,
   lengthMax: 256,
   reserved: none,
   remedy: "begin with a letter or digit and use letters, digits and _ . - : @",
+  ofText: "entityIdOf",
 };
 
-const RESOURCE: NameRule = {
+export const RESOURCE: NameRule = {
   what: "resource",
   code: "resource_invalid",
   pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/:]*$/,
+  laterCharacter: /^[a-zA-Z0-9_.\-/:]$/,
   lengthMax: 64,
   reserved: new Set([...RESERVED_NAMES].filter((name) => name !== "wcu")),
   remedy: "begin with a letter and use letters, digits and _ . - / :",
+  ofText: "resourceOf",
 };
 
 const LIMIT_NAME: NameRule = {
   what: "limit name",
   code: "limit_name_invalid",
   pattern: /^[a-zA-Z][a-zA-Z0-9_.-]*$/,
+  laterCharacter: /^[a-zA-Z0-9_.-]$/,
   lengthMax: 64,
   reserved: RESERVED_NAMES,
   remedy: "begin with a letter and use letters, digits and _ . -",
@@ -66,6 +75,7 @@ const NAMESPACE: NameRule = {
   what: "namespace",
   code: "namespace_invalid",
   pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
+  laterCharacter: /^[a-zA-Z0-9_.\-:@]$/,
   lengthMax: 64,
   reserved: none,
   remedy: "begin with a letter or digit and use letters, digits and _ . - : @",
@@ -73,25 +83,37 @@ const NAMESPACE: NameRule = {
 
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };
 
-export const checkEntityId = (value: unknown): string => check(ENTITY_ID, value);
-export const checkResource = (value: unknown): string => check(RESOURCE, value);
-export const checkLimitName = (value: unknown): string => check(LIMIT_NAME, value);
-export const checkNamespace = (value: unknown): string => check(NAMESPACE, value);
+export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
+export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
+export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
+export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
+
+export function isAllowed({ pattern, lengthMax, reserved }: NameRule, name: string): boolean {
+  return name.length <= lengthMax && pattern.test(name) && !reserved.has(name);
+}
 
 /** Who made a change, for the audit trail: an identifier, or an ARN as it is. */
 export function checkPrincipal(value: unknown): string {
   return typeof value === "string" && /^arn:[\x21-\x7e]+$/.test(value) && value.length <= 2048
     ? value
-    : check(PRINCIPAL, value);
+    : checkName(PRINCIPAL, value);
 }
 
-function check(rule: NameRule, value: unknown): string {
+/** The name, if it is one; otherwise throws with what is wrong, and how a name is made of a text that is none. */
+export function checkName(rule: NameRule, value: unknown): string {
   const fail = (reason: string): never => {
-    throw new ValidationError(rule.code, `Invalid ${rule.what} ${shown(value)}: ${reason}.`);
+    const { ofText } = rule;
+    const made = ofText === undefined || typeof value !== "string" ? "" : ` ${ofText}(text) makes one of any text.`;
+    throw new ValidationError(rule.code, `Invalid ${rule.what} ${shown(value)}: ${reason}.${made}`);
   };
   if (typeof value !== "string") return fail(`it must be a string; ${rule.remedy}`);
   if (value === "") return fail(`it must not be empty; ${rule.remedy}`);
-  if (value.length > rule.lengthMax) return fail(`it is longer than ${rule.lengthMax} characters; shorten it`);
+  if (value.length > rule.lengthMax) {
+    throw new ValidationError(
+      rule.code,
+      `Invalid ${rule.what} ${shown(value)}: it is longer than ${rule.lengthMax} characters; shorten it.`,
+    );
+  }
   if (rule.reserved.has(value)) return fail("the name is reserved; choose another");
   if (!rule.pattern.test(value)) return fail(rule.remedy);
   return value;

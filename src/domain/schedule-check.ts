@@ -1,5 +1,6 @@
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
+import { KnownNames } from "./known-names.ts";
 import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { shown } from "./names.ts";
 import { perMilleOf, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
@@ -15,10 +16,17 @@ interface Base {
   readonly refillAmount: number;
 }
 
+const RESET = new KnownNames<Reset>({ cron: true, tz: true });
+const ENTRY = new KnownNames<ScheduleEntry>({
+  ...{ cron: true, tz: true, scale: true },
+  ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
+});
+
 export function checkReset(name: string, given: Reset, calendar: CronCheck): Reset {
   if (typeof given !== "object" || given === null) {
     throw new ValidationError("limit_invalid", `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }.`);
   }
+  RESET.check(given, `Limit "${name}": reset`);
   const { cron, tz } = checkCron(name, given, "reset", calendar);
   return Object.freeze({ cron, tz });
 }
@@ -55,6 +63,7 @@ function checkEntry(
       `Limit "${name}": ${shown(entry)} is not a window; give { cron, scale }.`,
     );
   }
+  ENTRY.check(entry, `Limit "${name}": a window of the schedule`);
   const { cron, tz } = checkCron(name, entry, "window", calendar);
   const absolutes = {
     ...(entry.capacity === undefined ? {} : { capacity: wholeTokens(name, "capacity in a window", entry.capacity, 1) }),

@@ -3,6 +3,7 @@ import { MILLI_MAX } from "./limit-numbers.ts";
 
 /** One window of a schedule: while `cron` matches in `tz`, the terms are scaled, or replaced where a value is given. */
 export interface ScheduleEntry {
+  /** Five fields: it is in force in the minutes that they name. */
   readonly cron: string;
   /** An IANA time zone; absent means UTC. */
   readonly tz?: string;
@@ -18,6 +19,7 @@ export interface ScheduleEntry {
 
 /** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
 export interface Reset {
+  /** Five fields; full again at the first instant of each minute or run of minutes that it names. */
   readonly cron: string;
   /** An IANA time zone; absent means UTC. */
   readonly tz?: string;

@@ -1,13 +1,19 @@
+/** How long the windows of usage are; they begin and end by UTC. */
 export type UsageWindow = "hourly" | "daily" | "monthly";
 
 /** Net tokens per limit that an entity consumed on a resource in one window (UTC), counted when they were taken or given back. */
 export interface UsageSnapshot {
+  /** Who used it. */
   readonly entityId: string;
+  /** What was used. */
   readonly resource: string;
+  /** How long the window is. */
   readonly window: UsageWindow;
+  /** First ms of the window. */
   readonly windowStartMs: number;
   /** First ms after the window. */
   readonly windowEndMs: number;
+  /** Tokens per limit, less what was given back. */
   readonly counters: Readonly<Record<string, number>>;
   /** Granted requests. */
   readonly requests: number;
@@ -17,15 +23,23 @@ export interface UsageSnapshot {
   readonly bypassed: Readonly<Record<string, number>>;
 }
 
+/** Usage added up over windows. */
 export interface UsageSummary {
+  /** How many windows of buckets were added up. */
   readonly snapshotCount: number;
+  /** Tokens per limit. */
   readonly total: Readonly<Record<string, number>>;
   /** Per window that has the counter. */
   readonly average: Readonly<Record<string, number>>;
+  /** Granted requests. */
   readonly requests: number;
+  /** Per soft limit, how many requests left it below zero. */
   readonly overdrafts: Readonly<Record<string, number>>;
+  /** Tokens per limit that were let through by a bypass; part of `total`, too. */
   readonly bypassed: Readonly<Record<string, number>>;
+  /** Absent where there was none. */
   readonly firstWindowStartMs?: number;
+  /** Absent where there was none. */
   readonly lastWindowStartMs?: number;
 }
 

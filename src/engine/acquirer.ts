@@ -1,13 +1,17 @@
 import { type Amount, checkAmounts } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
-import { RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { entityMissing } from "../domain/entity.ts";
+import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import { type ChainLink, ConfigCache } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
-import { Lease, type LeaseMaker, type LeasePart, SinglePart } from "./lease.ts";
+import { Lease } from "./lease.ts";
+import { type LeasePart, SinglePart } from "./lease-part.ts";
+import type { LeaseMaker } from "./lease-resource.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
@@ -32,6 +36,7 @@ import {
   type Demand,
   demandOf,
   demandsOf,
+  hasOnlyKnownNames,
 } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -41,7 +46,9 @@ import { WaitingRoom } from "./waiting.ts";
 
 /** A question about an entity on a resource that takes nothing. */
 export interface Question {
+  /** Who would ask. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
   /** Answer for these limits in place of the stored ones. */
   readonly limits?: readonly Limit[];
@@ -49,35 +56,39 @@ export interface Question {
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
-const NOTHING_TAKEN: Taken = Object.freeze({ kind: "granted", answers: Object.freeze([]) });
 
 /** Makes leases and refusals of requests: plans the chain, looks in memory, asks the store, reads its answers. */
 export class Acquirer {
   readonly configCache: ConfigCache;
   readonly deny: DenyMemory;
-  readonly room = new WaitingRoom();
+  readonly room: WaitingRoom;
   readonly client: StoreClient;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #publisher: EventPublisher;
+  readonly #lifecycle: Lifecycle;
   readonly #maker: LeaseMaker;
   /** What the system level last said about outages: it cannot be asked during one. */
   #onUnavailable: OnUnavailable | undefined;
 
-  constructor(deps: EngineDeps, settings: Settings) {
+  constructor(deps: EngineDeps, settings: Settings, lifecycle: Lifecycle) {
     this.#deps = deps;
+    this.#lifecycle = lifecycle;
     this.#settings = settings;
     this.#requestLimits = new RequestLimits(deps.calendar);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
-    this.client = new StoreClient(deps, settings, this.deny, this.room);
+    this.room = new WaitingRoom(lifecycle);
     this.#publisher = new EventPublisher(deps.events, settings);
+    const { deny, room } = this;
+    this.client = new StoreClient(deps, settings, { deny, room, publisher: this.#publisher, lifecycle });
     this.#maker = {
       client: this.client,
       now: () => deps.clock.now(),
       allows: (link) => this.#allows(link),
       degraded: (link, reason, cause) => this.#publisher.degraded(link.bucket, reason, cause),
+      unavailable: (link, cause) => this.#publisher.unavailable(link.bucket, cause),
     };
   }
 
@@ -85,6 +96,7 @@ export class Acquirer {
   attempt(request: AcquireRequest): Promise<Outcome> {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
+      this.#lifecycle.requireOpen();
       const granted = this.#fastPath(request);
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
@@ -95,6 +107,8 @@ export class Acquirer {
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
+    this.#lifecycle.requireOpen();
+    if (request?.wait !== undefined) throw cannotWait();
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
     if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
@@ -126,14 +140,23 @@ export class Acquirer {
     }
   }
 
+  /** The end of a lease could not be stored. An outage was published where it was met; anything else is told here. */
+  notStored(request: AcquireRequest, error: unknown): void {
+    if (error instanceof RateLimiterUnavailable) return;
+    this.#publisher.degraded(request, `the end of a lease could not be stored: ${reasonOf(error)}`, error);
+  }
+
   /** The chain that a question is about, as configuration has it now. */
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
+    this.#lifecycle.requireOpen();
+    checkRequest(question);
     let chain = this.#known(question, nowMs);
     if (chain !== undefined && this.#outdated(chain)) {
       this.configCache.expire();
       chain = undefined;
     }
     chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
+    this.#requireCreated(chain[0] as ChainLink);
     if (question.limits === undefined) return chain;
     const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
     return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
@@ -157,7 +180,12 @@ export class Acquirer {
     if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
-    if (link === undefined || this.deny.knows(link.bucket.id) || this.#requestLimits.knows(link.bucket.id)) {
+    if (
+      link === undefined ||
+      this.#isUnknown(link) ||
+      this.deny.knows(link.bucket.id) ||
+      this.#requestLimits.knows(link.bucket.id)
+    ) {
       return undefined;
     }
     const take = amountsIfValid(request, link);
@@ -166,7 +194,7 @@ export class Acquirer {
     const answer = buckets.takeOne(demand, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(demand, answer), NO_PARTS);
+    return this.#granted(request, new SinglePart(demand, answer, nowMs), NO_PARTS);
   }
 
   /** An attempt, from the request to its outcome. */
@@ -191,8 +219,7 @@ export class Acquirer {
       const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
-      const taken =
-        plan.claims.length === 0 ? NOTHING_TAKEN : yield* waitFor(this.client.take(plan.claims, plan, mode));
+      const taken = yield* waitFor(this.client.take(plan.claims, plan, mode));
       if (taken.kind === "stale") {
         this.configCache.expire(taken.buckets);
         continue;
@@ -242,7 +269,8 @@ export class Acquirer {
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      const isByConfig = error instanceof ValidationError || error instanceof ResourceDisabled;
+      const isByConfig =
+        error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
       if (!isByConfig || !this.#outdated(chain)) throw error;
       this.configCache.expire();
       return "stale";
@@ -251,6 +279,7 @@ export class Acquirer {
 
   #plan(request: AcquireRequest, chain: readonly ChainLink[], others: readonly PartChain[], at: PlanTime): Plan {
     const entity = chain[0] as ChainLink;
+    this.#requireCreated(entity);
     this.#onUnavailable = entity.onUnavailable;
     let disabled = disabledIn(chain);
     for (const other of others) disabled ??= disabledIn(other.chain);
@@ -261,6 +290,17 @@ export class Acquirer {
         : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
     return planOf(request, own, others, at);
+  }
+
+  #isUnknown({ created }: ChainLink): boolean {
+    return !created && this.#settings.unknownEntities === "refuse";
+  }
+
+  #requireCreated(link: ChainLink): void {
+    if (!this.#isUnknown(link)) return;
+    // Another process may create it at any time, and must not have to wait until this one forgets that it was not there.
+    this.configCache.expire([link.bucket]);
+    throw entityMissing(link.bucket.entityId);
   }
 
   #recalled(plan: Plan): Refusal | "stale" | undefined {
@@ -301,14 +341,15 @@ export class Acquirer {
   }
 
   #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
-    const lease = new Lease(this.#maker, part, others, false);
-    this.#publisher.acquired(request, lease);
+    const lease = new Lease(this.#maker, part, others, false, request.signal);
+    this.#publisher.acquired(request, part, others);
     return { ok: true, lease };
   }
 
   #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
     const { entityId, resource } = request;
     if (!this.#allows(demands[0]?.link)) {
+      this.#publisher.unavailable(request, cause);
       throw new RateLimiterUnavailable(
         `The limiter could not be reached for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
           'Try again, or let work through meanwhile with onUnavailable: "allow".',
@@ -318,9 +359,10 @@ export class Acquirer {
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#publisher.degraded(request, reason, cause);
     const own = demands.filter(({ bucket }) => bucket.resource === resource);
-    const part = { resource, demands: own, taken: [] };
-    const also = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], taken: [] }));
-    return { ok: true, lease: new Lease(this.#maker, part, also, reason) };
+    const nothing = { taken: [], takenAtMs: this.#deps.clock.now() };
+    const part = { resource, demands: own, ...nothing };
+    const others = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
+    return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
   #syncUnsupported(): ValidationError {
@@ -333,10 +375,15 @@ export class Acquirer {
   }
 }
 
+function cannotWait(): ValidationError {
+  return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
+}
+
 /** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
 function isPlain(request: AcquireRequest): boolean {
-  if (typeof request !== "object" || request === null) return false;
-  return request.limits === undefined && request.also === undefined && request.signal === undefined;
+  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
+  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
 /** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */

@@ -4,11 +4,13 @@ import {
   checkPatch,
   type Entity,
   type EntityPatch,
+  entityMissing,
   type NewEntity,
   newEntity,
   type ParentProblem,
 } from "../domain/entity.ts";
 import { ConflictError, ExistsError, type LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { checkEntityId, checkPrincipal, checkResource, shown } from "../domain/names.ts";
 import type { Acquirer } from "./acquirer.ts";
@@ -16,8 +18,20 @@ import type { EngineDeps, Settings } from "./settings.ts";
 
 /** Every change takes the one who made it, for the audit trail. */
 export interface ChangeOptions {
+  /** Who makes the change, for the audit trail. */
   readonly principal?: string;
 }
+
+/** The options of a change that has no others. */
+export const CHANGE_OPTIONS = new KnownNames<ChangeOptions>({ principal: true });
+
+const UPDATE_OPTIONS = new KnownNames<ChangeOptions & { version?: number }>({ principal: true, version: true });
+
+/** Limits of an entity: the resource is named among the options. */
+const ENTITY_OPTIONS = new KnownNames<ChangeOptions & { resource?: string }>({ principal: true, resource: true });
+const SYSTEM_OPTIONS = new KnownNames<ChangeOptions & { onUnavailable?: OnUnavailable }>({
+  ...{ principal: true, onUnavailable: true },
+});
 
 /** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
 export class Administration {
@@ -32,6 +46,7 @@ export class Administration {
   }
 
   async createEntity(given: NewEntity, options: ChangeOptions): Promise<Entity> {
+    CHANGE_OPTIONS.check(options, "The second argument of createEntity");
     const entity = newEntity(given, this.#deps.clock.now());
     const { name, cascade, metadata, parentId } = entity;
     const details = { name, cascade, metadata, ...(parentId === undefined ? {} : { parentId }) };
@@ -53,6 +68,7 @@ export class Administration {
 
   async updateEntity(id: string, patch: EntityPatch, options: ChangeOptions & { version?: number }): Promise<Entity> {
     checkEntityId(id);
+    UPDATE_OPTIONS.check(options, "The third argument of updateEntity");
     const checked = checkPatch(id, patch);
     const { version } = options;
     if (version !== undefined && !Number.isSafeInteger(version)) {
@@ -81,6 +97,7 @@ export class Administration {
   }
 
   async deleteEntity(id: string, options: ChangeOptions): Promise<void> {
+    CHANGE_OPTIONS.check(options, "The second argument of deleteEntity");
     const event = this.event("entity_deleted", checkEntityId(id), options, {});
     const reply = await this.#deps.scope.entities.delete(id, event);
     if (reply.kind === "missing") throw entityMissing(id);
@@ -99,6 +116,7 @@ export class Administration {
     options: ChangeOptions,
   ): Promise<void> {
     checkScope(scope);
+    checkConfigOptions(scope, options);
     const { onUnavailable } = given;
     if (onUnavailable !== undefined && onUnavailable !== "allow" && onUnavailable !== "block") {
       throw new ValidationError(
@@ -110,19 +128,21 @@ export class Administration {
     const onlyPolicy = onUnavailable !== undefined && Array.isArray(given.limits) && given.limits.length === 0;
     const limits = onlyPolicy ? [] : checkLimits(given.limits, this.#deps.calendar);
     const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
-    const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceOf(scope));
+    const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
     await this.#deps.scope.config.set(scope, config, event);
     this.changed(event);
   }
 
-  async getConfig(scope: ConfigScope): Promise<StoredConfig> {
+  async getConfig(scope: ConfigScope, options: object): Promise<StoredConfig> {
     checkScope(scope);
+    checkConfigOptions(scope, options);
     return (await this.#deps.scope.config.get(scope)) ?? { limits: [] };
   }
 
   async deleteConfig(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
     checkScope(scope);
-    const event = this.event("limits_deleted", auditIdOf(scope), options, {}, resourceOf(scope));
+    checkConfigOptions(scope, options);
+    const event = this.event("limits_deleted", auditIdOf(scope), options, {}, resourceIn(scope));
     const deleted = await this.#deps.scope.config.delete(scope, event);
     if (deleted) this.changed(event);
     return deleted;
@@ -176,12 +196,15 @@ function checkScope(scope: ConfigScope): void {
   if (scope.level === "entity" || scope.level === "resource") checkResource(scope.resource);
 }
 
-export function resourceOf(scope: ConfigScope): string | undefined {
-  return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
+function checkConfigOptions({ level }: ConfigScope, options: object): void {
+  const what = "The options of the stored limits";
+  if (level === "system") SYSTEM_OPTIONS.check(options, what);
+  else if (level === "resource") CHANGE_OPTIONS.check(options, what);
+  else ENTITY_OPTIONS.check(options, what);
 }
 
-function entityMissing(id: string): NotFoundError {
-  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
+export function resourceIn(scope: ConfigScope): string | undefined {
+  return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
 }
 
 function parentError(id: string, problem: ParentProblem): LimiterError {

@@ -2,6 +2,7 @@ import { BoundedPairs } from "../domain/bounded-map.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/config.ts";
 import { LEVELS_MAX } from "../domain/entity.ts";
+import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
@@ -10,6 +11,7 @@ import { type Mode, type Steps, waitFor } from "./steps.ts";
 /** One entity of the chain from the one that asks to its root, as configuration has it. */
 export interface ChainLink {
   readonly bucket: BucketKey;
+  readonly created: boolean;
   readonly set: LimitSet;
   readonly source: LimitSource;
   readonly access: Access;
@@ -29,10 +31,15 @@ export interface ChainLink {
   readonly singleChain: readonly ChainLink[];
 }
 
+/** What is remembered of configuration. */
 export interface CacheStats {
+  /** Entities found remembered, since the limiter was opened. */
   readonly hits: number;
+  /** Entities that had to be read. */
   readonly misses: number;
+  /** Entities remembered; bounded. */
   readonly size: number;
+  /** How long each may be. */
   readonly ttlMs: number;
 }
 
@@ -53,6 +60,7 @@ export class ConfigCache {
   readonly #config: ConfigStore;
   readonly #ttlMs: number;
   readonly #known = new BoundedPairs<ChainLink>(LINKS_REMEMBERED / 2);
+  readonly #sets = new WeakMap<readonly Limit[], LimitSet>();
   readonly #loading = new Map<string, Promise<ChainLink>>();
   /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
   #expired = 0;
@@ -164,15 +172,26 @@ export class ConfigCache {
     return { nowMs, generation: this.#config.generation(), expired: this.#expired };
   }
 
+  /** One set for all buckets that got the same list: a store in memory hands out the one it holds. */
+  #setOf(limits: readonly Limit[]): LimitSet {
+    let set = this.#sets.get(limits);
+    if (set === undefined) {
+      set = limitSet(limits);
+      this.#sets.set(limits, set);
+    }
+    return set;
+  }
+
   #remember(bucket: BucketKey, config: LevelConfig, { nowMs, generation, expired }: ConfigRead): ChainLink {
     const { entityId, resource } = bucket;
     this.#misses++;
     const before = this.#known.get(resource, entityId);
-    const read = limitSet(config.limits);
+    const read = this.#setOf(config.limits);
     const same = before?.set.signature === read.signature ? before : undefined;
     const singleChain: ChainLink[] = [];
     const link: ChainLink = {
       bucket,
+      created: config.created,
       set: same?.set ?? read,
       source: config.source,
       access: config.access,

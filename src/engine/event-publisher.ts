@@ -1,4 +1,7 @@
+import type { Amount } from "../domain/amounts.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import type { AcquiredEvent, ChargedEvent, GaveBackEvent } from "../ports/events.ts";
+import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
@@ -8,7 +11,7 @@ interface About {
   readonly requestId?: string;
 }
 
-/** Publishes what became of requests. A channel without subscribers costs one look at `active`. */
+/** Publishes what became of requests and leases. A channel without subscribers costs one look at `active`. */
 export class EventPublisher {
   readonly #events: EngineDeps["events"];
   readonly #acquired: EngineDeps["events"]["acquired"];
@@ -20,13 +23,44 @@ export class EventPublisher {
     this.#namespace = settings.namespace;
   }
 
-  acquired(about: About, lease: { readonly consumed: Readonly<Record<string, number>> }): void {
-    if (this.#acquired.active) this.#acquired.publish({ ...this.#on(about), consumed: lease.consumed });
+  /** One event for each bucket that was taken from, so that they add up to what usage counts. */
+  acquired(request: About, part: LeasePart, others: readonly LeasePart[]): void {
+    if (!this.#acquired.active) return;
+    for (const [i, { demands }] of [part, ...others].entries()) {
+      for (const [level, { bucket, take }] of demands.entries()) {
+        const role = i > 0 ? "also" : level > 0 ? "parent" : "entity";
+        if (take.length === 0 && role !== "entity") continue;
+        this.#acquired.publish(this.#acquiredFrom({ ...request, ...bucket }, take, role));
+      }
+    }
   }
 
   refused(about: About, { statuses, retryAfterMs }: Refusal, remembered: boolean): void {
     if (this.#events.refused.active) {
       this.#events.refused.publish({ ...this.#on(about), statuses, retryAfterMs, remembered });
+    }
+  }
+
+  charged(about: About, amounts: readonly Amount[], reason: ChargedEvent["reason"]): void {
+    if (this.#events.charged.active) {
+      this.#events.charged.publish({ ...this.#on(about), amounts: tokensOf(amounts), reason });
+    }
+  }
+
+  gaveBack(
+    about: About,
+    amounts: readonly Amount[],
+    { reason, confirmed }: Pick<GaveBackEvent, "reason" | "confirmed">,
+  ): void {
+    if (this.#events.gaveBack.active) {
+      this.#events.gaveBack.publish({ ...this.#on(about), amounts: tokensOf(amounts), reason, confirmed });
+    }
+  }
+
+  /** An outage has blocked. */
+  unavailable(about: About, cause: unknown): void {
+    if (this.#events.unavailable.active) {
+      this.#events.unavailable.publish({ ...this.#on(about), reason: reasonOf(cause), cause });
     }
   }
 
@@ -36,11 +70,18 @@ export class EventPublisher {
     }
   }
 
+  #acquiredFrom(about: About, take: readonly Amount[], role: AcquiredEvent["role"]): AcquiredEvent {
+    return { ...this.#on(about), consumed: tokensOf(take), role };
+  }
+
   #on({ entityId, resource, requestId }: About) {
     return { namespace: this.#namespace, entityId, resource, ...(requestId === undefined ? {} : { requestId }) };
   }
 }
 
+function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
+}
 /** One line about a fault, for messages. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof RateLimiterUnavailable && cause.cause !== undefined) return reasonOf(cause.cause);

@@ -12,13 +12,16 @@ import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
 import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
-import { checkRefusal, demandOf, demandsOf } from "./request.ts";
+import { checkRefusal, demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** One limit of one level: what it is, what it holds, what lies ahead. */
 export interface LimitExplanation {
+  /** The limit's name. */
   readonly limit: string;
+  /** How it is filled again. */
   readonly kind: LimitKind;
+  /** Whether it only measures. */
   readonly soft: boolean;
   /** As it was set. */
   readonly definition: Limit;
@@ -30,26 +33,37 @@ export interface LimitExplanation {
   readonly inWindow: boolean;
   /** Whole tokens topped up for this period. */
   readonly toppedUp: number;
+  /** Of a quota: when it is full again, in ms since 1970. */
   readonly resetsAtMs?: number;
   /** When the terms change next: a window opens or ends, or the quota resets. */
   readonly changesAtMs?: number;
 }
 
+/** One entity of the chain. */
 export interface LevelExplanation {
+  /** The entity, or a parent of it. */
   readonly entityId: string;
   /** Where its limits came from. */
   readonly source: LimitSource | "request";
+  /** Whether it is limited, let through or disabled. */
   readonly access: Access;
+  /** Where that was set. */
   readonly accessSource: LimitSource;
   /** Whether its parent is charged too, and who said so (`none`: the entity's own flag). */
   readonly cascade: boolean;
+  /** Where that was set. */
   readonly cascadeSource: LimitSource;
+  /** Absent: it has none. */
   readonly parentId?: string;
+  /** What it holds, limit by limit. */
   readonly limits: readonly LimitExplanation[];
 }
 
+/** What applies to an entity on a resource, and why. */
 export interface Explanation {
+  /** Who would ask. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
   /** What an acquire of the amounts would do now. `never`: it is above every capacity. */
   readonly outcome: "granted" | "refused" | "disabled" | "never";
@@ -57,7 +71,9 @@ export interface Explanation {
   readonly retryAfterMs: number;
   /** What stands in the way. */
   readonly reason?: string;
+  /** The limit that must be waited for longest; absent where nothing would refuse. */
   readonly primary?: Status;
+  /** The entity itself, then the parents that are charged with it. */
   readonly levels: readonly LevelExplanation[];
 }
 
@@ -67,10 +83,10 @@ export async function explain(
   deps: EngineDeps,
   question: Question & { readonly consume?: Tokens },
 ): Promise<Explanation> {
-  const { entityId, resource, consume = {} } = question;
   const { calendar } = deps;
   const nowMs = deps.clock.now();
   const chain = await acquirer.chain(question, nowMs);
+  const { entityId, resource, consume } = question;
   const observed = await acquirer.observe(
     chain.map((link) => demandOf(link, [], link.access === "bypass")),
     nowMs,
@@ -83,6 +99,8 @@ export async function explain(
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
   }
+  if (chain[0]?.set.limits.length === 0) throw noLimits(entityId, resource);
+  if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
     const demands = demandsOf(consume, chain);
     const asked = await acquirer.observe(demands, nowMs);

@@ -2,6 +2,7 @@ import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
 import {
   HOUR_MS,
@@ -15,24 +16,21 @@ import {
 import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
+import { type Availability, availabilityOf } from "./availability.ts";
+import type { ChainLink } from "./config-cache.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
+import { runAsync } from "./steps.ts";
 
-/** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
-export interface Availability {
-  readonly entityId: string;
-  readonly resource: string;
-  /** The limit's name. */
-  readonly limit: string;
-  readonly available: number;
-  readonly capacity: number;
-}
-
+/** Which usage is asked for. */
 export interface UsageRequest {
+  /** Absent: of all. */
   readonly entityId?: string;
+  /** Absent: of all. */
   readonly resource?: string;
+  /** How long each window is. */
   readonly window: UsageWindow;
   /** The window that contains this instant is the first; absent: from the beginning. */
   readonly fromMs?: number;
@@ -40,19 +38,33 @@ export interface UsageRequest {
   readonly toMs?: number;
 }
 
+/** What all buckets of a resource hold of one limit. */
 export interface ResourceCapacity {
+  /** Which resource. */
   readonly resource: string;
+  /** The limit's name. */
   readonly limit: string;
+  /** Of those that are charged to no other on the list: what a child takes is taken from its parent's tokens, not from more. */
   readonly totalCapacity: number;
+  /** Whole tokens. */
   readonly totalAvailable: number;
+  /** How much of the capacity is taken, in percent. */
   readonly utilizationPct: number;
+  /** Each entity with a bucket. */
   readonly entities: readonly {
     readonly entityId: string;
     readonly capacity: number;
     readonly available: number;
     readonly utilizationPct: number;
+    /** The parent on the list that this one is charged to. It is counted there, so the totals leave this one out. */
+    readonly within?: string;
   }[];
 }
+
+const USAGE_REQUEST = new KnownNames<UsageRequest & ListOptions>({
+  ...{ entityId: true, resource: true, window: true, fromMs: true, toMs: true },
+  ...{ limit: true, cursor: true },
+});
 
 /** Questions that change nothing. */
 export class Inspection {
@@ -72,21 +84,7 @@ export class Inspection {
       chain.map((link) => demandOf(link, [], false)),
       nowMs,
     );
-    return observed.flatMap(({ bucket, state }, i) =>
-      (chain[i]?.set.limits ?? []).flatMap(({ name }) => {
-        const limit = findLimit(state, name);
-        if (limit === undefined) return [];
-        return [
-          {
-            entityId: bucket.entityId,
-            resource: bucket.resource,
-            limit: name,
-            available: wholeTokens(availableMilli(state, limit, nowMs)),
-            capacity: wholeTokens(limit.terms.capacityMilli),
-          },
-        ];
-      }),
-    );
+    return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
   async timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
@@ -101,24 +99,28 @@ export class Inspection {
     }
   }
 
-  usage(request: UsageRequest, options: ListOptions): Listing<UsageSnapshot> {
-    const query = usageQuery(request);
-    return listing((page) => this.#deps.scope.usage.query(query, page), options);
+  usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
+    const { limit, cursor, ...about } = USAGE_REQUEST.check(request, "The query of usage");
+    const query = usageQuery(about);
+    return listing((page) => this.#deps.scope.usage.query(query, page), {
+      ...(limit === undefined ? {} : { limit }),
+      ...(cursor === undefined ? {} : { cursor }),
+    });
   }
 
   async usageSummary(request: UsageRequest): Promise<UsageSummary> {
     const tally = new UsageTally();
-    for await (const snapshot of this.usage(request, {})) tally.add(snapshot);
+    for await (const snapshot of this.usage(request)) tally.add(snapshot);
     return tally.summary();
   }
 
   async usageTotals(request: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
-    const { by } = request;
+    const { by, ...query } = request;
     if (by !== "entity" && by !== "resource") {
       throw new ValidationError("option_invalid", `by is ${shown(by)}; give "entity" or "resource".`);
     }
     const tallies = new Map<string, UsageTally>();
-    for await (const snapshot of this.usage(request, {})) {
+    for await (const snapshot of this.usage(query)) {
       const name = by === "entity" ? snapshot.entityId : snapshot.resource;
       const tally = tallies.get(name) ?? new UsageTally();
       tallies.set(name, tally);
@@ -131,14 +133,15 @@ export class Inspection {
   }
 
   exportUsage(request: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
-    return exportedUsage(this.usage(request, {}), request.format);
+    const { format, ...query } = request;
+    return exportedUsage(this.usage(query), format);
   }
 
   async resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
     checkResource(resource);
     checkLimitName(limitName);
     const nowMs = this.#deps.clock.now();
-    const entities: ResourceCapacity["entities"][number][] = [];
+    const held: ResourceCapacity["entities"][number][] = [];
     const buckets = listing((page) => this.#deps.scope.buckets.listByResource(resource, page), {});
     for await (const { key, state: stored, expires } of buckets) {
       if (expires && isIdle(stored, HOUR_MS, nowMs, this.#deps.calendar)) continue;
@@ -148,10 +151,12 @@ export class Inspection {
       if (limit === undefined || !limit.configured) continue;
       const capacity = wholeTokens(limit.terms.capacityMilli);
       const available = wholeTokens(availableMilli(state, limit, nowMs));
-      entities.push({ entityId: key.entityId, capacity, available, utilizationPct: usedPct(capacity, available) });
+      held.push({ entityId: key.entityId, capacity, available, utilizationPct: usedPct(capacity, available) });
     }
-    const totalCapacity = entities.reduce((sum, entity) => sum + entity.capacity, 0);
-    const totalAvailable = entities.reduce((sum, entity) => sum + entity.available, 0);
+    const entities = await this.#nested(held, resource, nowMs);
+    const apart = entities.filter(({ within }) => within === undefined);
+    const totalCapacity = apart.reduce((sum, entity) => sum + entity.capacity, 0);
+    const totalAvailable = apart.reduce((sum, entity) => sum + entity.available, 0);
     return {
       resource,
       limit: limitName,
@@ -161,7 +166,31 @@ export class Inspection {
       entities,
     };
   }
+
+  /** The same, each with the nearest of the others that it is charged to. */
+  async #nested<Held extends { readonly entityId: string }>(
+    all: readonly Held[],
+    resource: string,
+    nowMs: number,
+  ): Promise<(Held & { readonly within?: string })[]> {
+    if (all.length < 2) return [...all];
+    const listed = new Set(all.map(({ entityId }) => entityId));
+    const nested: (Held & { readonly within?: string })[] = [];
+    for (let from = 0; from < all.length; from += CHAINS_AT_ONCE) {
+      const some = all.slice(from, from + CHAINS_AT_ONCE).map(async (one) => {
+        const chain = this.#acquirer.configCache.chain(one.entityId, resource, nowMs, "async");
+        const [, ...parents] = await runAsync(chain);
+        const within = parents.find(({ bucket }) => listed.has(bucket.entityId))?.bucket.entityId;
+        return within === undefined ? one : { ...one, within };
+      });
+      nested.push(...(await Promise.all(some)));
+    }
+    return nested;
+  }
 }
+
+/** How many chains are read at the same time, where they have to be read over a network. */
+const CHAINS_AT_ONCE = 16;
 
 function usedPct(capacity: number, available: number): number {
   return capacity === 0 ? 0 : ((capacity - available) / capacity) * 100;

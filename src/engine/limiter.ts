@@ -3,6 +3,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
@@ -10,16 +11,21 @@ import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts
 import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
+import type { Availability } from "./availability.ts";
+import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
-import { type Availability, Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
+import { guardedDeps } from "./guarded-deps.ts";
+import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
+import { Lifecycle } from "./lifecycle.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
 import type { Outcome } from "./outcome.ts";
 import { type OperationResult, Policies, type PolicyScope, type ResetRequest, type TopUpRequest } from "./policies.ts";
 import type { AcquireRequest } from "./request.ts";
+import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { acquireWaiting } from "./waiting.ts";
 
@@ -30,6 +36,8 @@ export interface EntityScope {
 
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
 export class Limiter {
+  readonly #given: EngineDeps;
+  /** The same, closed with this limiter. */
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #acquirer: Acquirer;
@@ -37,14 +45,20 @@ export class Limiter {
   readonly #namespaces: Namespaces;
   readonly #inspect: Inspection;
   readonly #policies: Policies;
+  readonly #lifecycle: Lifecycle;
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
 
-  constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
+  /** @internal */
+  constructor(given: EngineDeps, settings: Settings, ownsStore: boolean, parent?: Lifecycle) {
+    const lifecycle = new Lifecycle(parent);
+    const deps = guardedDeps(given, lifecycle);
+    this.#given = given;
     this.#deps = deps;
     this.#settings = settings;
+    this.#lifecycle = lifecycle;
     this.#ownsStore = ownsStore;
-    this.#acquirer = new Acquirer(deps, settings);
+    this.#acquirer = new Acquirer(deps, settings, lifecycle);
     this.#admin = new Administration(deps, settings, this.#acquirer);
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
@@ -54,10 +68,11 @@ export class Limiter {
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
   namespace(name: string): this {
     checkNamespace(name);
-    const scope = scopeOfNamed(this.#deps.store, name);
+    this.#lifecycle.requireOpen();
+    const scope = scopeOfNamed(this.#given.store, name);
     const settings = { ...this.#settings, namespace: name, namespaceId: scope.namespaceId };
-    const make = this.constructor as new (deps: EngineDeps, settings: Settings, ownsStore: boolean) => this;
-    return new make({ ...this.#deps, scope: scope.scoped }, settings, false);
+    const make = this.constructor as new (...args: ConstructorParameters<typeof Limiter>) => this;
+    return new make({ ...this.#given, scope: scope.scoped }, settings, false, this.#lifecycle);
   }
 
   // Taking
@@ -81,23 +96,21 @@ export class Limiter {
 
   /**
    * Takes the tokens, runs the body, and keeps what was consumed when the body returns; gives everything back when it
-   * throws or the signal is aborted. The body reconciles its estimate with `lease.adjust`.
+   * throws. The body reconciles its estimate with `lease.adjust`. An abort reaches it as `lease.signal`; a body that returns
+   * all the same has done its work, and is charged for it.
    */
   async withLease<Value, const Name extends string = string>(
     request: AcquireRequest<Name>,
     body: (lease: Lease<Name>) => Value | Promise<Value>,
   ): Promise<Value> {
-    const lease = await this.acquire(request);
-    let value: Value;
+    this.#lifecycle.bodyBegins();
     try {
-      value = await orAborted(body, lease, request.signal);
-    } catch (error) {
-      await lease.rollback();
-      throw error;
+      const lease = await this.acquire(request);
+      const notStored = (error: unknown) => this.#acquirer.notStored(request, error);
+      return await runBody(lease, { body, signal: request.signal, notStored });
+    } finally {
+      this.#lifecycle.bodyEnds();
     }
-    // The work is done: what could not be stored is published on the `degraded` channel, not thrown at the caller.
-    await lease.settle().catch(() => {});
-    return value;
   }
 
   /** What every limit of the entity and of the parents it is charged to holds now. */
@@ -148,7 +161,7 @@ export class Limiter {
   }
 
   async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig(entityScope(entityId, options))).limits;
+    return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
   }
 
   /** Answers whether there was something to delete. */
@@ -182,7 +195,7 @@ export class Limiter {
   }
 
   async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig({ level: "resource", resource })).limits;
+    return (await this.#admin.getConfig({ level: "resource", resource }, {})).limits;
   }
 
   deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
@@ -199,13 +212,13 @@ export class Limiter {
     limits: readonly Limit[],
     options: { readonly onUnavailable?: OnUnavailable } & ChangeOptions = {},
   ): Promise<void> {
-    const { onUnavailable } = options;
+    const onUnavailable = options?.onUnavailable;
     const given = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
     return this.#admin.setConfig({ level: "system" }, given, options);
   }
 
   getSystemDefaults(): Promise<{ readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable }> {
-    return this.#admin.getConfig({ level: "system" });
+    return this.#admin.getConfig({ level: "system" }, {});
   }
 
   deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
@@ -293,7 +306,8 @@ export class Limiter {
   auditEvents(
     query: { readonly entityId?: string } & ListOptions = {},
   ): Listing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
-    const filter = query.entityId === undefined ? {} : { entityId: query.entityId };
+    const { entityId } = AUDIT_QUERY.check(query, "The query of auditEvents");
+    const filter = entityId === undefined ? {} : { entityId };
     return new Listing(
       (page) => this.#deps.scope.audit.list(filter, page),
       pageRequest(query, 100),
@@ -303,7 +317,7 @@ export class Limiter {
 
   /** Tokens consumed per window (UTC), oldest first. */
   usage(query: UsageRequest & ListOptions): Listing<UsageSnapshot> {
-    return this.#inspect.usage(query, query);
+    return this.#inspect.usage(query);
   }
 
   /** All of it added up, of an entity, a resource or the whole namespace. */
@@ -349,8 +363,16 @@ export class Limiter {
     this.#acquirer.deny.clear();
   }
 
-  async close(): Promise<void> {
-    if (this.#ownsStore) await this.#deps.store.close();
+  /**
+   * Refuses what is new, rejects at once what waits for tokens (both `closed`), and resolves when what is under way at the
+   * store has been answered. With `drainMs` it waits up to so many ms before that for open `withLease` bodies to end, so
+   * that their settlements are stored. A body that ends later keeps its value; what could not be stored is published on
+   * `degraded`. A second call answers with the first.
+   */
+  async close(options: CloseOptions = {}): Promise<void> {
+    const drainMs = drainOf(options);
+    const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
+    await this.#lifecycle.close({ drainMs, clock: this.#given.clock, closeStore });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -363,26 +385,12 @@ export class Limiter {
   }
 }
 
-function entityScope(entityId: string, { resource }: EntityScope): ConfigScope {
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
-}
+const AUDIT_QUERY = new KnownNames<{ readonly entityId?: string } & ListOptions>({
+  ...{ entityId: true, limit: true, cursor: true },
+});
 
-/** The body's value, or the signal's reason as soon as it is aborted: the body may not listen to it. */
-async function orAborted<Value, Name extends string>(
-  body: (lease: Lease<Name>) => Value | Promise<Value>,
-  lease: Lease<Name>,
-  signal: AbortSignal | undefined,
-): Promise<Value> {
-  if (signal === undefined) return body(lease);
-  signal.throwIfAborted();
-  let abort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-  });
-  try {
-    return await Promise.race([body(lease), aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
+function entityScope(entityId: string, options: EntityScope): ConfigScope {
+  // What is no object is refused where the options are checked.
+  const resource = options?.resource;
+  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }

@@ -1,8 +1,10 @@
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
+/** Which page of a list. */
 export interface ListOptions {
   /** Items on a page, at most 10,000. */
   readonly limit?: number;
@@ -11,9 +13,14 @@ export interface ListOptions {
 }
 
 /** A page of a list: an array that knows where the next one begins. `cursor` is absent on the last page. */
-export type ListPage<Item> = readonly Item[] & { readonly cursor?: string };
+export type ListPage<Item> = readonly Item[] & {
+  /** Where the next page begins. */
+  readonly cursor?: string;
+};
 
 const PAGE_MAX = 10_000;
+
+const LIST_OPTIONS = new KnownNames<ListOptions>({ limit: true, cursor: true });
 
 /**
  * A list that can grow. `await` it for one page, or `for await` over it for everything, page after page.
@@ -29,6 +36,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
   readonly #from: PageRequest;
   readonly #shape: (page: Page<Item>) => Shown;
 
+  /** @internal */
   constructor(
     fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
     from: PageRequest,
@@ -39,6 +47,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
     this.#shape = shape;
   }
 
+  /** One page, for `await`. */
   // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
   then<Fulfilled = Shown, Rejected = never>(
     onFulfilled?: ((page: Shown) => Fulfilled | PromiseLike<Fulfilled>) | null,
@@ -47,6 +56,7 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
     return this.#first().then(onFulfilled, onRejected);
   }
 
+  /** Everything, page after page, for `for await`. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
     for (let at: PageRequest | undefined = this.#from; at !== undefined; ) {
       const { items, cursor }: Page<Item> = await this.#fetch(at);
@@ -65,6 +75,7 @@ export function listing<Item>(
   fetch: (page: PageRequest) => MaybePromise<Page<Item>>,
   options: ListOptions | undefined,
 ): Listing<Item> {
+  if (options !== undefined) LIST_OPTIONS.check(options, "The options of a list");
   return new Listing(fetch, pageRequest(options, 1000), ({ items, cursor }) =>
     Object.assign([...items], cursor === undefined ? {} : { cursor }),
   );

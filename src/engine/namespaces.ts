@@ -1,13 +1,17 @@
 import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
-import type { Administration, ChangeOptions } from "./administration.ts";
+import { type Administration, CHANGE_OPTIONS, type ChangeOptions } from "./administration.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
+/** What `purgeNamespace` takes. */
 export interface PurgeOptions extends ChangeOptions {
   /** Told after each step how many records are gone so far. */
   readonly onProgress?: (recordsDeleted: number) => void;
 }
+
+const PURGE_OPTIONS = new KnownNames<PurgeOptions>({ principal: true, onProgress: true });
 
 /** Tenants of the store: register, hide, bring back, remove for good. */
 export class Namespaces {
@@ -23,6 +27,7 @@ export class Namespaces {
 
   async register(name: string, options: ChangeOptions): Promise<Namespace> {
     checkNamespace(name);
+    CHANGE_OPTIONS.check(options, "The second argument of registerNamespace");
     const event = this.#admin.event("namespace_registered", idOf(name), options, {});
     const id = this.#deps.random.id();
     const namespace: Namespace = { id, name, status: "active", createdAtMs: this.#deps.clock.now() };
@@ -37,6 +42,7 @@ export class Namespaces {
 
   async delete(name: string, options: ChangeOptions): Promise<Namespace> {
     checkNamespace(name);
+    CHANGE_OPTIONS.check(options, "The second argument of deleteNamespace");
     if (name === DEFAULT_NAMESPACE) {
       throw new ValidationError(
         "namespace_default",
@@ -53,6 +59,7 @@ export class Namespaces {
 
   async recover(id: string, options: ChangeOptions): Promise<Namespace> {
     checkNamespaceId(id);
+    CHANGE_OPTIONS.check(options, "The second argument of recoverNamespace");
     const event = this.#admin.event("namespace_recovered", idOf(id), options, {});
     const reply = await this.#deps.store.namespaces.recover(id, event, await this.#settings.namespaceId);
     switch (reply.kind) {
@@ -76,6 +83,7 @@ export class Namespaces {
 
   async purge(id: string, options: PurgeOptions): Promise<{ readonly records: number }> {
     checkNamespaceId(id);
+    PURGE_OPTIONS.check(options, "The second argument of purgeNamespace");
     const event = this.#admin.event("namespace_purged", idOf(id), options, {});
     const onProgress = options.onProgress ?? (() => {});
     const reply = await this.#deps.store.namespaces.purge(id, event, await this.#settings.namespaceId, onProgress);

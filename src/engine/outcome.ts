@@ -1,8 +1,11 @@
 import type { Lease } from "./lease.ts";
 import type { Refusal } from "./refusal.ts";
 
+/** The tokens were taken. */
 export interface Granted<Name extends string = string> {
+  /** Always true. */
   readonly ok: true;
+  /** What was taken, to be settled or given back. */
   readonly lease: Lease<Name>;
 }
 

@@ -2,7 +2,7 @@ import type { Tokens } from "../domain/amounts.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
-import type { LeasePart } from "./lease.ts";
+import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
@@ -87,8 +87,11 @@ export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | unde
 }
 
 /** What a lease holds on each resource, the first first. */
-export function leaseParts({ request, demands, parts }: Plan, answers: readonly TakenAnswer[]): readonly LeasePart[] {
-  if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers }];
+export function leaseParts(
+  { request, demands, parts, nowMs }: Plan,
+  answers: readonly TakenAnswer[],
+): readonly LeasePart[] {
+  if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers, takenAtMs: nowMs }];
   const bounds = [0, ...parts, demands.length];
   let taken = 0;
   return bounds.slice(0, -1).map((from, i) => {
@@ -96,7 +99,7 @@ export function leaseParts({ request, demands, parts }: Plan, answers: readonly 
     const claimed = claimsOf(own).length;
     taken += claimed;
     const resource = own[0]?.bucket.resource ?? request.resource;
-    return { resource, demands: own, taken: answers.slice(taken - claimed, taken) };
+    return { resource, demands: own, taken: answers.slice(taken - claimed, taken), takenAtMs: nowMs };
   });
 }
 

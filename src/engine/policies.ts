@@ -2,22 +2,34 @@ import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Acquirer } from "./acquirer.ts";
-import { type Administration, auditIdOfScope, type ChangeOptions, resourceOf } from "./administration.ts";
+import {
+  type Administration,
+  auditIdOfScope,
+  CHANGE_OPTIONS,
+  type ChangeOptions,
+  resourceIn,
+} from "./administration.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
 export interface PolicyScope {
+  /** Absent: everybody. */
   readonly entityId?: string;
+  /** Absent: everything. */
   readonly resource?: string;
 }
 
+/** What `topUp` is given. */
 export interface TopUpRequest extends ChangeOptions {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Whole tokens per limit. */
   readonly amounts: Tokens;
@@ -25,22 +37,37 @@ export interface TopUpRequest extends ChangeOptions {
   readonly idempotencyKey?: string;
 }
 
+/** What `resetBucket` is given. */
 export interface ResetRequest extends ChangeOptions {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Names; all limits of the bucket when absent. */
   readonly limits?: readonly string[];
+  /** The same key within three days does nothing again. Default: a new one. */
   readonly idempotencyKey?: string;
 }
 
+/** What a top-up or a reset did. */
 export interface OperationResult {
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** Whole tokens that each limit gained by a top-up: a limit that drips has no room above its capacity. */
   readonly amounts: Readonly<Record<string, number>>;
   /** The key had been used before: nothing was done now. */
   readonly repeated: boolean;
 }
+
+const POLICY_SCOPE = new KnownNames<PolicyScope>({ entityId: true, resource: true });
+const TOP_UP = new KnownNames<TopUpRequest>({
+  ...{ entityId: true, resource: true, amounts: true, idempotencyKey: true, principal: true },
+});
+const RESET = new KnownNames<ResetRequest>({
+  ...{ entityId: true, resource: true, limits: true, idempotencyKey: true, principal: true },
+});
 
 /** What an operator decides about entities and resources besides their limits. */
 export class Policies {
@@ -73,7 +100,7 @@ export class Policies {
   }
 
   async topUp(request: TopUpRequest): Promise<OperationResult> {
-    const link = await this.#link(request);
+    const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     try {
@@ -85,8 +112,11 @@ export class Policies {
   }
 
   async resetBucket(request: ResetRequest): Promise<OperationResult> {
-    const link = await this.#link(request);
+    const link = await this.#link(RESET.check(request, "The request of resetBucket"));
     const { limits } = request;
+    if (limits !== undefined && !Array.isArray(limits)) {
+      throw new ValidationError("limits_invalid", `limits is ${shown(limits)}; give a list of names, such as ["rpm"].`);
+    }
     const known = link.set.limits.map(({ name }) => name);
     const unknown = limits?.find((name) => !known.includes(name));
     if (unknown !== undefined) {
@@ -106,8 +136,9 @@ export class Policies {
     details: Readonly<Record<string, unknown>>,
     options: ChangeOptions,
   ): Promise<void> {
+    CHANGE_OPTIONS.check(options, "The last argument of a policy");
     const scope = scopeOf(where);
-    const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceOf(scope));
+    const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceIn(scope));
     await this.#deps.scope.config.setPolicy(scope, change, event);
     this.#admin.changed(event);
   }
@@ -137,7 +168,7 @@ export class Policies {
 }
 
 function scopeOf(where: PolicyScope): ConfigScope {
-  const { entityId, resource } = where ?? {};
+  const { entityId, resource } = where === undefined ? {} : POLICY_SCOPE.check(where, "The scope of a policy");
   if (entityId !== undefined) {
     return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
   }

@@ -10,10 +10,16 @@ import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value, until the public edge. */
 export interface Refusal {
+  /** Always false. */
   readonly ok: false;
+  /** Every limit that was asked for, those that had enough included. */
   readonly statuses: readonly Status[];
+  /** The limit that must be waited for longest. */
   readonly primary: Status;
+  /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
+  /** Ids of those that were asked: the entity, then the parents that count the request. */
+  readonly levels: readonly string[];
 }
 
 /** One bucket as it stood when it was asked, and what was asked of it. */
@@ -46,7 +52,8 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
   const waitedFor = last >= 0 ? last : Math.max(0, exceeded);
   const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
   statuses[waitedFor] = primary;
-  return { ok: false, statuses, primary, retryAfterMs };
+  const levels = [...new Set(observed.map(({ bucket }) => bucket.entityId))];
+  return { ok: false, statuses, primary, retryAfterMs, levels };
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */

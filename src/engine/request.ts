@@ -1,5 +1,6 @@
 import { type Amount, checkAmounts, checkGrantable, type Tokens } from "../domain/amounts.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { kindOf, type Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
 import type { Status } from "../domain/status.ts";
@@ -8,7 +9,9 @@ import type { ChainLink } from "./config-cache.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Name extends string = string> {
+  /** Who asks. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
   /** Whole tokens per limit. A limit named with 0 takes nothing, but refuses while it is in debt. */
   readonly consume: Tokens<NoInfer<Name>>;
@@ -22,6 +25,7 @@ export interface AcquireRequest<Name extends string = string> {
   readonly atomic?: boolean;
   /** Carried into events. */
   readonly requestId?: string;
+  /** Ends the wait, and reaches the body of `withLease`. */
   readonly signal?: AbortSignal;
 }
 
@@ -63,7 +67,7 @@ export function sharedWith(link: ChainLink, amounts: readonly Amount[]): readonl
 /** The further resources of a request, checked. */
 export function alsoOf({ resource, also }: AcquireRequest): readonly (readonly [resource: string, consume: Tokens])[] {
   if (also === undefined) return [];
-  if (typeof also !== "object" || also === null) {
+  if (typeof also !== "object" || also === null || Array.isArray(also)) {
     throw new ValidationError(
       "also_invalid",
       `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
@@ -86,17 +90,66 @@ export function alsoOf({ resource, also }: AcquireRequest): readonly (readonly [
 /** At most this many resources in one request. */
 const RESOURCES_MAX = 16;
 
-export function checkRequest(request: unknown): void {
-  if (typeof request === "object" && request !== null) return;
-  throw new ValidationError(
-    "request_invalid",
-    `The request is ${shown(request)}; give { entityId, resource, consume }.`,
-  );
+const REQUEST = new KnownNames<AcquireRequest>({
+  ...{ entityId: true, resource: true, consume: true, limits: true, also: true },
+  ...{ wait: true, atomic: true, requestId: true, signal: true },
+});
+
+/**
+ * Whether all names of a request are known. Every acquire asks this. Nearly every request has three names, which are counted
+ * rather than compared; for the others a comparison of constants costs less than a look into a set. A question may be asked
+ * with the request that it is about, so the names are those of a request there, too.
+ */
+export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
+  let names = 0;
+  for (const _ in request) names++;
+  const { entityId, resource, consume } = request;
+  if (names === 3 && entityId !== undefined && resource !== undefined && consume !== undefined) return true;
+  for (const name in request) {
+    switch (name) {
+      case "entityId":
+      case "resource":
+      case "consume":
+      case "limits":
+      case "also":
+      case "wait":
+      case "atomic":
+      case "requestId":
+      case "signal":
+        continue;
+      default:
+        return false;
+    }
+  }
+  return true;
 }
+
+/** Throws for a request, or a question, that is none or has a name that would be ignored. */
+export function checkRequest(request: unknown): void {
+  if (typeof request !== "object" || request === null) {
+    throw new ValidationError(
+      "request_invalid",
+      `The request is ${shown(request)}; give { entityId, resource, consume }.`,
+    );
+  }
+  if (!hasOnlyKnownNames(request)) REQUEST.check(request as AcquireRequest, "The request");
+  const { signal, atomic } = request as Record<string, unknown>;
+  if (signal !== undefined && typeof (signal as AbortSignal | null)?.throwIfAborted !== "function") {
+    throw new ValidationError("request_invalid", `signal is ${shown(signal)}; give an AbortSignal.`);
+  }
+  if (atomic !== undefined && typeof atomic !== "boolean") {
+    throw new ValidationError("request_invalid", `atomic is ${shown(atomic)}; give true or false.`);
+  }
+}
+
+const WAIT = new KnownNames<{ readonly maxMs: number }>({ maxMs: true });
 
 export function checkWait(wait: { readonly maxMs: number } | undefined): number {
   if (wait === undefined) return 0;
-  const { maxMs } = wait;
+  if (typeof wait !== "object" || wait === null) {
+    throw new ValidationError("wait_invalid", `wait is ${shown(wait)}; give { maxMs }.`);
+  }
+  const { maxMs } = WAIT.check(wait, "wait");
   if (typeof maxMs !== "number" || !(maxMs >= 0)) {
     throw new ValidationError("wait_invalid", `wait.maxMs is ${shown(maxMs)}; give milliseconds, 0 or more.`);
   }

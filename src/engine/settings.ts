@@ -1,5 +1,5 @@
 import type { Calendar } from "../domain/calendar.ts";
-import type { OnUnavailable } from "../domain/config.ts";
+import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
@@ -15,6 +15,7 @@ export interface Settings {
   readonly timeoutMs: number;
   /** Overrides what is stored. */
   readonly onUnavailable: OnUnavailable | undefined;
+  readonly unknownEntities: UnknownEntities;
 }
 
 /** What the engine works with. */

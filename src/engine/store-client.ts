@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
-import { RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type {
   Answer,
   CallContext,
@@ -18,6 +18,8 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { CallStart, DenyMemory } from "./deny-memory.ts";
+import type { EventPublisher } from "./event-publisher.ts";
+import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
@@ -31,9 +33,12 @@ export type Taken =
   /** `buckets`: those whose configuration has to be read again; undefined: all. */
   | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
 
-/** What became of a debit or credit; `state` is the one after it, where the store reports it. */
+/**
+ * What became of a debit or credit; `state` is the one after it, where the store reports it. `gone`: there was nothing left
+ * to give back to.
+ */
 export interface Written {
-  readonly outcome: "applied" | "no" | "unknown";
+  readonly outcome: "applied" | "gone" | "no" | "unknown";
   readonly state: BucketState | undefined;
   /** Of a debit that is given back by itself. */
   readonly ticket: Ticket | undefined;
@@ -44,21 +49,35 @@ const NOTHING_REPORTED = { state: undefined, ticket: undefined };
 /** How often a give-back or an adjustment that certainly was not applied is tried. */
 const WRITE_ATTEMPTS_MAX = 3;
 
+const NOT_STORED: Written = { outcome: "no", ...NOTHING_REPORTED };
+
+/** Who hears of writes, besides the store. */
+interface Listeners {
+  readonly deny: DenyMemory;
+  readonly room: WaitingRoom;
+  readonly publisher: EventPublisher;
+  readonly lifecycle: Lifecycle;
+}
+
 /**
- * Every write to buckets goes through here: the deny memory hears of each one. There is one give-back, for refusals,
- * rollbacks, releases and negative adjustments.
+ * Every write to buckets goes through here: the deny memory hears of each one, and closing waits for it. There is one
+ * give-back, for refusals, rollbacks, releases and negative adjustments.
  */
 export class StoreClient {
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #deny: DenyMemory;
   readonly #room: WaitingRoom;
+  readonly #publisher: EventPublisher;
+  readonly #lifecycle: Lifecycle;
 
-  constructor(deps: EngineDeps, settings: Settings, deny: DenyMemory, room: WaitingRoom) {
+  constructor(deps: EngineDeps, settings: Settings, { deny, room, publisher, lifecycle }: Listeners) {
     this.#deps = deps;
     this.#settings = settings;
     this.#deny = deny;
     this.#room = room;
+    this.#publisher = publisher;
+    this.#lifecycle = lifecycle;
   }
 
   /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
@@ -67,7 +86,7 @@ export class StoreClient {
     try {
       const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
       const reply = now ?? buckets.take(claims, context);
-      if (reply instanceof Promise) return this.#answered(claims, reply, context.nowMs);
+      if (reply instanceof Promise) return this.#lifecycle.track(this.#answered(claims, reply, context.nowMs));
       return this.#conclude(claims, reply, context.nowMs, undefined);
     } catch (error) {
       return this.#failed(claims, error);
@@ -75,9 +94,13 @@ export class StoreClient {
   }
 
   /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
-  takeMore(claims: readonly Claim[]): MaybePromise<Taken> {
+  async takeMore(claims: readonly Claim[]): Promise<Taken> {
+    if (this.#lifecycle.isStoreClosed) throw limiterClosed();
     const context = { ...this.#context(), generation: undefined, atomic: false };
-    return this.take(claims.map(withoutConfigCheck), context, "async");
+    const taken = await this.take(claims.map(withoutConfigCheck), context, "async");
+    if (taken.kind !== "granted") return taken;
+    for (const { bucket, take } of claims) this.#publisher.charged(bucket, take, "consume");
+    return taken;
   }
 
   /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
@@ -93,8 +116,13 @@ export class StoreClient {
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
-  debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
-    return this.#write(held.bucket, () => this.#deps.scope.buckets.debit(held, amounts, this.#context()));
+  async debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
+    if (this.#lifecycle.isStoreClosed) return NOT_STORED;
+    const written = await this.#write(held.bucket, () =>
+      this.#deps.scope.buckets.debit(held, amounts, this.#context()),
+    );
+    if (written.outcome === "applied") this.#publisher.charged(held.bucket, amounts, "adjust");
+    return written;
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
@@ -167,35 +195,31 @@ export class StoreClient {
   }
 
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
+    const { bucket } = held;
     const due = amounts.filter(({ milli }) => milli > 0);
     if (due.length === 0) return;
     const undoes = reason === "refused" ? { undoes: "request" as const } : {};
-    const { outcome } = await this.#write(held.bucket, () =>
-      this.#deps.scope.buckets.credit(held, due, { ...this.#context(), ...undoes }),
-    );
-    const { gaveBack } = this.#deps.events;
-    if (!gaveBack.active) return;
-    gaveBack.publish({
-      namespace: this.#settings.namespace,
-      entityId: held.bucket.entityId,
-      resource: held.bucket.resource,
-      amounts: Object.fromEntries(due.map(({ limit, milli }) => [limit, milli / 1000])),
-      reason,
-      confirmed: outcome === "applied",
-    });
+    const { outcome } = this.#lifecycle.isStoreClosed
+      ? NOT_STORED
+      : await this.#write(bucket, () => this.#deps.scope.buckets.credit(held, due, { ...this.#context(), ...undoes }));
+    this.#publisher.gaveBack(bucket, due, { reason, confirmed: outcome === "applied" });
+    if (outcome === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
+    if (outcome === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  async #write(bucket: BucketKey, send: () => MaybePromise<WriteReply>): Promise<Written> {
+  #write(bucket: BucketKey, send: () => MaybePromise<WriteReply>): MaybePromise<Written> {
+    return this.#lifecycle.track(this.#attempted(bucket, send));
+  }
+
+  async #attempted(bucket: BucketKey, send: () => MaybePromise<WriteReply>): Promise<Written> {
     // Before as well as after: the write may be applied long before its answer arrives.
     this.#deny.forget(bucket.id);
     try {
       for (let attempt = 1; ; attempt++) {
         const reply = await replyOf(send);
-        if (reply.kind !== "unavailable") {
-          const { state, ticket } = reply.kind === "applied" ? reply : NOTHING_REPORTED;
-          return { outcome: "applied", state, ticket };
-        }
+        if (reply.kind === "gone") return { outcome: "gone", ...NOTHING_REPORTED };
+        if (reply.kind === "applied") return { outcome: "applied", state: reply.state, ticket: reply.ticket };
         if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
           return { outcome: reply.applied, ...NOTHING_REPORTED };
         }
@@ -208,7 +232,7 @@ export class StoreClient {
   async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
     this.#deny.forget(bucket.id);
     try {
-      return await send();
+      return await this.#lifecycle.track(send());
     } finally {
       this.#deny.forget(bucket.id);
       // What was refused before may fit now.
@@ -226,6 +250,10 @@ async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply
     return await send();
   } catch (error) {
     if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
+    // The work of a lease is done; that somebody closed the store meanwhile is no fault of its caller.
+    if (error instanceof LimiterError && error.code === "closed") {
+      return { kind: "unavailable", applied: "no", cause: error };
+    }
     if (!(error instanceof RateLimiterUnavailable)) throw error;
     return { kind: "unavailable", applied: "unknown", cause: error };
   }

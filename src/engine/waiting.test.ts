@@ -64,7 +64,7 @@ test("an aborted waiter leaves the queue and lets the next one in", async () => 
 });
 
 test("a refused caller who hammers is answered from memory, and let in the moment it was told", async () => {
-  const { limiter, clock } = await open();
+  const { limiter, clock } = await open({ denyMemoryMs: 1_000 });
   const remembered: boolean[] = [];
   const listen = (event: unknown) => remembered.push((event as { remembered: boolean }).remembered);
   diagnostics.subscribe(CHANNELS.refused, listen);
@@ -80,7 +80,7 @@ test("a refused caller who hammers is answered from memory, and let in the momen
 });
 
 test("what is given back in this process is not hidden by the memory of a refusal", async () => {
-  const { limiter } = await open();
+  const { limiter } = await open({ denyMemoryMs: 1_000 });
   const lease = await limiter.acquire({ ...gpt, consume: { rpm: 60 } });
   assert.equal((await limiter.tryAcquire({ ...gpt, consume: { rpm: 1 } })).ok, false);
   await lease.release({ rpm: 5 });
@@ -88,7 +88,7 @@ test("what is given back in this process is not hidden by the memory of a refusa
 });
 
 test("raised limits count at once, also for a caller whose refusal is remembered", async () => {
-  const { limiter, clock } = await open();
+  const { limiter, clock } = await open({ denyMemoryMs: 1_000 });
   await limiter.acquire({ ...gpt, consume: { rpm: 60 } });
   assert.equal((await limiter.tryAcquire({ ...gpt, consume: { rpm: 1 } })).ok, false);
   await limiter.setResourceDefaults("gpt-4", [Limit.perSecond("rpm", 100)]);

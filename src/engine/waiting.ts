@@ -1,5 +1,6 @@
 import type { Clock } from "../ports/system.ts";
-import { type AcquireRequest, checkWait } from "./request.ts";
+import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
+import { type AcquireRequest, checkRequest, checkWait } from "./request.ts";
 
 type Attempted = { readonly ok: true } | { readonly ok: false; readonly retryAfterMs: number };
 
@@ -16,6 +17,7 @@ export async function acquireWaiting<Outcome extends Attempted>(
   clock: Clock,
   request: AcquireRequest,
 ): Promise<Outcome> {
+  checkRequest(request);
   const deadlineMs = clock.now() + checkWait(request.wait);
   const key = `${request.entityId}\n${request.resource}`;
   if (!acquirer.room.has(key)) {
@@ -50,7 +52,12 @@ interface Waiter {
  * store, so a large request is not starved by small ones that come after it.
  */
 export class WaitingRoom {
+  readonly #lifecycle: Lifecycle;
   readonly #queues = new Map<string, Waiter[]>();
+
+  constructor(lifecycle: Lifecycle) {
+    this.#lifecycle = lifecycle;
+  }
 
   has(key: string): boolean {
     return this.#queues.has(key);
@@ -69,7 +76,15 @@ export class WaitingRoom {
     queue.push(waiter);
     return {
       atHead: () => queue[0] === waiter,
-      pause: (ms, clock, signal) => paused(waiter, ms, clock, signal),
+      pause: async (ms, clock, signal) => {
+        const stop = this.#lifecycle.onClosing(() => waiter.wake());
+        try {
+          if (this.#lifecycle.isOpen) await paused(waiter, ms, clock, signal);
+        } finally {
+          stop();
+        }
+        if (!this.#lifecycle.isOpen) throw limiterClosed();
+      },
       leave: () => {
         const index = queue.indexOf(waiter);
         queue.splice(index, 1);
@@ -82,7 +97,10 @@ export class WaitingRoom {
 
 export interface QueueTurn {
   atHead(): boolean;
-  /** Resolves after `ms`, or earlier when this request became the head or `wakeHeads` was called. */
+  /**
+   * Resolves after `ms`, or earlier when this request became the head or `wakeHeads` was called; rejects at once when the
+   * limiter closes.
+   */
   pause(ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void>;
   leave(): void;
 }

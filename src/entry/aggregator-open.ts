@@ -48,7 +48,10 @@ export async function openAggregator(
   const checked = checkedOptions(options);
   const { region, endpoint, credentials, client: sdk, sharedTable: shared = false } = options;
   const given = options.clock === undefined ? undefined : clockFrom(options.clock);
-  const connection = await connect({ region, endpoint, credentials, client: sdk, given, local: systemClock, steadyMs });
+  const profile = fromEnvironment("AWS_PROFILE");
+  const connection = await connect({
+    ...{ region, endpoint, credentials, client: sdk, given, profile, local: systemClock, steadyMs },
+  });
   const { client, clock } = connection;
   try {
     const base = { client, clock, random: jitter, ids: systemRandom };
@@ -87,7 +90,7 @@ export async function openObjects({ archive, s3Endpoint, region, credentials }: 
 /** DynamoDB Local has its streams where its tables are; AWS has hosts of their own for them, which the SDK knows. */
 async function streamsEndpoint({ region, endpoint, client }: AggregatorOptions): Promise<string | undefined> {
   if (endpoint !== undefined || client !== undefined) return endpoint;
-  const { endpoint: found } = await locate({ region, endpoint });
+  const { endpoint: found } = await locate({ region, endpoint, profile: fromEnvironment("AWS_PROFILE") });
   return found === undefined || /\.(amazonaws\.com(\.cn)?|api\.aws)(:\d+)?(\/|$)/.test(found) ? undefined : found;
 }
 

@@ -204,14 +204,9 @@ export async function* verifyArchive(options: VerifyArchiveOptions): AsyncGenera
   const given = options.clock === undefined ? undefined : clockFrom(options.clock);
   const objects = await openObjects(options);
   try {
+    const profile = fromEnvironment("AWS_PROFILE");
     const connection = await connect({
-      region,
-      endpoint,
-      credentials,
-      client: sdk,
-      given,
-      local: systemClock,
-      steadyMs,
+      ...{ region, endpoint, credentials, client: sdk, given, profile, local: systemClock, steadyMs },
     });
     const { client, clock } = connection;
     try {

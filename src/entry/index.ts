@@ -1,7 +1,7 @@
 export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
-export type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
+export type { Access, LimitSource, OnUnavailable, UnknownEntities } from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,
@@ -9,6 +9,7 @@ export {
   LeaseClosed,
   LimiterError,
   NotFoundError,
+  type ProblemOptions,
   RateLimitExceeded,
   RateLimiterUnavailable,
   ResourceDisabled,
@@ -20,14 +21,18 @@ export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
+export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
 export type { UsageSnapshot, UsageSummary, UsageTotal, UsageWindow } from "../domain/usage.ts";
 export type { UsageFormat } from "../domain/usage-export.ts";
 export type { Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";
+export type { Availability } from "../engine/availability.ts";
+export type { CloseOptions } from "../engine/close-options.ts";
 export type { CacheStats } from "../engine/config-cache.ts";
 export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
-export type { Availability, ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
-export type { Lease, LeaseResource, LeaseStatus } from "../engine/lease.ts";
+export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
+export type { Lease } from "../engine/lease.ts";
+export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
@@ -36,10 +41,12 @@ export type { Refusal } from "../engine/refusal.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type {
   AcquiredEvent,
+  ChargedEvent,
   DegradedEvent,
   GaveBackEvent,
   LimitsChangedEvent,
   RefusedEvent,
+  UnavailableEvent,
 } from "../ports/events.ts";
 export type { Store } from "../ports/store.ts";
 export { Limit } from "./limits.ts";

@@ -1,8 +1,84 @@
 import { openMemory as openWith } from "../adapters/memory/store.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { MEMORY_RETENTION } from "../domain/retention.ts";
+import { Limiter } from "../engine/limiter.ts";
+import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
+import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
+import { type RetentionOptions, retentionOf } from "./retention.ts";
+
+// All that a limiter in memory needs, and nothing that knows of files or networks: for bundles that should be small.
+
+export {
+  ConflictError,
+  ExistsError,
+  LeaseClosed,
+  LimiterError,
+  NotFoundError,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  ResourceDisabled,
+  ValidationError,
+  VersionError,
+} from "../domain/errors.ts";
+export type * from "./index.ts";
+export { Limit } from "./limits.ts";
+
+const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: true });
 
 /** A new, empty store in this process's memory, for `RateLimiter.open({ store })`. */
-export function openMemory(): Store {
-  return openWith(calendar);
+export function openMemory(options: RetentionOptions = {}): Store {
+  return openWith(calendar, retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION));
+}
+
+/** What can be said of a limiter in memory. */
+export interface MemoryOptions
+  extends RetentionOptions,
+    Pick<
+      OpenOptions,
+      | "namespace"
+      | "clock"
+      | "configTtlMs"
+      | "denyMemoryMs"
+      | "coalesce"
+      | "onUnavailable"
+      | "timeoutMs"
+      | "unknownEntities"
+    > {
+  /** A store in memory that other limiters share, or one of your own. Default: a new one. */
+  readonly store?: "memory" | Store;
+}
+
+/**
+ * The limiter of `zae-limiter`, of which a bundler takes in no other store than memory.
+ *
+ * ```ts
+ * import { Limit, RateLimiter } from "zae-limiter/memory";
+ * const limiter = await RateLimiter.open();
+ * ```
+ */
+export class RateLimiter extends Limiter {
+  private constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
+    super(deps, settings, ownsStore);
+  }
+
+  /** Opens a limiter on a store in memory, by default a new, empty one. */
+  static async open(options: MemoryOptions = {}): Promise<RateLimiter> {
+    const { deps, settings } = await prepare({ store: "memory", ...options }, ONLY_MEMORY);
+    return new RateLimiter(deps, settings, typeof options.store !== "object");
+  }
+}
+
+const ONLY_MEMORY: StoreLoaders = {
+  sqlite: () => Promise.reject(notHere("SQLite")),
+  dynamodb: () => Promise.reject(notHere("DynamoDB")),
+};
+
+function notHere(what: string): ValidationError {
+  return new ValidationError(
+    "store_unknown",
+    `zae-limiter/memory has no ${what} store; import RateLimiter from "zae-limiter" instead.`,
+  );
 }

@@ -1,20 +1,26 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { openMemory } from "../adapters/memory/store.ts";
+import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
-import type { OnUnavailable } from "../domain/config.ts";
+import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace, shown } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import { FILE_RETENTION, MEMORY_RETENTION } from "../domain/retention.ts";
 import { namespaceMissing } from "../engine/namespaces.ts";
 import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
+import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
+import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 
-export interface OpenOptions {
+/** All of them may be left out. Those of one store alone say so. */
+export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
    * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
@@ -26,8 +32,13 @@ export interface OpenOptions {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
   /** How long stored configuration may be remembered; 0 = never. Default 60,000. */
   readonly configTtlMs?: number;
-  /** How long a refusal may be answered from memory; 0 = off. Default 1,000. */
+  /** How long a refusal may be answered from memory; 0 = off. Default 1,000; on the memory store 0, where asking is cheap. */
   readonly denyMemoryMs?: number;
+  /**
+   * What an id means that was never created. `"allow"` (default): it is limited by defaults, and has no parent. `"refuse"`:
+   * `NotFoundError` for whoever takes or asks for it.
+   */
+  readonly unknownEntities?: UnknownEntities;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
@@ -50,22 +61,40 @@ export interface OpenOptions {
   readonly exact?: boolean;
 }
 
+const OPEN_OPTIONS = new KnownNames<OpenOptions>({
+  ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
+  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true, usage: true, auditKeepMs: true },
+  ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
+});
+
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
+/** How the stores that are more than memory are loaded, once one is asked for by its name. */
+export interface StoreLoaders {
+  readonly sqlite: () => Promise<Pick<typeof import("../adapters/sqlite/store.ts"), "openSqlite">>;
+  readonly dynamodb: () => Promise<Pick<typeof import("./dynamodb.ts"), "openDynamo">>;
+}
+
 /** Everything a limiter is made of, from the options of the public edge: the one place that has defaults. */
-export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps; settings: Settings }> {
-  const { onUnavailable } = options;
+export async function prepare(
+  options: OpenOptions,
+  loaders: StoreLoaders,
+): Promise<{ deps: EngineDeps; settings: Settings }> {
+  checkOptions(options);
+  const { onUnavailable, unknownEntities = "allow" } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
+  checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
   for (const name of ["coalesce", "sharedTable", "exact"] as const) checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
     options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
     { ...options, denyMemoryMs, timeoutMs },
+    loaders,
   );
   try {
     const clock = clockOf(store, given, options);
@@ -73,7 +102,15 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
     if (found === undefined) throw namespaceMissing(namespace);
     return {
       deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
-      settings: { namespace, namespaceId: found.id, configTtlMs, denyMemoryMs, timeoutMs, onUnavailable },
+      settings: {
+        namespace,
+        namespaceId: found.id,
+        configTtlMs,
+        denyMemoryMs: options.denyMemoryMs === undefined && store.name === "memory" ? 0 : denyMemoryMs,
+        timeoutMs,
+        onUnavailable,
+        unknownEntities,
+      },
     };
   } catch (error) {
     // A store that was given stays the caller's.
@@ -82,22 +119,25 @@ export async function prepare(options: OpenOptions): Promise<{ deps: EngineDeps;
   }
 }
 
-async function openStore(store: string | Store, options: OpenOptions): Promise<Store> {
-  if (typeof store === "object" && store !== null && typeof store.scope === "function") return store;
+async function openStore(store: string | Store, options: OpenOptions, loaders: StoreLoaders): Promise<Store> {
+  if (typeof store === "object" && store !== null && typeof store.scope === "function") {
+    refuseRetention(options, store.name);
+    return store;
+  }
   if (store === "memory") {
-    const { openMemory } = await import("../adapters/memory/store.ts");
-    return openMemory(calendar);
+    return openMemory(calendar, retentionOf(options, MEMORY_RETENTION));
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
-    const { openSqlite } = await import("../adapters/sqlite/store.ts");
+    const { openSqlite } = await loaders.sqlite();
     const { durability = "normal", coalesce = true } = options;
     const file = store.slice("sqlite:".length);
-    return openSqlite({ file, durability, coalesce, random: jitter, steadyMs, calendar });
+    const retention = retentionOf(options, FILE_RETENTION);
+    return openSqlite({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {
-    const { openDynamo } = await import("./dynamodb.ts");
-    return openDynamo({ ...options, stack });
+    const { openDynamo } = await loaders.dynamodb();
+    return openDynamo({ ...DYNAMO_STORE.pick(options), stack });
   }
   throw new ValidationError(
     "store_unknown",
@@ -124,6 +164,16 @@ function clockOf(store: Store, given: Clock | undefined, { store: asked }: OpenO
   return given ?? store.clock ?? systemClock;
 }
 
+function checkOptions(options: OpenOptions): void {
+  if (typeof options === "string") {
+    throw new ValidationError(
+      "options_invalid",
+      `RateLimiter.open takes options, not ${shown(options)}; give { store: ${shown(options)} }.`,
+    );
+  }
+  OPEN_OPTIONS.check(options, "The options of RateLimiter.open");
+}
+
 function checkMs(name: string, value: unknown, least: number): number {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
     throw new ValidationError(
@@ -141,6 +191,10 @@ function checkChoice(name: string, value: unknown, choices: readonly unknown[]):
 }
 
 function checkClock<Given extends { now(): number }>(clock: Given): Given {
-  if (typeof clock?.now === "function") return clock;
-  throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
+  if (typeof clock?.now !== "function") {
+    throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
+  }
+  // One that cannot tell the time is better found now than by the first request.
+  checkReading(clock.now());
+  return clock;
 }

@@ -1,5 +1,11 @@
 import { Limiter } from "../engine/limiter.ts";
-import { type OpenOptions, prepare } from "./open.ts";
+import type { EngineDeps, Settings } from "../engine/settings.ts";
+import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
+
+export const LOADERS: StoreLoaders = {
+  sqlite: () => import("../adapters/sqlite/store.ts"),
+  dynamodb: () => import("./dynamodb.ts"),
+};
 
 /**
  * A rate limiter that never over-admits.
@@ -12,9 +18,13 @@ import { type OpenOptions, prepare } from "./open.ts";
  * ```
  */
 export class RateLimiter extends Limiter {
+  private constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
+    super(deps, settings, ownsStore);
+  }
+
   /** Opens the store, by default the SQLite file `.zae-limiter/limiter.db`, and a limiter on one of its namespaces. */
   static async open(options: OpenOptions = {}): Promise<RateLimiter> {
-    const { deps, settings } = await prepare(options);
+    const { deps, settings } = await prepare(options, LOADERS);
     return new RateLimiter(deps, settings, typeof options.store !== "object");
   }
 }

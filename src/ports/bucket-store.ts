@@ -68,6 +68,19 @@ export interface TakenAnswer {
   readonly kind: "taken";
   readonly state: BucketState;
   readonly ticket: Ticket;
+  /** Only of `takeOne`, where later takes write the same state in place until it is first looked at. */
+  readonly shared?: SharedState;
+}
+
+/** The tokens of each limit, in the order of the state's limits; a bucket of one limit has them as a number. */
+export type TokensLeft = number | readonly number[];
+
+/** A state that later takes go on changing. */
+export interface SharedState {
+  /** What the latest take left: to be asked before anything else is done with the bucket. */
+  tokensLeft(): TokensLeft;
+  /** The state as the take that left these tokens showed it; a value of its own. */
+  stateWith(left: TokensLeft): BucketState;
 }
 
 /** One answer a claim, in order; or `stale`: configuration has moved on, nothing was taken, plan again. */
@@ -113,8 +126,7 @@ export interface BucketStore {
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
   /**
    * The shortest way, for a store in this process's memory: one claim, and an answer if it was taken. Undefined when it was
-   * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be shared with
-   * later takes until it is first looked at.
+   * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be `shared`.
    */
   takeOne?(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined;
   /** Takes without a lower bound. */

@@ -1,28 +1,48 @@
 import type { Status } from "../domain/status.ts";
 
+/** Tokens were taken from one entity on one resource: a request has one event for each level and resource it took from. */
 export interface AcquiredEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** Whole tokens per limit. */
   readonly consumed: Readonly<Record<string, number>>;
+  /** `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. */
+  readonly role: "entity" | "parent" | "also";
+  /** As the request had it. */
   readonly requestId?: string;
 }
 
+/** A request was refused. */
 export interface RefusedEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** Every limit that was asked for. */
   readonly statuses: readonly Status[];
+  /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Whether it was answered from memory, without asking the store. */
   readonly remembered: boolean;
+  /** As the request had it. */
   readonly requestId?: string;
 }
 
+/** Tokens were given back. */
 export interface GaveBackEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who had taken them. */
   readonly entityId: string;
+  /** From what. */
   readonly resource: string;
+  /** Whole tokens per limit. */
   readonly amounts: Readonly<Record<string, number>>;
   /** Why: the parent refused, the body threw, the caller released, ... */
   readonly reason: "refused" | "rollback" | "release" | "adjust";
@@ -30,18 +50,49 @@ export interface GaveBackEvent {
   readonly confirmed: boolean;
 }
 
-export interface DegradedEvent {
+/** A lease was charged more than it had taken at first. */
+export interface ChargedEvent {
+  readonly namespace: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly amounts: Readonly<Record<string, number>>;
+  /** Why: `adjust` upwards, or `consume` of the lease. */
+  readonly reason: "adjust" | "consume";
+}
+
+/** An outage of the store that blocked: a request, or a lease that wanted more. */
+export interface UnavailableEvent {
   readonly namespace: string;
   readonly entityId: string;
   readonly resource: string;
   readonly reason: string;
   readonly cause: unknown;
+  readonly requestId?: string;
 }
 
-export interface LimitsChangedEvent {
+/** The store failed, and the limiter went on without it. */
+export interface DegradedEvent {
+  /** Its name. */
   readonly namespace: string;
-  readonly action: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
+  readonly resource: string;
+  /** What was not done. */
+  readonly reason: string;
+  /** What the store said. */
+  readonly cause: unknown;
+}
+
+/** This process changed configuration. */
+export interface LimitsChangedEvent {
+  /** Its name. */
+  readonly namespace: string;
+  /** What was done. */
+  readonly action: string;
+  /** Absent where it concerns no entity. */
+  readonly entityId: string;
+  /** Absent where it concerns no resource. */
   readonly resource?: string;
 }
 
@@ -55,6 +106,8 @@ export interface Events {
   readonly acquired: Channel<AcquiredEvent>;
   readonly refused: Channel<RefusedEvent>;
   readonly gaveBack: Channel<GaveBackEvent>;
+  readonly charged: Channel<ChargedEvent>;
+  readonly unavailable: Channel<UnavailableEvent>;
   readonly degraded: Channel<DegradedEvent>;
   readonly limitsChanged: Channel<LimitsChangedEvent>;
 }

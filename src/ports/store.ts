@@ -21,10 +21,12 @@ export interface Store {
   readonly name: string;
   /** The clock of its buckets, where it has one: a limiter on this store must use it too. */
   readonly clock?: Clock;
+  /** The namespaces there are. */
   readonly namespaces: NamespaceStore;
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */
   scope(namespaceId: string): ScopedStore;
   /** Resolves when the store answers; rejects when it does not. */
   ping(): MaybePromise<void>;
+  /** Lets go of files and connections. */
   close(): MaybePromise<void>;
 }

@@ -199,6 +199,11 @@ export class BucketCaches {
     return this.#sequence;
   }
 
+  /** How many buckets are remembered: at most `BUCKETS_MAX`. */
+  get size(): number {
+    return this.#known.size;
+  }
+
   of(key: BucketKey): BucketCache {
     if (this.#latest?.key.id === key.id) return this.#latest;
     let cache = this.#known.get(key.id);

@@ -268,7 +268,7 @@ export class ProtocolBuckets implements BucketStore {
           case "taken":
             return [this.#taken(claim, cache, outcome)];
           case "short":
-            if (cache.shardCount === 1) return [{ kind: "short", state: outcome.state }];
+            if (isWhole(cache, outcome.state)) return [{ kind: "short", state: outcome.state }];
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
@@ -278,8 +278,8 @@ export class ProtocolBuckets implements BucketStore {
             return [{ kind: "unavailable", cause: outcome.cause }];
           default: {
             // What one shard holds at most says nothing of when the whole bucket has it.
-            const isWhole = cache.shardCount === 1;
-            return [{ kind: outcome.kind, state: isWhole ? outcome.state : this.#seenState(claim, call.nowMs) }];
+            const { kind, state } = outcome;
+            return [{ kind, state: isWhole(cache, state) ? state : this.#seenState(claim, call.nowMs) }];
           }
         }
       }
@@ -395,4 +395,9 @@ export class ProtocolBuckets implements BucketStore {
       this.#background.track(this.credit({ ...of, ticket }, amounts, call));
     }
   }
+}
+
+/** Whether a state is the whole bucket's. It may be from before its shards were joined, or before it was split. */
+function isWhole({ shardCount }: BucketCache, { limits }: BucketState): boolean {
+  return shardCount === 1 && limits.every(({ part }) => part === undefined);
 }

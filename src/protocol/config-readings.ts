@@ -46,7 +46,7 @@ export class ConfigReadings {
         of.origin.given !== true && canonical !== canonicalOfSet(of.set) && dialect.mayBeNewer(of.origin, state.origin);
       if (!isStamped && !differs && !dialect.hasSoftStampOver(image, readingMs)) continue;
       const { shard } = image.key;
-      const says = dialect.doubtAbout(canonical, isStamped);
+      const says = dialect.doubtAbout(image, isStamped);
       const before = cache.doubts[shard];
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =

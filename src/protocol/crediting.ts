@@ -39,7 +39,7 @@ interface Giving {
 /**
  * Gives back to where something was taken. What was refused is tried again for as long as `RETRY.giveBack` says, in the
  * background once the caller's time is over: the caller then gets the outcome `unknown`, so that it is not given back a
- * second time. An answer that was lost ends it.
+ * second time. An answer that is lost ends it; one that only comes after the caller's time counts.
  */
 export class Crediting {
   readonly #context: ProtocolContext;
@@ -70,42 +70,46 @@ export class Crediting {
     const replies: WriteReply[] = [];
     for (const { part, due } of this.#dueTo(ticketOn(giving.held.ticket), amounts)) {
       if (due.length === 0) continue;
-      const reply = await this.#toShard(giving, part, due).catch(notRead);
+      const reply = await this.#toPart(giving, part, due).catch(notRead);
       if (reply.kind === "unavailable" && reply.applied === "no") this.#oweAgain(part, due);
       replies.push(reply);
     }
     return joined(replies);
   }
 
-  async #toShard(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
+  /** To the shard that it was taken from; or to all of them, where the bucket has more shards than then. */
+  async #toPart(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
+    const reply = await this.#toShard(giving, part, amounts, !giving.held.bypass);
+    return reply === "split" ? this.#spread(giving, part, amounts) : reply;
+  }
+
+  /** To one shard, or to where its tokens are by now; `split` where it is due to more shards, if `spreads`. */
+  async #toShard(
+    giving: Giving,
+    part: TicketPart,
+    amounts: readonly Amount[],
+    spreads: boolean,
+  ): Promise<WriteReply | "split"> {
     const cache = this.#context.caches.of(giving.held.bucket);
     let shard = cache.isUnknown ? part.shard : part.shard % cache.shardCount;
     for (let moves = 0; moves < MOVES_MAX; moves++) {
-      const reply = await this.#give(giving, { ...part, shard }, amounts);
-      if (reply !== "moved") return reply;
+      const result = await this.#write(giving, { ...part, shard }, amounts, spreads);
+      switch (result.kind) {
+        case "applied":
+          return { kind: "applied", state: this.#state(result.image) };
+        case "unavailable":
+          return result;
+        case "split":
+          return "split";
+        case "gone":
+          return { kind: "gone" };
+        default:
+      }
       // The shard is gone: its tokens are its sibling's now. By then the shards may have been joined once more.
       if ((await this.#readAll(giving)).length === 0) break;
       shard = part.shard % cache.shardCount;
     }
     return { kind: "gone" };
-  }
-
-  /** To one shard; or, where the bucket has more shards than when it was taken, to all of them. */
-  async #give(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply | "moved"> {
-    let result = await this.#write(giving, part, amounts, !giving.held.bypass);
-    if (result.kind === "split") {
-      const spread = await this.#spread(giving, part, amounts);
-      if (spread !== undefined) return spread;
-      result = await this.#write(giving, part, amounts, false);
-    }
-    switch (result.kind) {
-      case "applied":
-        return { kind: "applied", state: this.#state(result.image) };
-      case "unavailable":
-        return result;
-      default:
-        return result.kind === "gone" ? { kind: "gone" } : "moved";
-    }
   }
 
   #write(
@@ -153,24 +157,38 @@ export class Crediting {
 
   /**
    * What was taken before the bucket was split belongs to all shards: one alone may have no room for it, and what another
-   * owes would not be paid by it. Undefined when the shards are just being split or joined.
+   * owes would not be paid by it. Where they are split again meanwhile, what is left is shared out anew, all of it at once:
+   * were each share divided again, a give-back would take as many writes as the numbers of shards multiplied.
    */
-  async #spread(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply | undefined> {
-    const images = await this.#readAll(giving);
-    const count = this.#context.caches.of(giving.held.bucket).shardCount;
-    if (images.length !== count || count === 1) return undefined;
+  async #spread(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
     const replies: WriteReply[] = [];
-    for (const { key } of images) {
-      const due = amounts.flatMap(({ limit, milli }) => {
-        const own = share(milli, key.shard, count);
-        return own === 0 ? [] : [{ limit, milli: own }];
-      });
-      if (due.length === 0) continue;
-      const spreadPart = { ...part, shard: key.shard, shardCount: count };
-      // Each by itself: what one shard has got already must not be given again because another could not be reached.
-      replies.push(await this.#toShard(giving, spreadPart, due).catch(notRead));
+    let left = amounts;
+    while (left.length > 0) {
+      const count = await this.#shardsToShareAmong(giving).catch(notRead);
+      if (typeof count !== "number") {
+        replies.push(count);
+        break;
+      }
+      const again: Amount[] = [];
+      for (let shard = 0; shard < count; shard++) {
+        const due = shareOf(left, shard, count);
+        if (due.length === 0) continue;
+        const own = count === 1 ? part : { ...part, shard, shardCount: count };
+        // Each by itself: what one shard has got already must not be given again because another could not be reached.
+        const reply = await this.#toShard(giving, own, due, count > 1).catch(notRead);
+        if (reply === "split") again.push(...due);
+        else replies.push(reply);
+      }
+      left = added(again);
     }
     return joined(replies);
+  }
+
+  /** 1 where the shards are just being split or joined: then one takes it all. */
+  async #shardsToShareAmong(giving: Giving): Promise<number> {
+    const images = await this.#readAll(giving);
+    const { shardCount } = this.#context.caches.of(giving.held.bucket);
+    return images.length === shardCount ? shardCount : 1;
   }
 
   async #readAll({ held, readingMs, untilMs, caller }: Giving): Promise<readonly Image[]> {
@@ -237,6 +255,19 @@ const MOVES_MAX = 8;
 interface PartDue {
   readonly part: TicketPart;
   readonly due: readonly Amount[];
+}
+
+/** What a shard gets of what all get together. */
+function shareOf(amounts: readonly Amount[], shard: number, count: number): readonly Amount[] {
+  const due = amounts.map(({ limit, milli }) => ({ limit, milli: share(milli, shard, count) }));
+  return due.filter(({ milli }) => milli !== 0);
+}
+
+/** One amount for each limit. */
+function added(amounts: readonly Amount[]): readonly Amount[] {
+  const sums = new Map<string, number>();
+  for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }
 
 /** A read that fails comes before any write. */

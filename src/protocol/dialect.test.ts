@@ -94,6 +94,15 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
       shared: true,
     },
     {
+      says: "tokens that came to the numbers of a limit, and a nonce that is new",
+      ask: ({ sameParameters }) => [
+        sameParameters({ b_rpm_cp: 5, b_rpm_tk: 5 }, { b_rpm_cp: 5 }),
+        sameParameters({ na: 7 }, {}),
+      ],
+      own: [true, true],
+      shared: [false, true],
+    },
+    {
       says: "an attribute that is gone",
       ask: ({ sameParameters }) => sameParameters({}, { b_rpm_rsched: "x" }),
       own: true,
@@ -266,9 +275,19 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
   doubtAbout: [
     {
       says: "items that say different things",
-      ask: ({ doubtAbout }) => new Set([doubtAbout("a", false), doubtAbout("a", true), doubtAbout("b", false)]).size,
-      own: 1,
-      shared: 3,
+      ask: ({ doubtAbout }) => {
+        const other = imageOf(itemOf(stateOf(Kinds.perMinute("rpm", 20))));
+        // A limit that only stands there still is not among the configured ones.
+        const leftOver = (capacityMilli: number) => {
+          const seen = imageOf(itemOf(stateOf(Kinds.perMinute("rpm", 10), Kinds.perMinute("tpm", 10))));
+          return { ...seen, item: { ...seen.item, b_tpm_cp: capacityMilli }, canonical: seenWith(1).canonical };
+        };
+        const asked = [seenWith(1), other, seenWith(1, { vu: 0 }), leftOver(10_000), leftOver(20_000)];
+        const said = [...asked.map((seen) => doubtAbout(seen, false)), doubtAbout(seenWith(1), true)];
+        return [new Set(said).size, doubtAbout(seenWith(1), false) === doubtAbout(seenWith(2), false)];
+      },
+      own: [1, true],
+      shared: [6, true],
     },
   ],
   isReadTooOld: [

@@ -83,7 +83,7 @@ export interface Dialect {
   /** Whether a limit on the item is soft by a stamp of the original that is over: configuration says whether it still is. */
   hasSoftStampOver(seen: SeenItem, readingMs: number): boolean;
   /** What a doubt is about. An item that says something new in between has to be read after, too. */
-  doubtAbout(canonical: string, isStamped: boolean): string;
+  doubtAbout(seen: SeenItem & { readonly canonical: string }, isStamped: boolean): string;
   /** Whether configuration was read so long ago that the item may say the same again that it said before. */
   isReadTooOld(origin: SetOrigin, readingMs: number): boolean;
   /** Whether installing limits on every shard stops where the item casts doubt on them: the original changed them meanwhile. */
@@ -163,7 +163,9 @@ export const SHARED: Dialect = {
 
   sameParameters: (item, before) => {
     for (const name of Object.keys(item)) {
-      if (item[name] !== before[name] && !COUNTED.test(name)) return false;
+      if (item[name] === before[name]) continue;
+      // The original brings the numbers of a limit first, and its tokens with a later write: only then it is a limit.
+      if (!COUNTED.test(name) || !(name in before || name.startsWith("n"))) return false;
     }
     return Object.keys(before).every((name) => name in item);
   },
@@ -234,7 +236,14 @@ export const SHARED: Dialect = {
       return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
     }),
 
-  doubtAbout: (canonical, isStamped) => `${canonical}/${isStamped}`,
+  // Also of limits that only stand there still: the original changes those in place, too.
+  doubtAbout: ({ canonical, item, state }, isStamped) => {
+    const terms = state.limits.map(({ name }) => {
+      const { cp, ra, rp } = namesOf(name);
+      return `${name},${item[cp]},${item[ra]},${item[rp]}`;
+    });
+    return [canonical, ...terms, isStamped, item[VU] === 0].join("/");
+  },
   isReadTooOld: ({ asOfMs }, readingMs) => readingMs - asOfMs > READ_MS,
   installStopsOnDoubt: true,
   countsByHour: false,

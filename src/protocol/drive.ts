@@ -1,6 +1,7 @@
 import type { AuditEvent } from "../domain/audit.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Item, ItemAnswer, ItemKey, ItemWrite, Undecided } from "../ports/item-store.ts";
 import type { Seen } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -130,14 +131,17 @@ export async function drive<Progress, Act extends Action, Result>(
         const sentAtSequence = context.caches.sequence;
         const timeoutMs = timeLeft(untilMs, budget, nowMs);
         const answer = context.items.write(action.write, { timeoutMs });
-        event = observed(context, action, answer instanceof Promise ? await answer : answer, sentAtSequence);
+        const first = answer instanceof Promise ? await answer : answer;
+        const told = orLater(context, budget, first);
+        event = observed(context, action, told instanceof Promise ? await told : told, sentAtSequence);
         for (let resends = 0; event.kind === "refused"; resends++) {
           if (event.why === "throttled") machine.throttled();
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
           await wait(context, budget, resends);
           const sequence = context.caches.sequence;
           const again = await context.items.write(action.write, { timeoutMs: timeLeft(untilMs, budget, clock.now()) });
-          event = observed(context, action, again, sequence);
+          const late = orLater(context, budget, again);
+          event = observed(context, action, late instanceof Promise ? await late : late, sequence);
         }
         break;
       }
@@ -162,6 +166,21 @@ function timeLeft(untilMs: number, { policy, caller }: Budget, nowMs: number): n
   if (nowMs < caller.untilMs) return Math.max(1, Math.min(left, caller.untilMs - nowMs));
   caller.leave();
   return Math.max(1, left);
+}
+
+/**
+ * The answer to a write; where it did not come within the caller's time, the one that comes late. The caller leaves then: its
+ * time says nothing about the work's, and a write that turns out to have been refused can be sent again.
+ */
+function orLater({ clock }: ProtocolContext, { policy, caller }: Budget, answer: ItemAnswer): MaybePromise<ItemAnswer> {
+  if (caller === undefined || answer.kind !== "unknown" || answer.later === undefined) return answer;
+  caller.leave();
+  const over = new AbortController();
+  const inVain = clock.sleep(policy.callMs, over.signal).then(
+    () => answer,
+    () => answer,
+  );
+  return Promise.race([answer.later, inVain]).finally(() => over.abort());
 }
 
 async function wait({ clock, random }: ProtocolContext, { policy, caller }: Budget, waits: number): Promise<void> {

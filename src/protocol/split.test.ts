@@ -255,6 +255,26 @@ test("shards of which only one has heard of a lowered limit hold no more than th
   assert.equal(availableMilli(whole, held, T0 + 2), 55_000);
 });
 
+test("a wait for shards of which only one has heard of a raised limit is by the raised one, and not for ever", () => {
+  const limits = (rpm: number) => limitSet([Kinds.perMinute("rpm", rpm)]);
+  const fresh = freshBucket(limits(100), { asOfMs: T0, generation: null }, T0, calendar);
+  const shards = new Shards({ ...fresh, untouched: false });
+  assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
+  const [one, other] = shards.images().map(({ state }) => state) as [BucketState, BucketState];
+  const raised = bucketFor(other, { set: limits(200), origin: { asOfMs: T0 + 1, generation: null } }, T0 + 2, calendar);
+  for (const states of [
+    [one, raised],
+    [raised, one],
+  ]) {
+    const whole = wholeOf(states, calendar);
+    const limit = findLimit(whole, "rpm");
+    assert.ok(limit !== undefined);
+    // A hundred are there; at two hundred a minute it takes half a minute for as many more.
+    const { atMs } = searchIn({ state: whole, limit, milli: 200_000 }, T0 + 2, calendar);
+    assert.ok(atMs > T0 + 29_000 && atMs < T0 + 31_000, `${atMs - T0}`);
+  }
+});
+
 test("a bucket without shards has no state", () => {
   assert.throws(() => wholeOf([], calendar), /without shards/);
 });

@@ -31,6 +31,7 @@ export type LineCall = "write" | "transact" | "read";
  */
 export type LineFault = "refused" | "lostBefore" | "lostAfter" | "late";
 
+/** How a line behaves. */
 export interface LineOptions {
   /** Waited for at each stage of a call: others may act meanwhile. Absent: calls are answered without a promise. */
   readonly pause?: (call: LineCall, before: "applying" | "answering" | "landing late") => Promise<void>;

@@ -2,6 +2,7 @@ import { requireActive } from "../adapters/memory/config.ts";
 import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
 import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { MEMORY_RETENTION } from "../domain/retention.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
@@ -19,13 +20,17 @@ const USAGE_KEPT_S = 90 * 24 * 3_600;
 
 /** What all processes share: a table of buckets that can do no more than conditional writes, and configuration beside it. */
 export interface ConditionalWorld {
+  /** Where the buckets are. */
   readonly table: ConditionalTable;
+  /** Everything but buckets. */
   readonly data: MemoryData;
+  /** Of all processes. */
   readonly calendar: Calendar;
 }
 
+/** A new, empty world. */
 export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
-  const data = newMemoryData();
+  const data = newMemoryData(MEMORY_RETENTION);
   const table = new ConditionalTable({
     ...options,
     onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),
@@ -33,17 +38,23 @@ export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calenda
   return { table, data, calendar };
 }
 
+/** What one process is made of; what is absent is as in production. */
 export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items" | "calendar" | "clock" | "random">> {
+  /** Its clock, which may differ from those of other processes. */
   readonly clock: Clock;
+  /** A number in [0, 1). */
   readonly random: () => number;
+  /** How its line to the table behaves. */
   readonly line?: LineOptions;
   /** What stands between the protocol and its line. Absent: nothing. */
   readonly through?: (line: ConditionalLine) => ItemStore;
 }
 
+/** A store whose buckets are conditional writes on a simulated table. */
 export interface ConditionalStore extends Store {
   /** The way of this process to the items of a namespace. */
   lineTo(namespaceId: string): ConditionalLine;
+  /** The buckets of a namespace, as this process sees them. */
   bucketsOf(namespaceId: string): ProtocolBuckets;
 }
 

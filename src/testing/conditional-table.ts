@@ -1,4 +1,4 @@
-import { pageByKey } from "../adapters/memory/data.ts";
+import { ListOrders, textList } from "../adapters/memory/list-orders.ts";
 import { divFloor } from "../bucket/integers.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
@@ -19,6 +19,7 @@ import { ConditionalTokens, type TokenUse } from "./conditional-tokens.ts";
 import { checkItem, frozenItem, itemId, outcomeOf } from "./conditional-write.ts";
 import type { SeededRandom } from "./random.ts";
 
+/** How a table behaves. */
 export interface TableOptions {
   /** The true time, in ms: the store's own. */
   now(): number;
@@ -34,10 +35,15 @@ export interface TableOptions {
 
 /** One item's change, as the table made it. An item that was written as it stood is one too. */
 export interface AppliedChange {
+  /** Where. */
   readonly namespaceId: string;
+  /** Which item. */
   readonly key: ItemKey;
+  /** Undefined: there was none. */
   readonly before: Item | undefined;
+  /** Undefined: it was deleted. */
   readonly after: Item | undefined;
+  /** What the writer said about it. */
   readonly trace: WriteTrace | undefined;
   /** By the store's time. */
   readonly atMs: number;
@@ -51,7 +57,9 @@ export interface AppliedChange {
 
 /** How many calls have reached the table, and what they cost. */
 export interface TableCounts {
+  /** Single writes, those that failed included. */
   readonly writes: number;
+  /** Those that failed included. */
   readonly transactions: number;
   /** Lists too. */
   readonly reads: number;
@@ -214,13 +222,18 @@ export class ConditionalTable {
   /** From an index, which is never consistent. */
   #listBuckets(namespaceId: string, resource: string, page: PageRequest): Page<BucketKey> {
     this.#counts.reads++;
-    const buckets: BucketKey[] = [];
+    const buckets = new Map<string, BucketKey>();
     for (const cell of this.#namespaces.get(namespaceId)?.values() ?? []) {
       const { bucket, shard } = cell.key;
       if (bucket.resource !== resource || shard !== 0 || !isShardKey(cell.key)) continue;
-      if (this.#seen(cell) !== undefined) buckets.push(bucket);
+      if (this.#seen(cell) !== undefined) buckets.set(bucket.entityId, bucket);
     }
-    return pageByKey(buckets, ({ entityId }) => entityId, page);
+    const list = textList(
+      resource,
+      () => [...buckets.keys()],
+      (entityId) => buckets.get(entityId),
+    );
+    return new ListOrders().page(list, page);
   }
 
   #begin(namespaceId: string, writes: readonly ItemWrite[]): () => void {

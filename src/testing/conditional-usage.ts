@@ -1,4 +1,4 @@
-import { pageByKey } from "../adapters/memory/data.ts";
+import { ListOrders, textList } from "../adapters/memory/list-orders.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { UsageSnapshot } from "../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../ports/usage-store.ts";
@@ -27,7 +27,13 @@ export class ConditionalUsage implements UsageStore {
       else if (operation === undefined) items.shards.push({ shard, item });
     }
     const all = [...found.values()].flatMap(({ of, ...items }) => windowsOf(of, items, query));
-    return pageByKey(all, orderOf, page);
+    const byOrder = new Map(all.map((one) => [orderOf(one), one]));
+    const list = textList(
+      JSON.stringify(query),
+      () => [...byOrder.keys()],
+      (order) => byOrder.get(order),
+    );
+    return new ListOrders().page(list, page);
   }
 }
 

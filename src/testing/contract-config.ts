@@ -79,6 +79,7 @@ export function configContract(suite: Suite): void {
     const event = place.event("limits_set", "$SYSTEM");
     await place.scope.config.set(SYSTEM, { limits: [], onUnavailable: "allow" }, event);
     assert.deepEqual(await place.resolve("a", "api"), {
+      created: false,
       limits: [],
       source: "none",
       access: "enforce",

@@ -62,6 +62,38 @@ export function entityContract(suite: Suite): void {
     assert.deepEqual(await place.scope.entities.get("a"), after);
   });
 
+  suite.test(
+    "an entity that is given its first parent is charged to it; one that is moved stays as it was",
+    async (place) => {
+      await place.create({ id: "one" });
+      await place.create({ id: "two" });
+      await place.create({ id: "root" });
+      await place.create({ id: "free", parentId: "one", cascade: false });
+      for (const id of ["root", "free"]) await update(place, id, { parentId: "two" });
+      const cascades = async (id: string) => {
+        const { created, cascade, parentId } = await place.resolve(id, "api");
+        assert.equal((await place.scope.entities.get(id))?.cascade, cascade);
+        return { created, cascade, parentId };
+      };
+      assert.deepEqual(await cascades("root"), { created: true, cascade: true, parentId: "two" });
+      assert.deepEqual(await cascades("free"), { created: true, cascade: false, parentId: "two" });
+    },
+  );
+
+  suite.test(
+    "what configuration says of an id tells whether it was created, also after it was deleted",
+    async (place) => {
+      const isCreated = async () => (await place.resolve("a", "api")).created;
+      assert.equal(await isCreated(), false);
+      await place.set({ level: "entity", entityId: "a", resource: "api" }, rpm);
+      assert.equal(await isCreated(), false);
+      await place.create({ id: "a" });
+      assert.equal(await isCreated(), true);
+      await place.scope.entities.delete("a", place.event("entity_deleted", "a"));
+      assert.equal(await isCreated(), false);
+    },
+  );
+
   suite.test("a parent of null makes the entity a root, and what cascaded no longer does", async (place) => {
     await place.create({ id: "root" });
     await place.create({ id: "a", parentId: "root", cascade: true });

@@ -25,6 +25,7 @@ export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "ch
  */
 export type Fault = "refused" | "lostBefore" | "lostAfter";
 
+/** Which faults there are, and when. */
 export interface FaultOptions {
   /** What chance decides, where there are rates. */
   readonly random?: SeededRandom;

@@ -71,18 +71,22 @@ export class ModelBucket {
     return model;
   }
 
+  /** Up to when time has acted on it. */
   get epochMs(): number {
     return this.#epochMs;
   }
 
+  /** Of its limits. */
   get names(): readonly string[] {
     return [...this.#limits.keys()];
   }
 
+  /** All of them. */
   get limits(): readonly ModelLimit[] {
     return [...this.#limits.values()];
   }
 
+  /** The limit of this name; undefined where there is none. */
   limit(name: string): ModelLimit | undefined {
     return this.#limits.get(name);
   }
@@ -139,10 +143,12 @@ export class ModelBucket {
     return late;
   }
 
+  /** As an operator does. */
   topUp(amounts: readonly Amount[], readingMs: number): void {
     for (const { limit, milli } of amounts) this.#limits.get(limit)?.topUp(milli, readingMs);
   }
 
+  /** As an operator does. */
   resetByHand(names: readonly string[] | undefined, readingMs: number): void {
     for (const [name, limit] of this.#limits) {
       // It may have been forgotten just before, with nothing left to reset.

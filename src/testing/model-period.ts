@@ -2,6 +2,9 @@ import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type InForce, lesser, type ModelPart } from "./model-terms.ts";
 
+/** What a write was for. */
+export type WriteKind = "take" | "debit" | "credit";
+
 /** A moment at which a limit held no more than its brim, whatever came before. */
 export interface Mark {
   /** r(its reading): what had dripped in by then since the beginning, in units. */

@@ -9,6 +9,7 @@ import {
   type ModelPeriod,
   type ModelSeed,
   ruleOf,
+  type WriteKind,
 } from "./model-period.ts";
 import {
   capacityMost,
@@ -20,13 +21,10 @@ import {
   windowChangeAfter,
 } from "./model-terms.ts";
 
-export type { ModelPeriod } from "./model-period.ts";
-
-export type WriteKind = "take" | "debit" | "credit";
+export type { ModelPeriod, WriteKind } from "./model-period.ts";
 
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */
 const PERIODS_MS: readonly number[] = [7_000, 11_000, 86_400_000];
-
 /** Nothing holds more, and a soft limit owes no more: beyond, numbers would not be exact. */
 const MOST = 9_000_000_000_000_000n;
 
@@ -97,10 +95,12 @@ export class ModelLimit {
     return model;
   }
 
+  /** As it is configured. */
   get limit(): Limit {
     return this.#limit;
   }
 
+  /** In force now. */
   get terms(): InForce {
     return this.#inForce;
   }
@@ -110,6 +110,7 @@ export class ModelLimit {
     return lesser(this.#inForce.capacity + this.#toppedUp, MOST);
   }
 
+  /** Of this period. */
   get toppedUpMilli(): bigint {
     return this.#toppedUp;
   }

@@ -24,6 +24,7 @@ export class SimulatedClock implements Clock {
     this.#nowMs = startMs;
   }
 
+  /** In ms since 1970. */
   now(): number {
     return this.#nowMs;
   }
@@ -94,6 +95,7 @@ export class SkewedClock implements Clock {
     this.#offsetMs = offsetMs;
   }
 
+  /** In ms since 1970, as this clock shows it. */
   now(): number {
     const passedMs = this.#base.now() - this.#sinceMs;
     return this.#base.now() + this.#offsetMs + Math.floor((passedMs * this.#ppm) / 1_000_000);

@@ -42,7 +42,7 @@ async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
   };
   const credentials = { accessKeyId: "test", secretAccessKey: "test" };
-  const way = { endpoint: dynamodb.endpoint, region: "eu-west-1", credentials, client: undefined };
+  const way = { endpoint: dynamodb.endpoint, region: "eu-west-1", credentials, client: undefined, profile: undefined };
   const connection = await connect({ ...way, local, steadyMs, given: undefined });
   t.after(() => connection.client.close());
   const wire = new Wire(connection.client);

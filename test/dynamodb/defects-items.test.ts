@@ -23,7 +23,7 @@ await describeDynamo("no defect of the original shows in the items of the table"
       const local = { ...systemClock, now: () => systemClock.now() + aheadMs };
       const { region, endpoint, credentials } = { region: "eu-west-1", ...way };
       const connection = await connect({
-        ...{ region, endpoint, credentials, client: undefined, local, steadyMs, given: undefined },
+        ...{ region, endpoint, credentials, client: undefined, profile: undefined, local, steadyMs, given: undefined },
       });
       const { client, ...time } = connection;
       const store = table.closed(await openDynamo(optionsFor(client, way.stack, time)));

@@ -164,11 +164,16 @@ await describeDynamo("what a fault means", (dynamodb) => {
     for (const limiter of limiters) await met(scene, limiter);
     for (const fault of [BEFORE["the request is dropped"], AFTER["the answer is dropped"]]) {
       scene.proxy.choose = () => fault;
-      const beganMs = performance.now();
+      // A timer beside it: a machine that is busy holds both up.
+      let isTooLate = false;
+      const limit = setTimeout(() => {
+        isTooLate = true;
+      }, 10 * timeoutMs);
       const { granted, failed } = await scene.takeAll(limiters, 8);
       assert.deepEqual(granted, []);
       assertUnavailable(failed);
-      assert.ok(performance.now() - beganMs < 10 * timeoutMs);
+      clearTimeout(limit);
+      assert.equal(isTooLate, false);
     }
   });
 

@@ -18,12 +18,12 @@ function environment(t: TestContext, values: Readonly<Record<string, string>>): 
   Object.assign(process.env, { AWS_CONFIG_FILE: "none", AWS_SHARED_CREDENTIALS_FILE: "none" }, values);
 }
 
-const NOTHING = { region: undefined, endpoint: undefined };
+const NOTHING = { region: undefined, endpoint: undefined, profile: undefined };
 
 test("what is given is not looked for", async (t) => {
   environment(t, { AWS_REGION: "us-east-1", AWS_ENDPOINT_URL: "http://other:1" });
   const given = { region: "eu-west-1", endpoint: "http://localhost:8000" };
-  assert.deepEqual(await locate(given), given);
+  assert.deepEqual(await locate({ ...given, profile: undefined }), given);
 });
 
 test("the region's own address is the default", async (t) => {
@@ -32,7 +32,7 @@ test("the region's own address is the default", async (t) => {
     region: "eu-west-1",
     endpoint: "https://dynamodb.eu-west-1.amazonaws.com/",
   });
-  const china = await locate({ region: "cn-north-1", endpoint: undefined });
+  const china = await locate({ ...NOTHING, region: "cn-north-1" });
   assert.equal(china.endpoint, "https://dynamodb.cn-north-1.amazonaws.com.cn/");
 });
 
@@ -61,4 +61,19 @@ test("a profile of the shared configuration has region and address", async (t) =
 test("where there is no region, the error says how to give one", async (t) => {
   environment(t, {});
   await assert.rejects(locate(NOTHING), (error) => error instanceof ValidationError && error.code === "region_missing");
+  await assert.rejects(locate({ ...NOTHING, profile: "wrok" }), /none in the profile "wrok" of AWS_PROFILE/);
+});
+
+test("an address in the environment that has no scheme is refused by its own name", async (t) => {
+  for (const address of ["localhost:8000", "127.0.0.1:8000", "dynamodb.example.com"]) {
+    environment(t, { AWS_REGION: "eu-west-1", AWS_ENDPOINT_URL_DYNAMODB: address });
+    await assert.rejects(
+      locate(NOTHING),
+      (error) =>
+        error instanceof ValidationError &&
+        error.code === "endpoint_invalid" &&
+        error.message.includes(`"${address}"`) &&
+        error.message.includes("AWS_ENDPOINT_URL_DYNAMODB"),
+    );
+  }
 });

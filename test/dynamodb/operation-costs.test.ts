@@ -56,6 +56,11 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
 
   await cost("`acquire`, first contact, nothing taken before", () => limiter.acquire({ ...key, consume }));
   const lease = await cost("`acquire`", () => limiter.acquire({ ...key, consume }));
+  const remaining = await cost("`lease.remaining`", async () => lease.remaining);
+  assert.deepEqual(remaining, [
+    { ...key, limit: "rpm", available: 98, capacity: 100 },
+    { ...key, limit: "tpm", available: 9_000, capacity: 10_000 },
+  ]);
   const other = await limiter.acquire({ ...key, consume });
   await cost<unknown>(
     "`lease.adjust`, `lease.consume`",
@@ -139,7 +144,9 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     () => limiter.usageSummary({ entityId: "key", window: "hourly" }),
   );
   await cost("`usage` of an entity on a resource", () => limiter.usage({ ...key, window: "monthly" }));
-  await cost("`resourceCapacity`, one bucket", () => limiter.resourceCapacity("gpt-4", "rpm"));
+  await cost("`resourceCapacity`, two buckets whose configuration just changed", () =>
+    limiter.resourceCapacity("gpt-4", "rpm"),
+  );
   await cost("`isAvailable`", () => limiter.isAvailable());
   return costs;
 }

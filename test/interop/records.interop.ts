@@ -249,7 +249,7 @@ await describeDynamo("records of both", (dynamodb) => {
     const shared = await Shared.on(dynamodb, t);
     const [our, their] = [await shared.our({ configTtlMs: 0 }), await shared.their({ config_cache_ttl: 0 })];
     await our.createEntity({ id: "p" });
-    await our.createEntity({ id: "c", parentId: "p" });
+    await our.createEntity({ id: "c", parentId: "p", cascade: false });
     await our.setResourceDefaults("api", [Limit.perMinute("rpm", 100)]);
     await our.setLimits("p", [Limit.perMinute("rpm", 10)]);
     assert.equal(await admitted(our, ask({ rpm: 1 }, "c"), 2), 2);

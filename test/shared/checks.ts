@@ -1,3 +1,4 @@
+import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { SetOrigin } from "../../src/domain/limit-set.ts";
@@ -11,7 +12,7 @@ import { PromiseRuns } from "./ledger.ts";
 import { limitProblems, madeProblems, splitProblems } from "./our-writes.ts";
 import { QuotaPeriods } from "./periods.ts";
 import { countIn, levelAt, numberIn, readingOf, readingsOf, shown, termsText } from "./readings.ts";
-import type { Read } from "./truth.ts";
+import type { Read, SharedAccess } from "./truth.ts";
 import type { Sent, Wires } from "./wire.ts";
 
 export interface CheckOptions {
@@ -20,6 +21,8 @@ export interface CheckOptions {
   readonly calendar: Calendar;
   /** By how much a clock may be off. */
   readonly errorMs: number;
+  /** Who is let through by now. */
+  readonly accessOf: (bucket: BucketKey) => SharedAccess;
   /** How a quota of this name resets. */
   readonly resetOf: (limit: string) => Limit["reset"];
 }
@@ -31,8 +34,8 @@ export class SharedChecks {
   readonly #periods: QuotaPeriods;
   readonly #reads = new WeakMap<SetOrigin, Read & { readonly order: number }>();
   readonly #landed = new WeakMap<object, number>();
-  /** The epoch of the item when something was taken, by claim and then by ticket. */
-  readonly #epochs = new WeakMap<object, number>();
+  /** The epoch of each shard's item when something was taken from it, by claim and then by ticket. */
+  readonly #epochs = new WeakMap<object, Map<number, number>>();
   /** The version of configuration that numbers on an item were last changed to. */
   readonly #changed = new Map<string, number>();
   readonly #stamped = new Map<string, number>();
@@ -62,8 +65,8 @@ export class SharedChecks {
 
   /** What was taken for this is given back with that ticket. */
   ticketed(of: object, ticket: object | undefined): void {
-    const epochMs = this.#epochs.get(of);
-    if (ticket !== undefined && epochMs !== undefined) this.#epochs.set(ticket, epochMs);
+    const epochs = this.#epochs.get(of);
+    if (ticket !== undefined && epochs !== undefined) this.#epochs.set(ticket, epochs);
   }
 
   applied(changes: readonly AppliedChange[]): void {
@@ -106,7 +109,9 @@ export class SharedChecks {
     const parts = trace.parts;
     for (const { of, kind } of parts) {
       this.#landed.set(of, this.landed(of) + 1);
-      if (kind !== "credit") this.#epochs.set(of, numberIn(after, RF));
+      if (kind === "credit") continue;
+      const epochs = this.#epochs.get(of) ?? new Map<number, number>();
+      this.#epochs.set(of, epochs.set(key.shard, numberIn(after, RF)));
     }
     journal.count(`ours ${trace.form}`);
     const problems = [...wholeNumbers(after)];
@@ -168,12 +173,14 @@ export class SharedChecks {
   }
 
   /** What was taken from a quota in a period that has ended does not come back into the next. */
-  #periodProblems({ before, after }: AppliedChange, parts: readonly TracePart[]): string[] {
+  #periodProblems({ key, before, after }: AppliedChange, parts: readonly TracePart[]): string[] {
     const { calendar, resetOf } = this.#options;
     const given = new Map<string, number>();
     for (const { of, kind, amounts } of parts) {
       const { ticket } = of as Held;
-      const takenMs = ticket === undefined ? undefined : this.#epochs.get(ticket);
+      const epochs = ticket === undefined ? undefined : this.#epochs.get(ticket);
+      // What was gathered from several shards goes back to each into its own period.
+      const takenMs = epochs?.get(key.shard) ?? latest(epochs);
       if (kind !== "credit" || takenMs === undefined) continue;
       for (const { limit, milli } of amounts) if (milli > 0) given.set(limit, takenMs);
     }
@@ -194,6 +201,8 @@ export class SharedChecks {
     if (before?.[DISABLED] !== true || !parts.some(({ kind, amounts }) => kind === "take" && amounts.length > 0))
       return [];
     this.#options.journal.count("ours let through again");
+    // A stamp may come late, when who is let through has been changed again: configuration counts.
+    if (this.#options.accessOf(key.bucket) === "enforce") return [];
     const read = this.#readOf(parts);
     const stampedAt = this.#stamped.get(itemId(key)) ?? 0;
     if (read !== undefined && read.order >= stampedAt) return [];
@@ -237,6 +246,10 @@ export class SharedChecks {
     journal.count("theirs forgot");
     return this.#ttlBy.get(id) === "ours" ? [`an item was swept that was not full: ${shown(before)}`] : [];
   }
+}
+
+function latest(epochs: ReadonlyMap<number, number> | undefined): number | undefined {
+  return epochs === undefined ? undefined : Math.max(...epochs.values());
 }
 
 function takenIn(parts: readonly TracePart[]): ReadonlyMap<string, number> {

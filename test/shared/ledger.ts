@@ -15,6 +15,12 @@ export interface LedgerWrite {
   readonly isTake: boolean;
 }
 
+/** A change of numbers in place: when it was, and the lowest rate that counted until then. */
+interface Jump {
+  readonly atMs: number;
+  readonly rate: number;
+}
+
 /** Runs of writes on one limit that drips. */
 interface Runs {
   /** Taken and debited less given back, since the runs began. */
@@ -26,7 +32,7 @@ interface Runs {
   atMs: number;
   rate: number;
   /** Numbers were changed in place, and nobody has cut yet what that may have brought over the brim. */
-  isJumped: boolean;
+  jump: Jump | undefined;
   /** The least, over every start with k = 1 so far, of what all runs from it allow `net - due` to be. */
   most: number;
   /** The same of those with k = 2, for `netStored - due`. */
@@ -77,7 +83,7 @@ export class PromiseRuns {
     const nowMs = atMs + this.#errorMs;
     let runs = this.#runs.get(id);
     if (runs === undefined || (before !== undefined && old === undefined)) {
-      runs = { net: 0, netStored: 0, due: 0, atMs: nowMs, rate, most: LOTS, mostStored: LOTS, isJumped: false };
+      runs = { net: 0, netStored: 0, due: 0, atMs: nowMs, rate, most: LOTS, mostStored: LOTS, jump: undefined };
       this.#runs.set(id, runs);
     }
     runs.due += (nowMs - runs.atMs) * runs.rate;
@@ -90,11 +96,17 @@ export class PromiseRuns {
         ? Math.max(0, rate - runs.rate) * Math.max(0, lagMs)
         : Math.max(old.capacityMilli, limit.capacityMilli) + Math.max(0, -limit.tokensMilli);
     }
-    if (moved) runs.isJumped = false;
-    else if (old !== undefined && termsText(old) !== termsText(limit)) runs.isJumped = true;
+    const epochMs = numberIn(after, RF);
+    // Whoever cuts what the change brought may do it by a clock that is behind: from there on the new rate counts.
+    if (moved && runs.jump !== undefined) {
+      runs.due += Math.max(0, rate - runs.jump.rate) * Math.max(0, runs.jump.atMs - epochMs);
+    }
+    if (moved) runs.jump = undefined;
+    else if (old !== undefined && termsText(old) !== termsText(limit)) {
+      runs.jump = { atMs: nowMs, rate: Math.min(runs.rate, runs.jump?.rate ?? runs.rate) };
+    }
     runs.rate = rate;
     const net = limit.usedMilli - (old?.usedMilli ?? 0);
-    const epochMs = numberIn(after, RF);
     // Relative to a reading that is old by now: what dripped in since is on top of what was cut then.
     if (moved) runs.mostStored += Math.max(0, nowMs - epochMs) * rate;
     // So is what a debit of ours took below nothing, as far as time pays for it that its reading had not seen.
@@ -109,7 +121,7 @@ export class PromiseRuns {
     const stored = Math.max(0, (old?.tokensMilli ?? 0) - Math.max(0, limit.tokensMilli));
     const isAdjusted = side === "theirs" && !isTake && !moved && net > 0;
     const netStored = isAdjusted ? Math.min(net, stored) : net;
-    runs.net += runs.isJumped ? netStored : net;
+    runs.net += runs.jump !== undefined ? netStored : net;
     runs.netStored += netStored;
     if (!isTake || limit.isSoft || net <= 0) return undefined;
     // A slow pass that read more than it wants asks no more when it writes: a debit in between does not keep it out.

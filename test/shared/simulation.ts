@@ -78,7 +78,8 @@ class SharedScene {
     this.#truth = new Truth(now);
     this.#wires = new Wires();
     const resetOf = (name: string) => (name === "q" ? RESET : undefined);
-    this.#checks = new SharedChecks({ wires: this.#wires, journal, calendar, errorMs, resetOf });
+    const accessOf = (bucket: BucketKey) => this.#truth.get(bucket).access;
+    this.#checks = new SharedChecks({ wires: this.#wires, journal, calendar, errorMs, resetOf, accessOf });
     this.#world.table.watchTogether((changes) => this.#checks.applied(changes));
     for (const bucket of buckets) this.#truth.set(bucket, { limits: limits.get(bucket.id) ?? [] });
     Object.assign(this.#rates, { write: faults, transact: faults, read: faults / 2 });

@@ -7,6 +7,7 @@ import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import { FILE_RETENTION, MEMORY_RETENTION } from "../../src/domain/retention.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
@@ -57,7 +58,7 @@ export interface SiteContext {
 export function openSite(world: BucketWorld, bucket: BucketKey, context: SiteContext): BucketSite {
   switch (world.store) {
     case "bucket-memory":
-      return wholeSite(openMemory(calendar), bucket, context, () => {});
+      return wholeSite(openMemory(calendar, MEMORY_RETENTION), bucket, context, () => {});
     case "bucket-sqlite":
       return sqliteSite(world, bucket, context);
     case "bucket-conditional":
@@ -72,6 +73,7 @@ function sqliteSite({ coalesce }: BucketWorld, bucket: BucketKey, context: SiteC
     file,
     durability: "normal",
     coalesce,
+    retention: FILE_RETENTION,
     random: () => 0.5,
     steadyMs: context.now,
     calendar,

@@ -87,6 +87,7 @@ export class Client {
         // Of real time, on stores that have it: never reached here.
         timeoutMs: 60_000,
         onUnavailable: this.onUnavailable,
+        unknownEntities: "allow",
       },
       false,
     );
@@ -194,4 +195,12 @@ function written({ bucket }: Held, reply: WriteReply): void {
 }
 
 const quiet: Channel<unknown> = { active: true, publish: () => {} };
-const quietEvents: Events = { acquired: quiet, refused: quiet, gaveBack: quiet, degraded: quiet, limitsChanged: quiet };
+const quietEvents: Events = {
+  acquired: quiet,
+  refused: quiet,
+  gaveBack: quiet,
+  charged: quiet,
+  unavailable: quiet,
+  degraded: quiet,
+  limitsChanged: quiet,
+};

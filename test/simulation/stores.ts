@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
+import { FILE_RETENTION, MEMORY_RETENTION } from "../../src/domain/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
@@ -24,7 +25,10 @@ export interface Opened {
 export function openFor(kind: StoreKind, seed: number): Opened {
   switch (kind) {
     case "memory":
-      return { ground: (context) => groundOn([openMemory(calendar)], true, context), close: () => {} };
+      return {
+        ground: (context) => groundOn([openMemory(calendar, MEMORY_RETENTION)], true, context),
+        close: () => {},
+      };
     case "sqlite":
       return openFile(seed);
     case "conditional":
@@ -41,7 +45,16 @@ function openFile(seed: number): Opened {
   return {
     ground: (context) => {
       const steadyMs = () => context.clock.now();
-      const open = () => openSqlite({ file, durability: "normal", coalesce, random: () => 0.5, steadyMs, calendar });
+      const open = () =>
+        openSqlite({
+          file,
+          durability: "normal",
+          coalesce,
+          retention: FILE_RETENTION,
+          random: () => 0.5,
+          steadyMs,
+          calendar,
+        });
       handles.push(open(), ...(seed % 2 === 0 ? [] : [open()]));
       // Otherwise others, such as the store's own sweeping, come between calls that are made at once.
       return groundOn(handles, coalesce && handles.length === 1, context);

@@ -1,6 +1,7 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
-import type { Lease, LeaseResource } from "../../src/engine/lease.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { LeaseResource } from "../../src/engine/lease-resource.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
 import type { PolicyScope } from "../../src/engine/policies.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
@@ -88,7 +89,10 @@ export const takeAllThereIs: Story = async (scene) => {
   for (const { limit, available } of await client.limiter.available({ entityId, resource })) {
     consume[limit] = Math.max(0, Math.min(available, consume[limit] ?? available));
   }
-  const lease = await granted(scene, { entityId, resource, consume: ofEntity(scene, entityId, resource, consume) });
+  const own = ofEntity(scene, entityId, resource, consume);
+  // Another may have changed the limits meanwhile, so that none of those that were seen is left.
+  if (Object.keys(own).length === 0) return;
+  const lease = await granted(scene, { entityId, resource, consume: own });
   if (lease === undefined) return;
   await (random.chance(0.7) ? lease.settle() : lease.rollback());
   checkClosed(scene);
@@ -230,7 +234,8 @@ export const operate: Story = async ({ client: { limiter }, random, around: { pr
   if (names.length === 0) return;
   const some = names.filter(() => random.chance(0.7));
   const key = random.chance(0.6) ? { idempotencyKey: `key-${random.integer(1, 3)}` } : {};
-  const amounts = Object.fromEntries(some.map((name) => [name, random.integer(0, random.pick([5, 40, 400]))]));
+  const bought = some.map((name) => [name, random.integer(0, random.pick([5, 40, 400]))] as const);
+  const amounts = bought.length === 0 ? { [names[0] as string]: 0 } : Object.fromEntries(bought);
   const limits = random.chance(0.5) ? { limits: some } : {};
   const act = random.chance(0.7)
     ? () => limiter.topUp({ entityId, resource, amounts, ...key })
@@ -352,7 +357,8 @@ function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: b
     const most = more ? Math.min(2 * limit.capacity, TOKENS_MAX) : Number(capacityMost(limit) / 1000n);
     consume[limit.name] = drawAmount(random, random.chance(0.3) ? most : limit.capacity);
   }
-  return consume;
+  // Nothing may be taken, but something must be named.
+  return Object.keys(consume).length === 0 ? { [(known[0] as Limit).name]: 0 } : consume;
 }
 
 /** Mostly a small part; sometimes nothing, sometimes everything. */

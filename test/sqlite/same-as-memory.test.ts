@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { PLAIN_MARK } from "../../src/domain/give-back.ts";
 import { type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import { HOUR_MS, type UsageWindow } from "../../src/domain/usage.ts";
 import type { Ticket } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
@@ -111,7 +112,7 @@ test("any story told to memory, and to two connections on one file in turns, has
   const story = fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(story, async (chapters) => {
-      const memory: Told = { scope: openMemory(calendar).scope("default"), tickets: new Map() };
+      const memory: Told = { scope: openMemory(calendar, FILE_RETENTION).scope("default"), tickets: new Map() };
       const file = tempFile(t);
       const opened = [openOn(t, file), openOn(t, file)];
       const tickets = new Map<string, Ticket>();

@@ -14,6 +14,7 @@ import { type BucketState, findLimit } from "../../src/domain/bucket-state.ts";
 import { PLAIN_MARK } from "../../src/domain/give-back.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
+import { FILE_RETENTION, type Retention } from "../../src/domain/retention.ts";
 import type { Claim, Held, TakeContext, TakeReply, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 
@@ -39,11 +40,11 @@ export function tempFile(t: TestContext): string {
 export function openOn(
   t: TestContext,
   file: string,
-  given: { readonly coalesce?: boolean; readonly steadyMs?: () => number } = {},
+  given: { readonly coalesce?: boolean; readonly steadyMs?: () => number; readonly retention?: Retention } = {},
 ): Opened {
   const options = { file, durability: "normal", random: Math.random, coalesce: true, steadyMs, ...given } as const;
   const connection = openConnection(options);
-  const store = storeOn(connection, { ...options, calendar });
+  const store = storeOn(connection, { retention: FILE_RETENTION, ...options, calendar });
   t.after(() => store.close());
   return { store, connection, ...store.scope("default") };
 }

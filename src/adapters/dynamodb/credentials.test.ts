@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LimiterError } from "../../domain/errors.ts";
 import { type Credentials, CredentialsCache, type CredentialsProvider, defaultProvider } from "./credentials.ts";
-import { peer } from "./transport-peer.ts";
+import { notInstalled } from "./transport-peer.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -91,7 +91,10 @@ test("after the service has called them expired, fresh ones are forced, once", a
 test("no credentials is an error with a code, the cause and a remedy; the next caller asks again", async () => {
   const cause = new Error("The chain is empty.");
   const { cache } = scripted(cause, { accessKeyId: "" }, { accessKeyId: "a" });
-  await assert.rejects(async () => cache.current(), unavailable(/The chain is empty\. Set AWS_PROFILE/, cause));
+  await assert.rejects(
+    async () => cache.current(),
+    unavailable(/requests to http:\/\/localhost:8000 with: The chain is empty\. Set AWS_PROFILE/, cause),
+  );
   await assert.rejects(async () => cache.current(), unavailable(/returned no keys/, undefined));
   assert.equal((await cache.current()).accessKeyId, "a");
 });
@@ -114,18 +117,13 @@ test("the SDK's own chain is a provider", async () => {
 
 test("a package that is not installed is named, with the command that installs it", async () => {
   const name: string = "@aws-sdk/no-such-package";
-  await assert.rejects(
-    peer(name, () => import(name)),
-    (error) =>
-      error instanceof LimiterError &&
-      error.code === "package_missing" &&
-      error.message.includes("`npm install @aws-sdk/no-such-package`"),
-  );
+  const cause = await import(name).catch((error: unknown) => error);
+  const error = notInstalled(name, cause);
+  assert.ok(error instanceof LimiterError);
+  assert.equal(error.code, "package_missing");
+  assert.ok(error.message.includes("`npm install @aws-sdk/no-such-package`"));
   const broken = new Error("something else");
-  await assert.rejects(
-    peer(name, () => Promise.reject(broken)),
-    broken,
-  );
+  assert.equal(notInstalled(name, broken), broken);
 });
 
 interface Keys {
@@ -149,7 +147,11 @@ function scripted(...answers: readonly (Keys | Error)[]) {
       ...(expiresMs === undefined ? {} : { expiration: new Date(expiresMs) }),
     };
   };
-  return { cache: new CredentialsCache(provider, () => clock.ms), asked, clock };
+  return {
+    cache: new CredentialsCache({ provider, origin: "http://localhost:8000", now: () => clock.ms }),
+    asked,
+    clock,
+  };
 }
 
 /** What is there at once. */

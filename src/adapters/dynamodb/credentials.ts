@@ -1,10 +1,15 @@
 import { LimiterError } from "../../domain/errors.ts";
-import { peer } from "./transport-peer.ts";
+import { loadCredentialProviders } from "./transport-peer.ts";
 
+/** As the AWS SDK has them. */
 export interface Credentials {
+  /** Which key. */
   readonly accessKeyId: string;
+  /** What requests are signed with. */
   readonly secretAccessKey: string;
+  /** Of a role or session. */
   readonly sessionToken?: string | undefined;
+  /** New ones are fetched before; absent: never. */
   readonly expiration?: Date | undefined;
 }
 
@@ -13,11 +18,30 @@ export type CredentialsProvider = (hint?: { readonly forceRefresh?: boolean }) =
 
 /** The AWS SDK's own chain: environment, profiles, SSO, web identity, containers, instance metadata. */
 export async function defaultProvider(region: string): Promise<CredentialsProvider> {
-  const { fromNodeProviderChain } = await peer(
-    "@aws-sdk/credential-providers",
-    () => import("@aws-sdk/credential-providers"),
-  );
-  return fromNodeProviderChain({ clientConfig: { region } });
+  const { fromIni, fromNodeProviderChain } = await loadCredentialProviders();
+  const chain = fromNodeProviderChain({ clientConfig: { region } });
+  return async (hint) => {
+    try {
+      return await chain(hint);
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== "CredentialsProviderError") throw error;
+      // The chain does not say that the profile is the reason; the link that reads profiles does.
+      const { message } = await fromIni()().then(
+        () => error,
+        (cause: unknown) => (cause instanceof Error ? cause : error),
+      );
+      if (error.message.includes(message)) throw error;
+      throw new Error(`${sentence(error.message)} ${sentence(message)}`, { cause: error });
+    }
+  };
+}
+
+export interface CredentialsSource {
+  readonly provider: CredentialsProvider;
+  /** Where the requests go that are signed, for messages. */
+  readonly origin: string;
+  /** In ms, the same clock that signs: close to the server's, by which credentials expire. */
+  readonly now: () => number;
 }
 
 /**
@@ -26,15 +50,16 @@ export async function defaultProvider(region: string): Promise<CredentialsProvid
  */
 export class CredentialsCache {
   readonly #provider: CredentialsProvider;
+  readonly #origin: string;
   readonly #now: () => number;
   #held: Credentials | undefined;
   #refused: Credentials | undefined;
   #asking: Promise<Credentials> | undefined;
   #askAgainAtMs = 0;
 
-  /** `now` in ms, the same clock that signs: close to the server's, by which credentials expire. */
-  constructor(provider: CredentialsProvider, now: () => number) {
+  constructor({ provider, origin, now }: CredentialsSource) {
     this.#provider = provider;
+    this.#origin = origin;
     this.#now = now;
   }
 
@@ -78,14 +103,24 @@ export class CredentialsCache {
       this.#askAgainAtMs = this.#now() + ASK_AGAIN_AFTER_MS;
       return this.#held;
     } catch (cause) {
-      throw new LimiterError(
-        "credentials_unavailable",
-        `There are no AWS credentials to sign with: ${cause instanceof Error ? cause.message : String(cause)} ` +
-          "Set AWS_PROFILE or the keys in the environment, or pass `credentials`.",
-        { cause },
-      );
+      throw noCredentials(this.#origin, cause);
     }
   }
+}
+
+/** Nobody has keys to sign with. */
+export function noCredentials(origin: string, cause: unknown): LimiterError {
+  return new LimiterError(
+    "credentials_unavailable",
+    `There are no AWS credentials to sign requests to ${origin} with: ` +
+      `${sentence(cause instanceof Error ? cause.message : String(cause))} ` +
+      "Set AWS_PROFILE to a profile that has some, or the keys in the environment, or pass `credentials`.",
+    { cause },
+  );
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 /** As the AWS SDK has it, so that its own memory lets go of them at the same time. */

@@ -2,8 +2,10 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer } from "./client.ts";
 import { unavailable } from "./errors.ts";
 import { RETRY } from "./retry-policy.ts";
+import { hadItsTime } from "./unreachable.ts";
 
 interface DeadlineOptions {
+  readonly tableName: string;
   readonly clock: Clock;
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
@@ -16,13 +18,15 @@ interface DeadlineOptions {
  * may stand still, and a call must end even then.
  */
 export class Deadline {
+  readonly #tableName: string;
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #untilMs: number;
   /** What is left of the time, were the clock to stand still. */
   #unspentMs: number;
 
-  constructor({ clock, random, timeoutMs }: DeadlineOptions) {
+  constructor({ tableName, clock, random, timeoutMs }: DeadlineOptions) {
+    this.#tableName = tableName;
     this.#clock = clock;
     this.#random = random;
     this.#untilMs = clock.now() + timeoutMs;
@@ -37,7 +41,9 @@ export class Deadline {
   /** Notes the answer to an attempt that was given `timeoutMs`. */
   attempted(answer: DynamoAnswer, timeoutMs: number): void {
     // Only an attempt that used up its time can be answered later.
-    if (answer.kind === "lost" && answer.later !== undefined) this.#unspentMs -= timeoutMs;
+    const isUsedUp =
+      (answer.kind === "lost" && answer.later !== undefined) || (answer.kind === "unsent" && hadItsTime(answer.cause));
+    if (isUsedUp) this.#unspentMs -= timeoutMs;
   }
 
   /** Waits before the next attempt, longer after more failures in a row. Throws when there is no time for that. */
@@ -45,7 +51,9 @@ export class Deadline {
     const mostMs = RETRY.pauseMs * 2 ** Math.min(failures, RETRY.pauseDoublingsMax);
     const waitMs = Math.ceil((0.5 + this.#random() / 2) * mostMs);
     this.#unspentMs -= waitMs;
-    if (this.#unspentMs <= 0 || this.#clock.now() + waitMs >= this.#untilMs) throw unavailable(what, cause);
+    if (this.#unspentMs <= 0 || this.#clock.now() + waitMs >= this.#untilMs) {
+      throw unavailable(what, this.#tableName, cause);
+    }
     await this.#clock.sleep(waitMs, undefined);
   }
 }

@@ -41,7 +41,7 @@ test("a region from the future resolves as the AWS SDK guesses it", async () => 
   );
 });
 
-test("an endpoint of one's own is taken as it is, with https where it names no scheme", () => {
+test("an endpoint of one's own is taken as it is", () => {
   const at = (endpoint: string) => resolveEndpoint({ ...plain, region: "eu-west-1", endpoint });
   const signingRegion = "eu-west-1";
   assert.deepEqual(at("http://localhost:8000"), {
@@ -50,15 +50,27 @@ test("an endpoint of one's own is taken as it is, with https where it names no s
     path: "/",
     signingRegion,
   });
-  assert.deepEqual(at("vpce-1.example.com"), {
+  assert.deepEqual(at("https://vpce-1.example.com"), {
     origin: "https://vpce-1.example.com",
     host: "vpce-1.example.com",
     path: "/",
     signingRegion,
   });
-  assert.equal(at("localhost:8443").origin, "https://localhost:8443");
   assert.equal(at("https://h:443/base").host, "h");
   assert.equal(at("https://h:443/base").path, "/base");
+});
+
+test("an endpoint without a scheme is refused, with the two that may have been meant", () => {
+  for (const endpoint of ["localhost:8000", "127.0.0.1:8000", "vpce-1.example.com", "[::1]:8000"]) {
+    assert.throws(
+      () => resolveEndpoint({ ...plain, region: "eu-west-1", endpoint }),
+      (error) =>
+        refusal("endpoint_invalid")(error) &&
+        (error as Error).message.includes(
+          `"${endpoint}" has no scheme; pass "http://${endpoint}" or "https://${endpoint}"`,
+        ),
+    );
+  }
 });
 
 test("what cannot work is refused with a sentence", () => {

@@ -2,7 +2,7 @@ import { ValidationError } from "../../domain/errors.ts";
 
 export interface EndpointChoice {
   readonly region: string;
-  /** An address instead of the region's, such as `http://localhost:8000`; https where it names no scheme. */
+  /** An address instead of the region's, such as `http://localhost:8000`. */
   readonly endpoint: string | undefined;
   readonly useFips: boolean;
   readonly useDualStack: boolean;
@@ -102,8 +102,14 @@ function refuseWith(what: string, how: { useFips: boolean; useDualStack: boolean
 }
 
 function parsed(text: string, signingRegion: string): Endpoint {
-  const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `https://${text}`;
-  const url = URL.parse(withScheme);
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) && URL.canParse(`http://${text}`)) {
+    throw new ValidationError(
+      "endpoint_invalid",
+      `The endpoint ${JSON.stringify(text)} has no scheme; pass ${JSON.stringify(`http://${text}`)} or ` +
+        `${JSON.stringify(`https://${text}`)}.`,
+    );
+  }
+  const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "" || url.username !== "") {
     throw new ValidationError(
       "endpoint_invalid",

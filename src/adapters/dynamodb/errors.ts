@@ -77,8 +77,9 @@ export function readFaultOf(answer: Exclude<DynamoAnswer, { kind: "answered" }>,
 }
 
 /** After all the time there was. */
-export function unavailable(what: string, cause: unknown): RateLimiterUnavailable {
-  return new RateLimiterUnavailable(`The table did not answer in time (${what}).`, { cause });
+export function unavailable(what: string, tableName: string, cause: unknown): RateLimiterUnavailable {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new RateLimiterUnavailable(`The table "${tableName}" did not answer in time (${what}): ${why}`, { cause });
 }
 
 type Refused = Extract<DynamoAnswer, { kind: "failed" }>;

@@ -27,8 +27,8 @@ export class RetriedCalls {
 
   /** All attempts at one call, and the pauses between them, end after `timeoutMs`. */
   deadline(timeoutMs: number): Deadline {
-    const { clock, random } = this.#options;
-    return new Deadline({ clock, random, timeoutMs });
+    const { tableName, clock, random } = this.#options;
+    return new Deadline({ tableName, clock, random, timeoutMs });
   }
 
   /** The body of the answer. `what` the call is for stands in the error that ends it. */

@@ -12,6 +12,8 @@ export const RETRY = {
   pauseDoublingsMax: 6,
   /** One attempt for a record never uses up all the time: an answer that was lost is asked for again. */
   attemptMaxMs: 3_000,
+  /** At the first contact: so many calls in a row that never reach the service end it, after about half a second. */
+  unsentMax: 7,
   /** A request is signed again once: after credentials that had expired, or a clock that was wrong. */
   signaturesMax: 2,
   /** A change of a record that somebody else changed first is worked out anew so often. */

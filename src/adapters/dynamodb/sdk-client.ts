@@ -1,9 +1,12 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 import { LimiterError } from "../../domain/errors.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
+import { noCredentials } from "./credentials.ts";
+import { resolveEndpoint } from "./endpoint.ts";
 import { fromWire, toWire } from "./sdk-client-wire.ts";
 import { TRANSPORT_DEFAULTS } from "./transport.ts";
-import { peer } from "./transport-peer.ts";
+import { loadSdk } from "./transport-peer.ts";
+import { Unreachable } from "./unreachable.ts";
 
 /** As much of a `DynamoDBClient` of @aws-sdk/client-dynamodb as can be said without its types. */
 export interface SdkClient {
@@ -29,7 +32,7 @@ export interface SdkClientOptions {
  * ```
  */
 export async function openSdkClient(client: SdkClient, options: SdkClientOptions): Promise<DynamoClient> {
-  const sdk = await peer("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  const sdk = await loadSdk();
   const given = client as DynamoDBClient;
   const stack = given.middlewareStack.clone();
   if (!stack.identify().some((line) => line.startsWith(RETRY.name))) {
@@ -43,7 +46,9 @@ export async function openSdkClient(client: SdkClient, options: SdkClientOptions
   stack.add((next) => (args) => next(args), RETRY);
   // Next to the wire, so that it sees refusals too, and the moment closest to the sending.
   stack.add(dateMiddleware(options), { name: "zaeLimiterDate", step: "deserialize", priority: "low" });
-  return new SdkBackedClient(options.graceMs ?? TRANSPORT_DEFAULTS.graceMs, async (operation, body, abortSignal) => {
+  const graceMs = options.graceMs ?? TRANSPORT_DEFAULTS.graceMs;
+  const origin = await originOf(given);
+  return new SdkBackedClient({ graceMs, origin }, async (operation, body, abortSignal) => {
     const command = commandOf(sdk, operation, fromWire(JSON.parse(body)));
     const { output } = await command.resolveMiddleware(stack, given.config, { abortSignal })(command);
     return output;
@@ -56,13 +61,16 @@ type Run = (operation: DynamoOperation, body: string, abortSignal: AbortSignal) 
 
 class SdkBackedClient implements DynamoClient {
   readonly #graceMs: number;
+  /** Where the service is, for messages. */
+  readonly #origin: string;
   readonly #run: Run;
   readonly #waiting = new Set<Promise<unknown>>();
   readonly #late = new Set<AbortController>();
   #isClosed = false;
 
-  constructor(graceMs: number, run: Run) {
+  constructor({ graceMs, origin }: { readonly graceMs: number; readonly origin: string }, run: Run) {
     this.#graceMs = graceMs;
+    this.#origin = origin;
     this.#run = run;
   }
 
@@ -71,7 +79,7 @@ class SdkBackedClient implements DynamoClient {
       return { kind: "unsent", cause: new LimiterError("closed", "The connection to DynamoDB has been closed.") };
     }
     const abort = new AbortController();
-    const answer = this.#run(operation, body, abort.signal).then(answered, failed);
+    const answer = this.#run(operation, body, abort.signal).then(answered, (cause) => failed(cause, this.#origin));
     const inTime = Promise.race([answer, this.#timeout(timeoutMs, { answer, abort })]);
     this.#waiting.add(inTime);
     return inTime.finally(() => this.#waiting.delete(inTime));
@@ -92,7 +100,8 @@ class SdkBackedClient implements DynamoClient {
       let timer = setTimeout(() => {
         this.#late.add(abort);
         timer = setTimeout(() => abort.abort(), this.#graceMs);
-        resolve({ kind: "lost", cause: new Error(`No answer from DynamoDB within ${timeoutMs} ms.`), later: answer });
+        const cause = new Error(`No answer from DynamoDB at ${this.#origin} within ${timeoutMs} ms.`);
+        resolve({ kind: "lost", cause, later: answer });
       }, timeoutMs);
       answer.finally(() => {
         clearTimeout(timer);
@@ -107,7 +116,7 @@ function answered(output: object): DynamoAnswer {
   return { kind: "answered", body: toWire(body) as Record<string, unknown> };
 }
 
-function failed(cause: unknown): DynamoAnswer {
+function failed(cause: unknown, origin: string): DynamoAnswer {
   if (!(cause instanceof Error)) return { kind: "lost", cause };
   const {
     name,
@@ -130,17 +139,35 @@ function failed(cause: unknown): DynamoAnswer {
     const body = { ...(toWire(fields) as object), __type: name, message };
     return { kind: "failed", status, code: name, message, body };
   }
-  return { kind: isUnsent(cause) ? "unsent" : "lost", cause };
+  if (isCredentialsError(cause)) return { kind: "unsent", cause: noCredentials(origin, cause) };
+  return isUnsent(cause) ? { kind: "unsent", cause: new Unreachable(origin, cause) } : { kind: "lost", cause };
 }
 
 const NO_EXCEPTION: ReadonlySet<string> = new Set(["Error", "SyntaxError", "TypeError", "Unknown", "UnknownError"]);
+
+/** The client's own address, or its region's. */
+async function originOf({ config }: DynamoDBClient): Promise<string> {
+  try {
+    const own = await config.endpoint?.();
+    if (own !== undefined) {
+      return `${own.protocol}//${own.hostname}${own.port === undefined ? "" : `:${own.port}`}`;
+    }
+    const region = await config.region();
+    return resolveEndpoint({ region, endpoint: undefined, useFips: false, useDualStack: false }).origin;
+  } catch {
+    return "the endpoint of the client";
+  }
+}
+
+function isCredentialsError({ name }: Error): boolean {
+  return name === "CredentialsProviderError";
+}
 
 /** Failed while connecting, or before. With this client, whatever is not known to be so may have been sent. */
 function isUnsent(cause: Error): boolean {
   if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isUnsent);
   const { code = "", syscall = "" } = cause as { code?: string; syscall?: string };
   return (
-    cause.name === "CredentialsProviderError" ||
     syscall === "connect" ||
     syscall === "getaddrinfo" ||
     /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(code)

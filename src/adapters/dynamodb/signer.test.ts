@@ -24,7 +24,7 @@ const endpoints = fc.oneof(
   fc.record({
     region: fc.constantFrom("us-east-1", "ap-southeast-7"),
     endpoint: fc.constantFrom(
-      ...["http://localhost:8000", "https://[::1]:8443/", "vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"],
+      ...["http://localhost:8000", "https://[::1]:8443/", "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"],
       ...["http://proxy:80/a b/c%20d/", "https://proxy//x//y", "http://proxy/!'()*~._-/ü"],
     ),
     useFips: fc.constant(false),

@@ -6,13 +6,15 @@ import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";
 import { openSdkClient, type SdkClient } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";
-import { peer } from "./transport-peer.ts";
+import { loadSdk } from "./transport-peer.ts";
 
 interface ConnectOptions {
   /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
   readonly credentials: Credentials | CredentialsProvider | undefined;
+  /** The profile that the environment names, for messages. */
+  readonly profile: string | undefined;
   /** A client that the caller has made, instead of our own transport. */
   readonly client: SdkClient | undefined;
   /** The machine's clock, which is kept to the server's time. */
@@ -68,10 +70,11 @@ interface ServiceLocation {
 export async function locate({
   region,
   endpoint,
-}: Pick<ConnectOptions, "region" | "endpoint">): Promise<ServiceLocation> {
+  profile,
+}: Pick<ConnectOptions, "region" | "endpoint" | "profile">): Promise<ServiceLocation> {
   if (region !== undefined && endpoint !== undefined) return { region, endpoint };
   try {
-    return await locatedBySdk({ region, endpoint });
+    return await locatedBySdk({ region, endpoint, profile });
   } catch (error) {
     // Without the SDK there is no shared configuration to read an endpoint from; the region suffices.
     if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
@@ -81,11 +84,8 @@ export async function locate({
   }
 }
 
-async function locatedBySdk(given: { readonly region: string | undefined; readonly endpoint: string | undefined }) {
-  const { DynamoDBClient, ListTablesCommand } = await peer(
-    "@aws-sdk/client-dynamodb",
-    () => import("@aws-sdk/client-dynamodb"),
-  );
+async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | "profile">) {
+  const { DynamoDBClient, ListTablesCommand } = await loadSdk();
   const client = new DynamoDBClient({
     ...(given.region === undefined ? {} : { region: given.region }),
     // Nothing is signed or sent. An endpoint by account would need to know whose credentials these are.
@@ -93,7 +93,7 @@ async function locatedBySdk(given: { readonly region: string | undefined; readon
     accountIdEndpointMode: "disabled",
   });
   try {
-    const region = await regionOf(client.config);
+    const region = await regionOf(client.config, given.profile);
     if (given.endpoint !== undefined) return { region, endpoint: given.endpoint };
     const addressed = new Promise<string>((resolve) => {
       client.middlewareStack.add(
@@ -105,11 +105,28 @@ async function locatedBySdk(given: { readonly region: string | undefined; readon
         { step: "build" },
       );
     });
-    await client.send(new ListTablesCommand({}));
-    return { region, endpoint: await addressed };
+    await client.send(new ListTablesCommand({})).catch(refuseConfigured);
+    const endpoint = await addressed;
+    // The SDK takes `localhost:8000` for the scheme `localhost:`.
+    if (!/^https?:/.test(endpoint)) throw configuredInvalid(endpoint.replace("://", ":").replace(/\/$/, ""), undefined);
+    return { region, endpoint };
   } finally {
     client.destroy();
   }
+}
+
+function refuseConfigured(cause: unknown): never {
+  const { code, input } = (cause ?? {}) as { readonly code?: string; readonly input?: string };
+  throw code === "ERR_INVALID_URL" && input !== undefined ? configuredInvalid(input, cause) : cause;
+}
+
+function configuredInvalid(endpoint: string, cause: unknown): ValidationError {
+  return new ValidationError(
+    "endpoint_invalid",
+    `"${endpoint}" is not an endpoint: correct AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL or the profile's endpoint_url; ` +
+      'with a scheme, such as "http://localhost:8000".',
+    { cause },
+  );
 }
 
 interface AddressedRequest {
@@ -119,13 +136,14 @@ interface AddressedRequest {
   readonly path: string;
 }
 
-async function regionOf({ region }: { region(): Promise<string> }): Promise<string> {
+async function regionOf({ region }: { region(): Promise<string> }, profile: string | undefined): Promise<string> {
   try {
     return await region();
   } catch (cause) {
     throw new ValidationError(
       "region_missing",
-      'No AWS region is set; pass `region` such as "eu-west-1", or set AWS_REGION.',
+      `No AWS region is set${profile === undefined ? "" : `, and there is none in the profile "${profile}" of AWS_PROFILE`}; ` +
+        'pass `region` such as "eu-west-1", or set AWS_REGION.',
       { cause },
     );
   }

@@ -24,6 +24,7 @@ import { Records } from "./records.ts";
 import { namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
+import { failingFast } from "./unreachable.ts";
 import { DynamoUsage } from "./usage.ts";
 import { UsageKept } from "./usage-kept.ts";
 import { SheetUsage } from "./usage-sheets.ts";
@@ -61,7 +62,7 @@ export interface DynamoStore extends Store {
 /** A store on an existing table. Makes nothing; where something is missing, the error says which call makes it. */
 export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   const { table: name, shared } = options;
-  const records = recordsOf(options, options.adminTimeoutMs);
+  const records = recordsOf({ ...options, client: failingFast(options.client) }, options.adminTimeoutMs);
   checkVersion(await readVersion(records), { name, shared });
   if (shared) await requireWholeIndex(options);
   return dynamoOver(options);

@@ -61,7 +61,7 @@ export function deleteTable(admin: TableAdmin): Promise<boolean> {
 export async function projectionOf(table: string, index: string, wait: TableWait): Promise<string | undefined> {
   const input = JSON.stringify({ TableName: table });
   const answer = await wait.client.send("DescribeTable", input, { timeoutMs: wait.timeoutMs });
-  if (answer.kind !== "answered") throw unavailable("describe", readFaultOf(answer, table));
+  if (answer.kind !== "answered") throw unavailable("describe", table, readFaultOf(answer, table));
   const { GlobalSecondaryIndexes = [] } = answer.body.Table as {
     GlobalSecondaryIndexes?: readonly { IndexName: string; Projection: { ProjectionType: string } }[];
   };

@@ -20,7 +20,7 @@ export async function createTable(
 ): Promise<void> {
   const { name } = options;
   const untilMs = wait.clock.now() + wait.timeoutMs;
-  const created = await send(wait, "CreateTable", tableDefinition(options), untilMs);
+  const created = await sent(wait, "CreateTable", tableDefinition(options), untilMs);
   if (created.kind === "failed" && created.code === "ResourceInUseException") {
     throw new ExistsError("table_exists", `There is a table "${name}" already; use it, or choose another name.`);
   }
@@ -42,7 +42,7 @@ export async function createTable(
 /** Deletes the table with all that is in it; false where there was none. */
 export async function deleteTable(name: string, wait: TableWait): Promise<boolean> {
   const untilMs = wait.clock.now() + wait.timeoutMs;
-  const answer = await send(wait, "DeleteTable", { TableName: name }, untilMs);
+  const answer = await sent(wait, "DeleteTable", { TableName: name }, untilMs);
   if (isMissing(answer)) return false;
   if (answer.kind !== "answered") readFaultOf(answer, name);
   await until(wait, untilMs, `the table "${name}" is gone`, async () =>
@@ -61,6 +61,20 @@ async function expires(wait: TableWait, name: string, untilMs: number): Promise<
 function send(wait: TableWait, operation: DynamoOperation, input: object, untilMs: number): Promise<DynamoAnswer> {
   const timeoutMs = Math.max(1, untilMs - wait.clock.now());
   return wait.client.send(operation, JSON.stringify(input), { timeoutMs });
+}
+
+/** The same, again where it certainly did not get there: waiting for what nobody was asked to do would be in vain. */
+async function sent(
+  wait: TableWait,
+  operation: DynamoOperation,
+  input: object,
+  untilMs: number,
+): Promise<DynamoAnswer> {
+  for (;;) {
+    const answer = await send(wait, operation, input, untilMs);
+    if (answer.kind !== "unsent" || wait.clock.now() + RETRY.tablePollMs >= untilMs) return answer;
+    await wait.clock.sleep(RETRY.tablePollMs, undefined);
+  }
 }
 
 async function until({ clock }: TableWait, untilMs: number, what: string, done: () => Promise<boolean>): Promise<void> {

@@ -2,10 +2,13 @@ import type { Dispatcher } from "undici";
 import type { DynamoAnswer, DynamoCall, DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import { readAnswer } from "./transport-answer.ts";
+import { noneInTime, Unreachable } from "./unreachable.ts";
 
 /** What an exchange asks of the transport that it belongs to. */
 export interface ExchangeHost {
   readonly graceMs: number;
+  /** Where the service is, for messages. */
+  readonly origin: string;
   /** About to be written; what it returns comes back in `dated`. */
   stamp(): unknown;
   /** Returns the date in ms, NaN if it cannot be read. */
@@ -113,7 +116,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, cause: Error): void {
     if (this.isDropped) return;
-    this.#settle({ kind: this.#isWritten ? "lost" : "unsent", cause });
+    if (this.#isWritten) this.#settle({ kind: "lost", cause });
+    else this.#settle({ kind: "unsent", cause: new Unreachable(this.#host.origin, cause) });
   }
 
   /** The time given by the caller is over, or, if that has been so before, the grace. */
@@ -127,11 +131,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
       const later = new Promise<DynamoAnswer>((resolve) => {
         this.#resolve = resolve;
       });
-      tell({ kind: "lost", cause: new Error(`No answer from DynamoDB within ${ms} ms.`), later });
+      tell({
+        kind: "lost",
+        cause: new Error(`No answer from DynamoDB at ${this.#host.origin} within ${ms} ms.`),
+        later,
+      });
       this.#timer = setTimeout(onTime, this.#host.graceMs, this, this.#host.graceMs);
       this.#host.settled();
     } else {
-      this.unsent(new Error(`No connection to DynamoDB and no credentials within ${ms} ms; nothing was sent.`));
+      const missing = noneInTime(this.attempts === 0 ? "credentials" : "connection", ms);
+      this.unsent(new Unreachable(this.#host.origin, missing));
     }
   }
 

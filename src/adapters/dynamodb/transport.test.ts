@@ -114,15 +114,15 @@ test("what no connection was made for is unsent: refused, unknown, no TLS on the
   assert.match(String((refused.cause as { code?: string }).code), /ECONNREFUSED/);
 });
 
-test("https is the default, and a certificate nobody vouches for gets nothing sent to it", async (t) => {
+test("a certificate nobody vouches for gets nothing sent to it", async (t) => {
   const server = createTlsServer({ key: KEY, cert: CERT }, (request, response) => {
     request.resume();
     answer(response, 200, { TableNames: [] });
   });
   const port = await listening(t, server);
-  const strict = await open(t, { endpoint: `localhost:${port}` });
+  const strict = await open(t, { endpoint: `https://localhost:${port}` });
   assert.equal((await strict.send("Scan", "{}", LONG)).kind, "unsent");
-  const trusting = await open(t, { endpoint: `localhost:${port}`, ca: CERT });
+  const trusting = await open(t, { endpoint: `https://localhost:${port}`, ca: CERT });
   assert.equal((await trusting.send("Scan", "{}", LONG)).kind, "answered");
 });
 

@@ -7,11 +7,11 @@ import { type Endpoint, resolveEndpoint } from "./endpoint.ts";
 import { RETRY } from "./retry-policy.ts";
 import { Signer } from "./signer.ts";
 import { Exchange, type ExchangeHost } from "./transport-exchange.ts";
-import { peer } from "./transport-peer.ts";
+import { loadUndici } from "./transport-peer.ts";
 
 export interface TransportOptions {
   readonly region: string;
-  /** An address of one's own, such as `http://localhost:8000`; https where it names no scheme. */
+  /** An address of one's own, such as `http://localhost:8000`. */
   readonly endpoint?: string | undefined;
   readonly useFips?: boolean | undefined;
   readonly useDualStack?: boolean | undefined;
@@ -57,7 +57,7 @@ export async function openTransport(options: TransportOptions): Promise<DynamoCl
     useFips: options.useFips ?? TRANSPORT_DEFAULTS.useFips,
     useDualStack: options.useDualStack ?? TRANSPORT_DEFAULTS.useDualStack,
   });
-  const undici = await peer("undici", () => import("undici"));
+  const undici = await loadUndici();
   const provider = await providerOf(options.credentials, endpoint.signingRegion);
   const sockets = new Set<Socket>();
   const connect = undici.buildConnector({
@@ -102,6 +102,7 @@ interface TransportParts {
 
 class Transport implements DynamoClient, ExchangeHost {
   readonly graceMs: number;
+  readonly origin: string;
   readonly #pool: Pool;
   readonly #sockets: ReadonlySet<Socket>;
   readonly #path: string;
@@ -121,12 +122,13 @@ class Transport implements DynamoClient, ExchangeHost {
 
   constructor({ options, endpoint, provider, pool, sockets }: TransportParts) {
     this.graceMs = options.graceMs ?? TRANSPORT_DEFAULTS.graceMs;
+    this.origin = endpoint.origin;
     this.#pool = pool;
     this.#sockets = sockets;
     this.#path = endpoint.path;
     this.#signer = new Signer(endpoint);
     this.#now = options.now;
-    this.#credentials = new CredentialsCache(provider, () => this.#signingMs());
+    this.#credentials = new CredentialsCache({ provider, origin: endpoint.origin, now: () => this.#signingMs() });
     this.#stamp = options.stamp;
     this.#onDate = options.onDate;
   }

@@ -1,13 +1,15 @@
 import type { Amount } from "../../domain/amounts.ts";
-import type { BucketKey } from "../../domain/bucket-key.ts";
+import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
   type BucketState,
+  bornAs,
   bucketFor,
+  countFrom,
   debitFrom,
   fits,
-  isIdle,
+  freshBucket,
   overdrawnOf,
   takeFrom,
   touched,
@@ -15,7 +17,7 @@ import {
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, markOf, PLAIN_MARK, type TakeMark } from "../../domain/give-back.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
+import { HOUR_MS } from "../../domain/usage.ts";
 import type {
   Answer,
   BucketStore,
@@ -30,16 +32,13 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import { requireActive } from "./config.ts";
-import { type BucketCell, dataOf, type HourUsage, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
+import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { UsageCounter } from "./hour-usage.ts";
+import { textList } from "./list-orders.ts";
 import { isOwnable, OwnedState } from "./owned-state.ts";
+import { MemorySweep } from "./sweep.ts";
 
-/** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
-const IDLE_MS = HOUR_MS;
-/** Memory is not for book-keeping: a quarter of a year is kept. */
-const USAGE_KEPT_MS = 90 * 24 * HOUR_MS;
 const OPERATIONS_KEPT_MS = 3 * 24 * HOUR_MS;
-const SWEEP_EVERY = 256;
-const SWEEP_CELLS = 16;
 
 /** Buckets in memory: one thread, so each call is a transaction. */
 export class MemoryBuckets implements BucketStore {
@@ -47,14 +46,18 @@ export class MemoryBuckets implements BucketStore {
   readonly #namespaceId: string;
   readonly #data: NamespaceData;
   readonly #calendar: Calendar;
-  #takes = 0;
-  #sweep: Iterator<BucketCell> | undefined;
+  readonly #sweep: MemorySweep;
+  /** Undefined where no usage is kept. */
+  readonly #usage: UsageCounter | undefined;
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
     this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
+    const { usageKeepMs } = all.retention;
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar);
+    this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter();
   }
 
   take(claims: readonly Claim[], context: TakeContext): TakeReply {
@@ -64,40 +67,39 @@ export class MemoryBuckets implements BucketStore {
   takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
     if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
     const { nowMs } = context;
+    this.#sweep.run(nowMs);
     if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
-    const cells = claims.map(({ bucket }) => this.#cell(bucket));
-    const before = claims.map((claim, i) => bucketFor((cells[i] as BucketCell).state, claim, nowMs, this.#calendar));
+    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
     const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
     const refused = after.includes(undefined);
-    return claims.map((claim, i) => {
-      const cell = cells[i] as BucketCell;
-      return refused
-        ? refuse(cell, claim, before[i] as BucketState, nowMs)
-        : this.#taken(cell, claim, after[i] as BucketState, nowMs);
-    });
+    return claims.map((claim, i) =>
+      refused
+        ? this.#refuse(claim, before[i] as BucketState, nowMs)
+        : this.#taken(claim, after[i] as BucketState, nowMs),
+    );
   }
 
   takeOne(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
+    this.#sweep.run(nowMs);
     const found = this.#data.buckets.get(claim.bucket.id);
     if (found?.state !== undefined && isOwnable(found.state, claim, nowMs)) {
       const owned = found.owned ?? this.#own(found, found.state);
       if (!owned.take(claim.take, nowMs)) return undefined;
-      this.#countTake(found, claim, nowMs);
+      if (this.#usage !== undefined) this.#usage.count(found, claim.take, 1, false, nowMs).requests++;
       return owned;
     }
-    const cell = this.#cell(claim.bucket);
-    const after = taking(bucketFor(cell.state, claim, nowMs, this.#calendar), claim, nowMs);
-    return after === undefined ? undefined : this.#taken(cell, claim, after, nowMs);
+    const after = taking(this.#standing(this.#stateOf(claim), claim, nowMs), claim, nowMs);
+    return after === undefined ? undefined : this.#taken(claim, after, nowMs);
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     const cell = this.#cell(held.bucket);
-    const before = bucketFor(cell.state, held, nowMs, this.#calendar);
+    const before = this.#standing(cell.state, held, nowMs);
     const { bypass } = held;
     const state = bypass ? touched(before) : debitFrom(before, amounts, nowMs);
     cell.state = state;
-    if (amounts.some(isSome)) count(cell, amounts, 1, bypass, nowMs);
+    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, 1, bypass, nowMs);
     if (bypass) return { kind: "applied", state };
     const ticket = markOf(state, amounts, nowMs, this.#calendar);
     return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
@@ -111,7 +113,7 @@ export class MemoryBuckets implements BucketStore {
       cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, mark, nowMs);
     }
     // Also what comes too late for its period: it was not used.
-    if (amounts.some(isSome)) count(cell, amounts, -1, held.bypass, nowMs);
+    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, -1, held.bypass, nowMs);
     return { kind: "applied", state: cell.state };
   }
 
@@ -131,11 +133,15 @@ export class MemoryBuckets implements BucketStore {
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ key: BucketKey; state: BucketState }> {
-    const cells = [...this.#data.buckets.values()].flatMap((cell) => {
-      const state = cell.key.resource === resource ? seenState(cell) : undefined;
-      return state === undefined ? [] : [{ key: cell.key, state }];
-    });
-    return pageByKey(cells, ({ key }) => key.entityId, page);
+    const { buckets, orders } = this.#data;
+    const ids = () =>
+      Array.from(buckets.values()).flatMap(({ key }) => (key.resource === resource ? [key.entityId] : []));
+    const bucketOf = (entityId: string) => {
+      const cell = buckets.get(bucketKey(entityId, resource).id);
+      const state = seenState(cell);
+      return cell === undefined || state === undefined ? undefined : { key: cell.key, state };
+    };
+    return orders.page(textList(`buckets of ${resource}`, ids, bucketOf), page);
   }
 
   #operate(
@@ -145,11 +151,15 @@ export class MemoryBuckets implements BucketStore {
     requireActive(this.#all, this.#namespaceId);
     const { operations, audit } = this.#data;
     const id = `${bucket.id}\n${idempotencyKey}`;
-    for (const [old, { atMs }] of operations) if (atMs + OPERATIONS_KEPT_MS <= nowMs) operations.delete(old);
+    // Oldest first.
+    for (const [old, { atMs }] of operations) {
+      if (atMs + OPERATIONS_KEPT_MS > nowMs) break;
+      operations.delete(old);
+    }
     const done = operations.get(id);
     if (done !== undefined) return { repeated: true, amounts: done.amounts };
     const cell = this.#cell(bucket);
-    const { state, gained } = change(bucketFor(cell.state, { set, origin }, nowMs, this.#calendar));
+    const { state, gained } = change(this.#standing(cell.state, { set, origin }, nowMs));
     cell.state = state;
     operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
     audit.push(event);
@@ -157,25 +167,41 @@ export class MemoryBuckets implements BucketStore {
   }
 
   #takeOne(claim: Claim, nowMs: number): Answer {
-    const cell = this.#cell(claim.bucket);
-    const before = bucketFor(cell.state, claim, nowMs, this.#calendar);
+    const before = this.#standing(this.#stateOf(claim), claim, nowMs);
     const after = taking(before, claim, nowMs);
-    return after === undefined ? refuse(cell, claim, before, nowMs) : this.#taken(cell, claim, after, nowMs);
+    return after === undefined ? this.#refuse(claim, before, nowMs) : this.#taken(claim, after, nowMs);
   }
 
-  #taken(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): TakenAnswer {
+  #taken(claim: Claim, state: BucketState, nowMs: number): TakenAnswer {
     const { take, bypass } = claim;
+    const cell = this.#cell(claim.bucket);
     cell.state = state;
-    const hour = this.#countTake(cell, claim, nowMs);
-    if (!bypass) for (const limit of overdrawnOf(state, take, nowMs)) add(hour, overdraftOf(limit), 1);
+    if (this.#usage !== undefined) {
+      const hour = this.#usage.count(cell, take, 1, bypass, nowMs);
+      hour.requests++;
+      if (!bypass) this.#usage.overdrawn(hour, overdrawnOf(state, take, nowMs));
+    }
     return { kind: "taken", state, ticket: bypass ? PLAIN_MARK : markOf(state, take, nowMs, this.#calendar) };
   }
 
-  #countTake(cell: BucketCell, { take, bypass }: Claim, nowMs: number): HourUsage {
-    const hour = count(cell, take, 1, bypass, nowMs);
-    hour.requests++;
-    if (++this.#takes % SWEEP_EVERY === 0) this.#sweepSome(nowMs);
-    return hour;
+  // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
+  #refuse(claim: Claim, state: BucketState, nowMs: number): Answer {
+    const cell = this.#data.buckets.get(claim.bucket.id);
+    // Changed limits count from the moment they reach the bucket, granted or refused.
+    if (cell?.state !== undefined) cell.state = state;
+    return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "skipped" : "short", state };
+  }
+
+  /** The state that a claim goes by, which may be handed out. */
+  #stateOf({ bucket }: Claim): BucketState | undefined {
+    return seenState(this.#data.buckets.get(bucket.id));
+  }
+
+  /** The bucket as it stands for a claim. A new one is numbered by the store: the claim may be older than a deletion. */
+  #standing(state: BucketState | undefined, claim: Pick<Claim, "set" | "origin">, nowMs: number): BucketState {
+    if (state !== undefined) return bucketFor(state, claim, nowMs, this.#calendar);
+    const fresh = freshBucket(claim.set, claim.origin, nowMs, this.#calendar);
+    return bornAs(fresh, countFrom(nowMs, this.#all.generation));
   }
 
   #own(cell: BucketCell, state: BucketState): OwnedState {
@@ -193,27 +219,9 @@ export class MemoryBuckets implements BucketStore {
       cell.owned = undefined;
       return cell;
     }
-    const made: BucketCell = { key, state: undefined, owned: undefined, hours: new Map(), last: undefined };
+    const made: BucketCell = { key, state: undefined, owned: undefined, hours: undefined, last: undefined };
     this.#data.buckets.set(key.id, made);
     return made;
-  }
-
-  // A few cells now and then, so that entities that never come back do not stay for ever.
-  #sweepSome(nowMs: number): void {
-    for (let i = 0; i < SWEEP_CELLS; i++) {
-      this.#sweep ??= this.#data.buckets.values();
-      const { value: cell, done } = this.#sweep.next();
-      if (done) {
-        this.#sweep = undefined;
-        return;
-      }
-      if (cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) {
-        cell.state = undefined;
-        cell.owned = undefined;
-      }
-      for (const hourMs of cell.hours.keys()) if (hourMs + USAGE_KEPT_MS < nowMs) cell.hours.delete(hourMs);
-      if (cell.state === undefined && cell.hours.size === 0) this.#data.buckets.delete(cell.key.id);
-    }
   }
 }
 
@@ -230,45 +238,4 @@ function isSome({ milli }: Amount): boolean {
 
 function taking(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {
   return bypass ? touched(state) : takeFrom(state, take, nowMs);
-}
-
-function refuse(cell: BucketCell, claim: Claim, state: BucketState, nowMs: number): Answer {
-  // Changed limits count from the moment they reach the bucket, granted or refused.
-  if (cell.state !== undefined) cell.state = state;
-  return { kind: claim.bypass || fits(state, claim.take, nowMs) ? "skipped" : "short", state };
-}
-
-function count(cell: BucketCell, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
-  const hour = hourAt(cell, nowMs);
-  for (let a = 0; a < amounts.length; a++) {
-    const { limit, milli } = amounts[a] as Amount;
-    if (milli === 0) continue;
-    add(hour, limit, (sign * milli) / 1000);
-    if (bypass) add(hour, bypassOf(limit), (sign * milli) / 1000);
-  }
-  return hour;
-}
-
-function hourAt(cell: BucketCell, nowMs: number): HourUsage {
-  const { last } = cell;
-  if (last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS) return last;
-  const hourMs = hourOf(nowMs);
-  let hour = cell.hours.get(hourMs);
-  if (hour === undefined) {
-    hour = { hourMs, limits: [], tokens: [], requests: 0 };
-    cell.hours.set(hourMs, hour);
-  }
-  cell.last = hour;
-  return hour;
-}
-
-function add({ limits, tokens }: HourUsage, limit: string, count: number): void {
-  for (let i = 0; i < limits.length; i++) {
-    if (limits[i] === limit) {
-      tokens[i] = (tokens[i] as number) + count;
-      return;
-    }
-  }
-  limits.push(limit);
-  tokens.push(count);
 }

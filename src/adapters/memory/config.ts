@@ -10,11 +10,12 @@ import {
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
-import { ValidationError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
-import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
+import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { textList } from "./list-orders.ts";
 
 export class MemoryConfig implements ConfigStore {
   readonly #all: MemoryData;
@@ -63,27 +64,39 @@ export class MemoryConfig implements ConfigStore {
   }
 
   listForEntity(entityId: string, page: PageRequest): Page<{ scope: ConfigScope; config: StoredConfig }> {
-    const own = this.#withLimits().filter(
-      ({ scope }) => (scope.level === "entity" || scope.level === "entityDefault") && scope.entityId === entityId,
-    );
     // "" sorts the default before every resource.
-    return pageByKey(own, ({ scope }) => (scope.level === "entity" ? scope.resource : ""), page);
+    const resources = () =>
+      this.#withLimits().flatMap(({ scope }) => {
+        if (scope.level === "entity" && scope.entityId === entityId) return [scope.resource];
+        return scope.level === "entityDefault" && scope.entityId === entityId ? [""] : [];
+      });
+    const found = (resource: string) =>
+      this.#found(resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource });
+    return this.#data.orders.page(textList(`limits of ${entityId}`, resources, found), page);
   }
 
   listEntities(resource: string, page: PageRequest): Page<string> {
-    const ids = this.#withLimits().flatMap(({ scope }) =>
-      scope.level === "entity" && scope.resource === resource ? [scope.entityId] : [],
-    );
-    return pageByKey(ids, (id) => id, page);
+    const ids = () =>
+      this.#withLimits().flatMap(({ scope }) =>
+        scope.level === "entity" && scope.resource === resource ? [scope.entityId] : [],
+      );
+    const found = (entityId: string) => this.#found({ level: "entity", entityId, resource }) && entityId;
+    return this.#data.orders.page(textList(`limits on ${resource}`, ids, found), page);
   }
 
   listResources(page: PageRequest): Page<string> {
-    const names = this.#withLimits().flatMap(({ scope }) => (scope.level === "resource" ? [scope.resource] : []));
-    return pageByKey(names, (name) => name, page);
+    const names = () => this.#withLimits().flatMap(({ scope }) => (scope.level === "resource" ? [scope.resource] : []));
+    const found = (resource: string) => this.#found({ level: "resource", resource }) && resource;
+    return this.#data.orders.page(textList("resources", names, found), page);
   }
 
   #withLimits() {
     return [...this.#data.configs.values()].filter(({ config }) => config.limits.length > 0);
+  }
+
+  #found(scope: ConfigScope): { readonly scope: ConfigScope; readonly config: StoredConfig } | undefined {
+    const found = this.#data.configs.get(keyOf(scope));
+    return found !== undefined && found.config.limits.length > 0 ? found : undefined;
   }
 
   #put(scope: ConfigScope, config: StoredConfig | undefined, event: AuditEvent): void {
@@ -96,7 +109,7 @@ export class MemoryConfig implements ConfigStore {
 }
 
 export function requireOpen({ closed }: MemoryData): void {
-  if (closed) throw new ValidationError("closed", "The memory store is closed; open a new limiter.");
+  if (closed) throw new LimiterError("closed", "The memory store is closed; open a new limiter.");
 }
 
 /** Throws when the namespace was deleted: nothing may be written into it any more. */

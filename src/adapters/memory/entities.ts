@@ -3,7 +3,8 @@ import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { requireActive } from "./config.ts";
-import { dataOf, type MemoryData, type NamespaceData, pageByKey } from "./data.ts";
+import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { textList } from "./list-orders.ts";
 
 export class MemoryEntities implements EntityStore {
   readonly #all: MemoryData;
@@ -56,12 +57,26 @@ export class MemoryEntities implements EntityStore {
   }
 
   children(id: string, page: PageRequest): Page<Entity> {
-    const children = [...this.#data.entities.values()].filter(({ parentId }) => parentId === id);
-    return pageByKey(children, (entity) => entity.id, page);
+    const childOf = (childId: string) => {
+      const entity = this.#data.entities.get(childId);
+      return entity?.parentId === id ? entity : undefined;
+    };
+    return this.#data.orders.page(
+      textList(`children ${id}`, () => [...this.#hierarchy.childrenOf(id)], childOf),
+      page,
+    );
   }
 
   list(page: PageRequest): Page<Entity> {
-    return pageByKey(this.#data.entities.values(), (entity) => entity.id, page);
+    const { entities, orders } = this.#data;
+    return orders.page(
+      textList(
+        "entities",
+        () => [...entities.keys()],
+        (id) => entities.get(id),
+      ),
+      page,
+    );
   }
 
   readonly #hierarchy: Hierarchy = {

@@ -2,10 +2,12 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
-import { dataOf, type MemoryData, pageByKey } from "./data.ts";
+import { dataOf, type MemoryData } from "./data.ts";
+import { ListOrders, textList } from "./list-orders.ts";
 
 export class MemoryNamespaces implements NamespaceStore {
   readonly #all: MemoryData;
+  readonly #orders = new ListOrders();
 
   constructor(all: MemoryData) {
     this.#all = all;
@@ -23,7 +25,13 @@ export class MemoryNamespaces implements NamespaceStore {
   }
 
   list(page: PageRequest): Page<Namespace> {
-    return pageByKey(this.#active(), ({ name }) => name, page);
+    const byName = new Map(this.#active().map((namespace) => [namespace.name, namespace]));
+    const list = textList(
+      "active",
+      () => [...byName.keys()],
+      (name) => byName.get(name),
+    );
+    return this.#orders.page(list, page);
   }
 
   delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Namespace | undefined {
@@ -46,8 +54,15 @@ export class MemoryNamespaces implements NamespaceStore {
   }
 
   listOrphans(page: PageRequest): Page<Namespace> {
-    const orphans = [...this.#all.namespaces.values()].filter(({ status }) => status !== "active");
-    return pageByKey(orphans, ({ id }) => id, page);
+    const orphans = () => [...this.#all.namespaces.values()].filter(({ status }) => status !== "active");
+    const orphanOf = (id: string) => {
+      const namespace = this.#all.namespaces.get(id);
+      return namespace?.status === "active" ? undefined : namespace;
+    };
+    return this.#orders.page(
+      textList("orphans", () => orphans().map(({ id }) => id), orphanOf),
+      page,
+    );
   }
 
   purge(id: string, event: AuditEvent, auditIn: string, onProgress: (recordsDeleted: number) => void): PurgeReply {
@@ -56,13 +71,16 @@ export class MemoryNamespaces implements NamespaceStore {
     if (namespace.status === "active") return { kind: "active", name: namespace.name };
     // From here on it cannot be recovered, also when this is cut off half-way.
     this.#all.namespaces.set(id, { ...namespace, status: "purging" });
-    const { buckets, entities, configs, operations, audit } = dataOf(this.#all, id);
-    const hours = [...buckets.values()].reduce((sum, cell) => sum + cell.hours.size, 0);
+    const { buckets, entities, configs, operations, audit, orders } = dataOf(this.#all, id);
+    let hours = 0;
+    for (const cell of buckets.values()) hours += cell.hours?.length ?? 0;
     const records = buckets.size + hours + entities.size + configs.size + operations.size + audit.length;
     for (const map of [buckets, entities, configs, operations]) map.clear();
-    audit.length = 0;
+    audit.clear();
+    orders.clear();
     onProgress(records);
     this.#all.namespaces.delete(id);
+    this.#all.byNamespace.delete(id);
     this.#changed(event, auditIn);
     return { kind: "purged", records };
   }

@@ -5,6 +5,7 @@ import { bucketKey } from "../../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket-state.ts";
 import { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
+import { MEMORY_RETENTION } from "../../domain/retention.ts";
 import type { BucketStore, Claim } from "../../ports/bucket-store.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { openMemory } from "./store.ts";
@@ -16,7 +17,7 @@ const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]
 const origin = { asOfMs: T0, generation: null };
 
 function newBuckets(): Required<Pick<BucketStore, "takeOne">> & BucketStore {
-  const { buckets } = openMemory(calendar).scope("default");
+  const { buckets } = openMemory(calendar, MEMORY_RETENTION).scope("default");
   return buckets as Required<Pick<BucketStore, "takeOne">> & BucketStore;
 }
 

@@ -2,7 +2,7 @@ import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { PLAIN_MARK } from "../../domain/give-back.ts";
-import type { Claim, TakenAnswer } from "../../ports/bucket-store.ts";
+import type { Claim, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
 
 /** What a cell needs so that takes can write its state in place. */
 interface Owner {
@@ -21,7 +21,7 @@ const leftMilli: number[] = [];
  * three objects. It is the answer to such takes as well: whoever looks at the state of the answer ends the ownership, and the
  * next take goes by a copy.
  */
-export class OwnedState implements TakenAnswer {
+export class OwnedState implements TakenAnswer, SharedState {
   readonly kind = "taken";
   readonly ticket = PLAIN_MARK;
   readonly #owner: Owner;
@@ -35,6 +35,27 @@ export class OwnedState implements TakenAnswer {
   get state(): BucketState {
     if (this.#owner.owned === this) this.#owner.owned = undefined;
     return this.#state;
+  }
+
+  get shared(): SharedState {
+    return this;
+  }
+
+  tokensLeft(): TokensLeft {
+    const { limits } = this.#state;
+    if (limits.length === 1) return (limits[0] as OwnedLimit).tokensMilli;
+    // An array that grows by pushing takes room for seventeen.
+    if (limits.length === 2) return [(limits[0] as OwnedLimit).tokensMilli, (limits[1] as OwnedLimit).tokensMilli];
+    return limits.map(({ tokensMilli }) => tokensMilli);
+  }
+
+  /** Does not end the ownership: whoever looks at what remains after each take must not make the next one dearer. */
+  stateWith(left: TokensLeft): BucketState {
+    const limits = this.#state.limits.map((held, i) => ({
+      ...held,
+      tokensMilli: typeof left === "number" ? left : (left[i] as number),
+    }));
+    return { ...this.#state, limits };
   }
 
   /** Takes every amount, or nothing and answers false. The state must be as `isOwnable` asks. */

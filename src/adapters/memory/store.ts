@@ -1,7 +1,6 @@
 import type { Calendar } from "../../domain/calendar.ts";
-import { ValidationError } from "../../domain/errors.ts";
 import { DEFAULT_NAMESPACE } from "../../domain/namespace.ts";
-import type { AuditStore } from "../../ports/audit-store.ts";
+import type { Retention } from "../../domain/retention.ts";
 import type { Store } from "../../ports/store.ts";
 import { MemoryBuckets } from "./buckets.ts";
 import { MemoryConfig, requireOpen } from "./config.ts";
@@ -11,12 +10,12 @@ import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
-export function openMemory(calendar: Calendar): Store {
-  return memoryOver(newMemoryData(), calendar);
+export function openMemory(calendar: Calendar, retention: Retention): Store {
+  return memoryOver(newMemoryData(retention), calendar);
 }
 
-export function newMemoryData(): MemoryData {
-  const data: MemoryData = { closed: false, generation: 1, namespaces: new Map(), byNamespace: new Map() };
+export function newMemoryData(retention: Retention): MemoryData {
+  const data: MemoryData = { closed: false, generation: 1, retention, namespaces: new Map(), byNamespace: new Map() };
   data.namespaces.set(DEFAULT_NAMESPACE, {
     id: DEFAULT_NAMESPACE,
     name: DEFAULT_NAMESPACE,
@@ -36,38 +35,13 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
       config: new MemoryConfig(data, namespaceId),
       entities: new MemoryEntities(data, namespaceId),
       usage: new MemoryUsage(data, namespaceId),
-      audit: auditOf(data, namespaceId),
+      audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
     }),
     ping: () => requireOpen(data),
     close: () => {
       data.closed = true;
       // Whatever was planned before is stale, and finds the store closed when it is planned again.
       data.generation++;
-    },
-  };
-}
-
-function placeOf(cursor: string): number {
-  if (/^\d+$/.test(cursor)) return Number(cursor);
-  throw new ValidationError(
-    "cursor_invalid",
-    `${JSON.stringify(cursor)} is no cursor of this list; pass on what a page answered.`,
-  );
-}
-
-function auditOf(data: MemoryData, namespaceId: string): AuditStore {
-  return {
-    list({ entityId }, { limit, cursor }) {
-      const { audit } = dataOf(data, namespaceId);
-      const items = [];
-      // The cursor is the place in the log of the last event shown; the log only grows at its other end.
-      let at = cursor === undefined ? audit.length : placeOf(cursor);
-      while (at > 0 && items.length < limit) {
-        const event = audit[--at];
-        if (event !== undefined && (entityId === undefined || event.entityId === entityId)) items.push(event);
-      }
-      const more = audit.slice(0, at).some((event) => entityId === undefined || event.entityId === entityId);
-      return { items, ...(more ? { cursor: String(at) } : {}) };
     },
   };
 }

@@ -6,6 +6,9 @@ import type { AuditStore } from "../../ports/audit-store.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { pageOf } from "./cursor.ts";
 
+/** How many events are looked at for each that is added, and by each walk of the sweep. */
+const LOOKED_AT = 16;
+
 const COLUMNS = "id, event_id, at_ms, action, entity_id, resource, principal, details";
 
 /** The audit logs of all namespaces, in the order in which events were written. */
@@ -14,9 +17,16 @@ export class AuditLog {
   readonly #insert: Statement;
   readonly #list: Statement;
   readonly #listOfEntity: Statement;
+  readonly #next: Statement;
+  readonly #delete: Statement;
+  readonly #keepMs: number;
+  #lookedAtId = 0;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, keepMs: number) {
     this.#connection = connection;
+    this.#keepMs = keepMs;
+    this.#next = connection.prepare(`SELECT id, at_ms FROM audit WHERE id > ? ORDER BY id LIMIT ${LOOKED_AT}`);
+    this.#delete = connection.prepare("DELETE FROM audit WHERE id = ?");
     this.#insert = connection.prepare(
       `INSERT INTO audit (namespace, event_id, at_ms, action, entity_id, resource, principal, details)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -34,6 +44,17 @@ export class AuditLog {
     const { eventId, atMs, action, entityId, resource, principal } = event;
     const details = JSON.stringify(event.details);
     this.#insert.run(namespaceId, eventId, atMs, action, entityId, resource ?? null, principal ?? null, details);
+    this.dropOld(atMs);
+  }
+
+  /**
+   * Deletes events that are too old, of a few that it looks at. Inside a write transaction. Ids are in the order of
+   * writing, so the old ones come first; beyond them it walks on, because clocks differ, and begins again at the end.
+   */
+  dropOld(nowMs: number): void {
+    const found = this.#next.all(this.#lookedAtId);
+    for (const [id, atMs] of found) if ((atMs as number) < nowMs - this.#keepMs) this.#delete.run(id as number);
+    this.#lookedAtId = found.length < LOOKED_AT ? 0 : ((found.at(-1) as Row)[0] as number);
   }
 
   of(namespaceId: string): AuditStore {

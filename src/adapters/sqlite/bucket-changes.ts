@@ -3,8 +3,11 @@ import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
   type BucketState,
+  bornAs,
   bucketFor,
+  countFrom,
   debitFrom,
+  freshBucket,
   overdrawnOf,
   takeFrom,
   touched,
@@ -23,6 +26,9 @@ export interface RowsContext {
   readonly namespace: NamespaceRows;
   readonly nowMs: number;
   readonly calendar: Calendar;
+  /** The generation of configuration in this transaction. */
+  readonly generation: number;
+  readonly countsUsage: boolean;
 }
 
 interface Draft {
@@ -41,7 +47,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[]): readonl
     const before = brought(latest(drafts, slot), claim, context);
     const state = claim.bypass ? touched(before.state) : takeFrom(before.state, claim.take, context.nowMs);
     if (state === undefined) fitting = false;
-    const after = state === undefined ? undefined : taken(before, state, claim, context.nowMs);
+    const after = state === undefined ? undefined : taken(before, state, claim, context);
     drafts.push({ slot, claim, before, after });
   }
   return fitting ? granted(context, drafts) : refused(context, drafts);
@@ -52,8 +58,8 @@ export function debit(context: RowsContext, held: Held, amounts: readonly Amount
   const before = brought(slot.row, held, context);
   const { bypass } = held;
   const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, context.nowMs);
-  const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0, nowMs: context.nowMs } as const;
-  context.rows.put(slot, counted(before, state, counting));
+  const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0 } as const;
+  context.rows.put(slot, counted(before, state, counting, context));
   if (bypass) return { kind: "applied", state };
   const ticket = markOf(state, amounts, context.nowMs, context.calendar);
   return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
@@ -66,8 +72,8 @@ export function credit(context: RowsContext, held: Held, amounts: readonly Amoun
   const before = bypass ? slot.row : across(slot.row, context);
   const state = bypass ? before.state : giveBack(before.state, amounts, markIn(held), context.nowMs);
   // Also what comes too late for its period: it was not used.
-  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0, nowMs: context.nowMs } as const;
-  context.rows.put(slot, counted(before, state, counting));
+  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0 } as const;
+  context.rows.put(slot, counted(before, state, counting, context));
   return { kind: "applied", state };
 }
 
@@ -97,12 +103,12 @@ function counts(amounts: readonly Amount[], bypass: boolean): readonly Amount[] 
   return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: bypassOf(limit), milli }))];
 }
 
-function taken(before: BucketRow, state: BucketState, { take, bypass }: Claim, nowMs: number): BucketRow {
-  if (state.plain && !bypass) return counted(before, state, { amounts: take, sign: 1, requests: 1, nowMs });
-  const overdrawn = bypass ? [] : overdrawnOf(state, take, nowMs);
+function taken(before: BucketRow, state: BucketState, { take, bypass }: Claim, context: RowsContext): BucketRow {
+  if (state.plain && !bypass) return counted(before, state, { amounts: take, sign: 1, requests: 1 }, context);
+  const overdrawn = bypass ? [] : overdrawnOf(state, take, context.nowMs);
   const events = overdrawn.map((limit) => ({ limit: overdraftOf(limit), milli: 1000 }));
   const amounts = events.length === 0 ? counts(take, bypass) : [...take, ...events];
-  return counted(before, state, { amounts, sign: 1, requests: 1, nowMs });
+  return counted(before, state, { amounts, sign: 1, requests: 1 }, context);
 }
 
 // Two claims of one call on the same bucket see each other.
@@ -114,10 +120,16 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
   return slot.row;
 }
 
-function brought(row: BucketRow | undefined, bucket: Bucket, { nowMs, calendar }: RowsContext): BucketRow {
-  const state = bucketFor(row?.state, bucket, nowMs, calendar);
-  if (row === undefined) return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
+function brought(row: BucketRow | undefined, bucket: Bucket, context: RowsContext): BucketRow {
+  if (row === undefined) return born(bucket, context);
+  const state = bucketFor(row.state, bucket, context.nowMs, context.calendar);
   return state === row.state ? row : reshaped(row, state);
+}
+
+// Numbered by the file's generation: what the bucket is made for may be older than a deletion.
+function born({ set, origin }: Bucket, { nowMs, calendar, generation }: RowsContext): BucketRow {
+  const state = bornAs(freshBucket(set, origin, nowMs, calendar), countFrom(nowMs, generation));
+  return { state, shape: shapeOf(state), open: emptyHour(state.limits, nowMs), left: NONE };
 }
 
 function across(row: BucketRow, { nowMs, calendar }: RowsContext): BucketRow {
@@ -138,8 +150,14 @@ function sameNames(a: Shape, b: Shape): boolean {
   return a.limits.length === b.limits.length && a.limits.every(({ name }, i) => name === b.limits[i]?.name);
 }
 
-function counted({ shape, open, left }: BucketRow, state: BucketState, counting: Counting): BucketRow {
-  const next = countedIn(open, shape.limits, counting);
+function counted(
+  { shape, open, left }: BucketRow,
+  state: BucketState,
+  counting: Omit<Counting, "nowMs">,
+  { countsUsage, nowMs }: RowsContext,
+): BucketRow {
+  if (!countsUsage) return { state, shape, open, left };
+  const next = countedIn(open, shape.limits, { ...counting, nowMs });
   return { state, shape, open: next.open, left: next.left.length === 0 ? left : [...left, ...next.left] };
 }
 

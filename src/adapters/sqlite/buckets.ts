@@ -33,11 +33,13 @@ export class SqliteBuckets implements BucketStore {
   readonly #list: Statement;
   readonly #operations: Operations;
   readonly #calendar: Calendar;
+  readonly #countsUsage: boolean;
 
   constructor(
     parts: {
       readonly operations: Operations;
       readonly calendar: Calendar;
+      readonly countsUsage: boolean;
       readonly connection: Connection;
       readonly watch: Watch;
       readonly rows: BucketRows;
@@ -51,6 +53,7 @@ export class SqliteBuckets implements BucketStore {
     this.#commit = parts.commit;
     this.#operations = parts.operations;
     this.#calendar = parts.calendar;
+    this.#countsUsage = parts.countsUsage;
     this.#namespace = parts.rows.of(namespaceId);
     this.#read = parts.connection.prepare(
       "SELECT id, hour_ms, limits, level FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?",
@@ -126,7 +129,14 @@ export class SqliteBuckets implements BucketStore {
   }
 
   #at({ nowMs }: { readonly nowMs: number }): RowsContext {
-    return { rows: this.#rows, namespace: this.#namespace, nowMs, calendar: this.#calendar };
+    return {
+      rows: this.#rows,
+      namespace: this.#namespace,
+      nowMs,
+      calendar: this.#calendar,
+      generation: this.#watch.generation,
+      countsUsage: this.#countsUsage,
+    };
   }
 }
 

@@ -14,6 +14,7 @@ import {
   tokensMilli,
 } from "../../../test/sqlite/temp-store.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
+import { FILE_RETENTION } from "../../domain/retention.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { steadyMs } from "../system/clock.ts";
 import { MIGRATIONS } from "./migrations.ts";
@@ -23,6 +24,7 @@ import { openSqlite } from "./store.ts";
 const options = {
   durability: "normal",
   coalesce: true,
+  retention: FILE_RETENTION,
   random: Math.random,
   steadyMs,
   calendar: createCalendar(),

@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
-import { ValidationError } from "../../domain/errors.ts";
+import { LimiterError } from "../../domain/errors.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 import { blockBriefly, CHANGE_WAIT_MS } from "./lock-backoff.ts";
 
@@ -69,7 +69,8 @@ export class Connection {
         this.#begin.run();
         return BEGUN;
       } catch (error) {
-        if (faultOf(error) !== "busy" || retries >= retriesMax) return refusedLock(error);
+        if (faultOf(error) === "other") throw thrownFor(error, this.file);
+        if (faultOf(error) === "broken" || retries >= retriesMax) return { kind: "refused", cause: error };
       }
       blockBriefly(this.random);
     }
@@ -95,7 +96,7 @@ export class Connection {
     try {
       return work();
     } catch (error) {
-      if (faultOf(error) === "other") throw error;
+      if (faultOf(error) === "other") throw thrownFor(error, this.file);
       try {
         return this.retryWhileBusy(CHANGE_WAIT_MS, work);
       } catch (again) {
@@ -131,7 +132,7 @@ export class Connection {
 
   requireOpen(): void {
     if (!this.#refusing) return;
-    throw new ValidationError("closed", `The store on ${this.file} is closed; open it again with RateLimiter.open.`);
+    throw new LimiterError("closed", `The store on ${this.file} is closed; open it again with RateLimiter.open.`);
   }
 
   /** From now on every call is refused; the file stays open for work that is still queued. */
@@ -146,16 +147,11 @@ export class Connection {
       // Leaves one plain file behind; when another process still uses it, the log stays, and that is fine too.
       this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch (error) {
-      if (faultOf(error) === "other") throw error;
+      if (faultOf(error) === "other") throw thrownFor(error, this.file);
     } finally {
       this.#database.close();
     }
   }
-}
-
-function refusedLock(cause: unknown): Begun {
-  if (faultOf(cause) === "other") throw cause;
-  return { kind: "refused", cause };
 }
 
 // Node before 22.16 has no setReturnArrays; there the names of the columns must differ, and they do.

@@ -1,18 +1,22 @@
-import { RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
 
 /**
  * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or
- * failing, transient but not cured by waiting a millisecond. `other`: a defect, ours or the file's.
+ * failing, transient but not cured by waiting a millisecond. `other`: asking again will not help.
  */
 export type Fault = "busy" | "broken" | "other";
 
+const PERM = 3;
 const BUSY = 5;
 const LOCKED = 6;
+const READONLY = 8;
 const IOERR = 10;
 const CORRUPT = 11;
 const FULL = 13;
+const CANTOPEN = 14;
 /** Lost the race for the write-ahead log's locks too often in a row: contention, like BUSY. */
 const PROTOCOL = 15;
+const AUTH = 23;
 const NOTADB = 26;
 
 export function faultOf(error: unknown): Fault {
@@ -34,28 +38,59 @@ export function isSqliteError(error: unknown): boolean {
   return primaryCode(error) !== undefined;
 }
 
-/** An error for a caller that cannot be answered with a value. */
+/** An error for a caller that cannot be answered with a value: of SQLite's own none gets out. */
 export function thrownFor(error: unknown, file: string): unknown {
-  if (faultOf(error) === "other") return error;
-  return new RateLimiterUnavailable(
-    `The limiter's file ${file} does not answer: ${messageOf(error)}. Ask again, or look for a full disk or a stuck process.`,
-    { cause: error },
-  );
+  if (!isSqliteError(error)) return error;
+  if (faultOf(error) !== "other") {
+    return new RateLimiterUnavailable(
+      `The limiter's file ${file} does not answer: ${messageOf(error)}. Ask again, or look for a full disk or a stuck process.`,
+      { cause: error },
+    );
+  }
+  switch (primaryCode(error)) {
+    case READONLY:
+    case PERM:
+    case AUTH:
+      return new LimiterError(
+        "store_read_only",
+        `This process may not write to the limiter's file ${file} (${messageOf(error)}); nothing was changed. ` +
+          "Give it the right to write to the file and its folder, or name another file.",
+        { cause: error },
+      );
+    case NOTADB:
+    case CORRUPT:
+      return damaged(error, file);
+    case CANTOPEN:
+      return unopened(error, file);
+    default:
+      return new LimiterError(
+        "store_refused",
+        `SQLite cannot do this on the limiter's file ${file} (${messageOf(error)}); nothing was changed. ` +
+          "If another program has changed the file, move it away to begin a new one.",
+        { cause: error },
+      );
+  }
 }
 
 /** An error met while opening a file: nearly always the file is not what it should be. */
 export function openingError(error: unknown, file: string): unknown {
-  const code = primaryCode(error);
-  if (code === NOTADB || code === CORRUPT) {
-    return new ValidationError(
-      "store_invalid",
-      `${file} is not a SQLite database, or a damaged one (${messageOf(error)}). ` +
-        "Name another file, or move this one away to begin a new one.",
-      { cause: error },
-    );
-  }
-  if (code === undefined && !isFileError(error)) return error;
-  if (code !== undefined && faultOf(error) !== "other") return thrownFor(error, file);
+  if (isFileError(error)) return unopened(error, file);
+  const thrown = thrownFor(error, file);
+  const isRefused =
+    thrown instanceof LimiterError && (thrown.code === "store_read_only" || thrown.code === "store_refused");
+  return isRefused ? unopened(error, file) : thrown;
+}
+
+function damaged(error: unknown, file: string): ValidationError {
+  return new ValidationError(
+    "store_invalid",
+    `${file} is not a SQLite database, or a damaged one (${messageOf(error)}). ` +
+      "Name another file, or move this one away to begin a new one.",
+    { cause: error },
+  );
+}
+
+function unopened(error: unknown, file: string): ValidationError {
   return new ValidationError(
     "store_invalid",
     `${file} cannot be opened as the limiter's file (${messageOf(error)}). ` +

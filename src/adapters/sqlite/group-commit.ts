@@ -1,7 +1,7 @@
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { BucketRows } from "./bucket-rows.ts";
 import type { Connection } from "./connection.ts";
-import { faultOf, isSqliteError } from "./faults.ts";
+import { faultOf, isSqliteError, thrownFor } from "./faults.ts";
 import { BLOCKING_RETRIES_LATER_MAX, BLOCKING_RETRIES_MAX, blockBriefly, retryDelayMs } from "./lock-backoff.ts";
 import type { Sweep } from "./sweep.ts";
 import type { Watch } from "./watch.ts";
@@ -155,7 +155,7 @@ export class GroupCommit {
     } catch (error) {
       this.#connection.rollback();
       this.#rows.forget();
-      if (faultOf(error) === "other") return calls.map(() => ({ error }));
+      if (faultOf(error) === "other") return calls.map(() => ({ error: thrownFor(error, this.#connection.file) }));
       // A commit that fails on the disk may yet be found in the log after a crash.
       return calls.map((call) => ({ reply: call.unavailable(committing ? "unknown" : "no", error) }));
     }

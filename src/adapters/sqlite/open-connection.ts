@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { ValidationError } from "../../domain/errors.ts";
+import type { DatabaseSync } from "node:sqlite";
+import { LimiterError, ValidationError } from "../../domain/errors.ts";
 import { Connection } from "./connection.ts";
 import { openingError } from "./faults.ts";
 import { OPEN_WAIT_MS } from "./lock-backoff.ts";
@@ -34,12 +34,24 @@ export function openConnection(options: ConnectionOptions): Connection {
 }
 
 function openDatabase(file: string): DatabaseSync {
+  const { DatabaseSync: Database } = loadSqlite();
   try {
     mkdirSync(dirname(file), { recursive: true });
-    return new DatabaseSync(file);
+    return new Database(file);
   } catch (error) {
     throw openingError(error, file);
   }
+}
+
+/** Asked for when a file is opened: so the package can be loaded, and its other stores used, where there is no SQLite. */
+function loadSqlite(): typeof import("node:sqlite") {
+  const sqlite = process.getBuiltinModule?.("node:sqlite");
+  if (sqlite !== undefined) return sqlite;
+  throw new LimiterError(
+    "node_too_old",
+    `The SQLite store needs Node 22.13 or later, and this is ${process.version}. Upgrade Node, or use the store "memory" ` +
+      'or "dynamodb:STACK".',
+  );
 }
 
 function setUp(connection: Connection, durability: Durability): void {

@@ -1,5 +1,7 @@
 import type { Calendar } from "../../domain/calendar.ts";
+import { type Retention, usageNotKept } from "../../domain/retention.ts";
 import type { Store } from "../../ports/store.ts";
+import type { UsageStore } from "../../ports/usage-store.ts";
 import { AuditLog } from "./audit.ts";
 import { BucketRows } from "./bucket-rows.ts";
 import { SqliteBuckets } from "./buckets.ts";
@@ -7,6 +9,8 @@ import { Changes } from "./changes.ts";
 import { SqliteConfig } from "./config.ts";
 import type { Connection } from "./connection.ts";
 import { SqliteEntities } from "./entities.ts";
+import { Expiry } from "./expiry.ts";
+import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
@@ -26,6 +30,7 @@ interface SqliteOptions {
   readonly durability: Durability;
   /** Join calls under way together into one transaction. */
   readonly coalesce: boolean;
+  readonly retention: Retention;
   /** A number in [0, 1), for the length of waits. */
   readonly random: () => number;
   /** Whole ms since some instant, never going back; a clock that is put must not end or prolong anybody's waiting. */
@@ -35,7 +40,13 @@ interface SqliteOptions {
 
 /** A store in one file, for any number of processes on one machine. */
 export function openSqlite(options: SqliteOptions): Store {
-  return storeOn(openConnection(options), options);
+  const connection = openConnection(options);
+  try {
+    return storeOn(connection, options);
+  } catch (error) {
+    connection.close();
+    throw openingError(error, options.file);
+  }
 }
 
 /** The store on an open connection. */
@@ -43,12 +54,15 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const usage = new UsageHours(connection);
   const rows = new BucketRows(connection, usage);
   const watch = new Watch(connection, () => rows.forget());
-  const sweep = new Sweep(connection, usage, rows, options.calendar);
+  const { calendar, retention } = options;
+  const audit = new AuditLog(connection, retention.auditKeepMs);
+  const expiry = new Expiry({ connection, usage, audit, usageKeepMs: retention.usageKeepMs });
+  const sweep = new Sweep({ connection, usage, rows, expiry, calendar });
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
-  const audit = new AuditLog(connection);
   const changes = new Changes({ connection, watch, rows, audit });
   const operations = new Operations({ connection, changes });
-  const parts = { connection, watch, rows, commit, changes, operations, calendar: options.calendar };
+  const countsUsage = retention.usageKeepMs !== undefined;
+  const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -63,7 +77,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
       buckets: new SqliteBuckets(parts, namespaceId),
       config: new SqliteConfig(parts, namespaceId),
       entities: new SqliteEntities(parts, namespaceId),
-      usage: new SqliteUsage(connection, namespaceId),
+      usage: countsUsage ? new SqliteUsage(connection, namespaceId) : NO_USAGE,
       audit: audit.of(namespaceId),
     }),
     ping: () => {
@@ -75,3 +89,9 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     },
   };
 }
+
+const NO_USAGE: UsageStore = {
+  query: () => {
+    throw usageNotKept();
+  },
+};

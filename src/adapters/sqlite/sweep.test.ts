@@ -24,6 +24,21 @@ test("entities that never come back do not stay for ever", async (t) => {
   assert.ok(most < 3 * 3_600, `${most} rows at most`);
 });
 
+test("entities that come in great heaps do not outrun the sweep", async (t) => {
+  const opened = openTemp(t);
+  const { buckets } = opened;
+  let most = 0;
+  for (let hour = 0; hour < 20; hour += 2) {
+    const nowMs = NOON + hour * HOUR_MS;
+    const calls = Array.from({ length: 1_000 }, (_, i) =>
+      buckets.take([claim(`key-${hour}-${i}`, PER_MINUTE, { rpm: 1 })], context(nowMs, { timeoutMs: 60_000 })),
+    );
+    await Promise.all(calls);
+    most = Math.max(most, rowsOf(opened));
+  }
+  assert.ok(most <= 3_000, `${most} rows at most`);
+});
+
 test("a swept bucket keeps its usage, and comes back full as it was", async (t) => {
   const opened = openTemp(t);
   const { buckets, usage } = opened;

@@ -1,8 +1,10 @@
+import { divCeil } from "../../bucket/integers.ts";
 import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import { type BucketRow, type BucketRows, bucketRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
+import type { Expiry } from "./expiry.ts";
 import { leaving } from "./open-hour.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
@@ -10,6 +12,7 @@ import type { UsageHours } from "./usage-hours.ts";
 const IDLE_MS = HOUR_MS;
 
 const CHUNK_ROWS = 50;
+/** In one transaction, beside those for the buckets that are new in it. */
 const CHUNKS_MAX = 4;
 /** Rows looked at for each new bucket: more than one, so that the walk gains on those who make them. */
 const ROWS_PER_INSERT = 2;
@@ -22,14 +25,23 @@ export class Sweep {
   readonly #delete: Statement;
   readonly #usage: UsageHours;
   readonly #rows: BucketRows;
+  readonly #expiry: Expiry;
   readonly #calendar: Calendar;
   #due = 0;
   #lastId: number;
 
-  constructor(connection: Connection, usage: UsageHours, rows: BucketRows, calendar: Calendar) {
-    this.#calendar = calendar;
-    this.#usage = usage;
-    this.#rows = rows;
+  constructor(parts: {
+    readonly connection: Connection;
+    readonly usage: UsageHours;
+    readonly rows: BucketRows;
+    readonly expiry: Expiry;
+    readonly calendar: Calendar;
+  }) {
+    const { connection } = parts;
+    this.#calendar = parts.calendar;
+    this.#usage = parts.usage;
+    this.#rows = parts.rows;
+    this.#expiry = parts.expiry;
     this.#select = connection.prepare(
       `SELECT id, hour_ms, limits, level, namespace, entity, resource FROM bucket WHERE id > ? ORDER BY id LIMIT ${CHUNK_ROWS}`,
     );
@@ -41,10 +53,13 @@ export class Sweep {
 
   /** After the rows of a transaction were written. */
   run(inserted: number, nowMs: number): void {
+    this.#expiry.run(nowMs);
     this.#due += ROWS_PER_TRANSACTION + ROWS_PER_INSERT * inserted;
     if (this.#due < CHUNK_ROWS) return;
     let deleted = 0;
-    for (let chunks = 0; this.#due >= CHUNK_ROWS && chunks < CHUNKS_MAX; chunks++) {
+    // Many may be new in one transaction: were the walk bounded by a number alone, they would outrun it for good.
+    const chunksMax = CHUNKS_MAX + divCeil(ROWS_PER_INSERT * inserted, CHUNK_ROWS);
+    for (let chunks = 0; this.#due >= CHUNK_ROWS && chunks < chunksMax; chunks++) {
       this.#due -= CHUNK_ROWS;
       deleted += this.#chunk(nowMs);
     }

@@ -14,6 +14,7 @@ interface BucketName {
 export class UsageHours {
   readonly #get: Statement;
   readonly #put: Statement;
+  #added = 0;
 
   constructor(connection: Connection) {
     this.#get = connection.prepare(
@@ -29,9 +30,17 @@ export class UsageHours {
     const row = this.#get.get(namespaceId, count.hourMs, entityId, resource);
     const requests = (row === undefined ? 0 : (row[0] as number)) + count.requests;
     const counters: Counters = new Map();
-    if (row !== undefined) addText(counters, row[1] as string);
+    if (row === undefined) this.#added++;
+    else addText(counters, row[1] as string);
     addAmounts(counters, count);
     this.#put.run(namespaceId, count.hourMs, entityId, resource, requests, textOf(counters));
+  }
+
+  /** How many rows were added since this was last asked. */
+  takeAdded(): number {
+    const added = this.#added;
+    this.#added = 0;
+    return added;
   }
 }
 

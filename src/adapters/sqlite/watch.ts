@@ -1,5 +1,5 @@
 import type { Connection, Statement } from "./connection.ts";
-import { faultOf } from "./faults.ts";
+import { faultOf, thrownFor } from "./faults.ts";
 
 /**
  * Notices what other connections did to the file. `PRAGMA data_version` changes when any of them has committed: as long as it
@@ -50,7 +50,7 @@ export class Watch {
       this.refresh();
     } catch (error) {
       // Another process is recovering the log. The number last seen will do: takes compare it again.
-      if (faultOf(error) === "other") throw error;
+      if (faultOf(error) === "other") throw thrownFor(error, this.#connection.file);
     }
     if (this.#turn === "open") this.#turn = "checked";
     return this.#generation;

@@ -1,3 +1,5 @@
+import { ValidationError } from "../../domain/errors.ts";
+import { shown } from "../../domain/names.ts";
 import type { Clock } from "../../ports/system.ts";
 
 /** The machine's clock. */
@@ -8,12 +10,21 @@ export function steadyMs(): number {
   return Math.floor(performance.now());
 }
 
-/** A clock given by the caller, used as it is; one that cannot sleep by itself waits in real time. */
+/** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */
 export function clockFrom(given: { now(): number; sleep?: Clock["sleep"] }): Clock {
   return {
-    now: () => given.now(),
+    now: () => checkReading(given.now()),
     sleep: (ms, signal) => (given.sleep === undefined ? sleep(ms, signal) : given.sleep(ms, signal)),
   };
+}
+
+/** The reading of a clock that was given. A fraction, or no number at all, would get into buckets and stay there. */
+export function checkReading(nowMs: number): number {
+  if (Number.isSafeInteger(nowMs)) return nowMs;
+  throw new ValidationError(
+    "clock_invalid",
+    `The clock answered ${shown(nowMs)}; its now() must give whole milliseconds since 1970. Round them down with Math.floor.`,
+  );
 }
 
 /** setTimeout fires at once above this, about 24 days. */

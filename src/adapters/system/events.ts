@@ -6,6 +6,8 @@ export const CHANNELS = {
   acquired: "zae-limiter:acquired",
   refused: "zae-limiter:refused",
   gaveBack: "zae-limiter:gave-back",
+  charged: "zae-limiter:charged",
+  unavailable: "zae-limiter:unavailable",
   degraded: "zae-limiter:degraded",
   limitsChanged: "zae-limiter:limits-changed",
 } as const;
@@ -14,6 +16,8 @@ export const systemEvents: Events = {
   acquired: channel(CHANNELS.acquired),
   refused: channel(CHANNELS.refused),
   gaveBack: channel(CHANNELS.gaveBack),
+  charged: channel(CHANNELS.charged),
+  unavailable: channel(CHANNELS.unavailable),
   degraded: channel(CHANNELS.degraded),
   limitsChanged: channel(CHANNELS.limitsChanged),
 };

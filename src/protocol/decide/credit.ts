@@ -20,7 +20,7 @@ import type { SheetAction } from "../sheets.ts";
  *             unavailable   unknown: the answer was lost. It may have been applied, so it is never sent again.
  *                           no: every answer proved that nothing was written, until the time was used up.
  *
- * A give-back has no nonce, so there is no ambiguous phase: a lost answer ends it. What was refused (throttled, a conflict,
+ * A give-back has no nonce, so there is no ambiguous phase: a lost answer ends it, unless it comes late. What was refused (throttled, a conflict,
  * not reachable) certainly was not written: the driver sends it again until the time is used up.
  */
 export type CreditPhase =
@@ -33,7 +33,9 @@ export type CreditPhase =
 
 export type CreditResult =
   | { readonly kind: "applied"; readonly image: Image }
-  | { readonly kind: "gone" | "moved" | "split" }
+  | { readonly kind: "gone" }
+  | { readonly kind: "moved" }
+  | { readonly kind: "split" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 export interface CreditProgress {

@@ -1,0 +1,89 @@
+import type { Amount } from "../../domain/amounts.ts";
+import { bypassOf, HOUR_MS, hourOf, overdraftOf } from "../../domain/usage.ts";
+
+/** Net tokens of one bucket in one hour. */
+export interface HourUsage {
+  readonly hourMs: number;
+  /** Names and counts beside each other, by index: few limits, counted with every take. The names are shared, never changed. */
+  names: readonly string[];
+  tokens: number[];
+  requests: number;
+}
+
+/** What a cell has of usage. */
+export interface Counted {
+  /** In the order in which the hours were first counted in; undefined while there are none. */
+  hours: HourUsage[] | undefined;
+  /** The hour last counted in: nearly always the one wanted next. */
+  last: HourUsage | undefined;
+}
+
+/** Counts usage beside buckets, in as few bytes as ids that come once need. */
+export class UsageCounter {
+  /** The names last seen: nearly every bucket counts the same, so that they share one list. */
+  #names: readonly string[] = [];
+
+  /** Of amounts taken (`sign` 1) or given back (-1). */
+  count(cell: Counted, amounts: readonly Amount[], sign: 1 | -1, bypass: boolean, nowMs: number): HourUsage {
+    const hour = this.#hourAt(cell, amounts, nowMs);
+    for (let a = 0; a < amounts.length; a++) {
+      const { limit, milli } = amounts[a] as Amount;
+      if (milli === 0) continue;
+      this.#add(hour, limit, (sign * milli) / 1000);
+      if (bypass) this.#add(hour, bypassOf(limit), (sign * milli) / 1000);
+    }
+    return hour;
+  }
+
+  overdrawn(hour: HourUsage, limits: readonly string[]): void {
+    for (const limit of limits) this.#add(hour, overdraftOf(limit), 1);
+  }
+
+  #hourAt(cell: Counted, amounts: readonly Amount[], nowMs: number): HourUsage {
+    const { last } = cell;
+    if (last !== undefined && nowMs >= last.hourMs && nowMs < last.hourMs + HOUR_MS) return last;
+    const hourMs = hourOf(nowMs);
+    let hour = cell.hours?.findLast((known) => known.hourMs === hourMs);
+    if (hour === undefined) {
+      const names = this.#namesOf(amounts);
+      hour = { hourMs, names, tokens: names.map(() => 0), requests: 0 };
+      if (cell.hours === undefined) cell.hours = [hour];
+      else cell.hours.push(hour);
+    }
+    cell.last = hour;
+    return hour;
+  }
+
+  #add(hour: HourUsage, name: string, count: number): void {
+    const { names, tokens } = hour;
+    for (let i = 0; i < names.length; i++) {
+      if (names[i] === name) {
+        tokens[i] = (tokens[i] as number) + count;
+        return;
+      }
+    }
+    hour.names = this.#shared([...names, name]);
+    hour.tokens = [...tokens, count];
+  }
+
+  #namesOf(amounts: readonly Amount[]): readonly string[] {
+    return this.#shared(amounts.flatMap(({ limit, milli }) => (milli === 0 ? [] : [limit])));
+  }
+
+  #shared(names: readonly string[]): readonly string[] {
+    const known = this.#names;
+    if (known.length !== names.length || names.some((name, i) => name !== known[i])) this.#names = names;
+    return this.#names;
+  }
+}
+
+/** Drops the hours that ended more than `keepMs` ago. */
+export function dropHours(cell: Counted, keepMs: number, nowMs: number): void {
+  const { hours } = cell;
+  if (hours === undefined) return;
+  const beforeMs = nowMs - keepMs - HOUR_MS;
+  if (hours.every(({ hourMs }) => hourMs > beforeMs)) return;
+  const kept = hours.filter(({ hourMs }) => hourMs > beforeMs);
+  cell.hours = kept.length === 0 ? undefined : kept;
+  if (cell.last !== undefined && cell.last.hourMs <= beforeMs) cell.last = undefined;
+}

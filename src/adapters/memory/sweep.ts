@@ -1,0 +1,69 @@
+import { isIdle } from "../../domain/bucket-state.ts";
+import type { Calendar } from "../../domain/calendar.ts";
+import { HOUR_MS } from "../../domain/usage.ts";
+import type { BucketCell, NamespaceData } from "./data.ts";
+import { dropHours } from "./hour-usage.ts";
+
+/** Buckets that have been full this long equal missing ones, also for a client whose clock is behind by less. */
+const IDLE_MS = HOUR_MS;
+/** From the beginning of one walk to that of the next. */
+const WALK_EVERY_MS = HOUR_MS / 4;
+/** So few buckets are not worth forgetting. */
+const FEW_CELLS = 256;
+/** Cells looked at by each call while a walk is under way: some ten microseconds. */
+const CELLS_PER_CALL = 64;
+
+/**
+ * Walks over the cells of a namespace, a few with each call, and drops what nobody needs any more: buckets that equal missing
+ * ones, and usage that is old enough. It goes by the clock of the calls and needs no timer, so a limiter keeps no process
+ * alive; between two walks it costs a call two comparisons.
+ */
+export class MemorySweep {
+  readonly #data: NamespaceData;
+  readonly #usageKeepMs: number;
+  readonly #calendar: Calendar;
+  #cells: Iterator<BucketCell> | undefined;
+  #forgets = false;
+  /** No walk begins in [`#begunMs`, `#nextMs`). A clock that was put back begins one. */
+  #begunMs = Number.POSITIVE_INFINITY;
+  #nextMs = Number.NEGATIVE_INFINITY;
+
+  constructor(data: NamespaceData, usageKeepMs: number | undefined, calendar: Calendar) {
+    this.#data = data;
+    this.#usageKeepMs = usageKeepMs ?? 0;
+    this.#calendar = calendar;
+  }
+
+  run(nowMs: number): void {
+    if (this.#cells === undefined && nowMs < this.#nextMs && nowMs >= this.#begunMs) return;
+    this.#walk(nowMs);
+  }
+
+  #walk(nowMs: number): void {
+    if (this.#cells === undefined) {
+      this.#begunMs = nowMs;
+      this.#nextMs = nowMs + WALK_EVERY_MS;
+      this.#cells = this.#data.buckets.values();
+      this.#forgets = this.#data.buckets.size > FEW_CELLS;
+      // Lists whose next page nobody asked for.
+      this.#data.orders.clear();
+    }
+    for (let i = 0; i < CELLS_PER_CALL; i++) {
+      const { value: cell, done } = this.#cells.next();
+      if (done) {
+        this.#cells = undefined;
+        return;
+      }
+      this.#look(cell, nowMs);
+    }
+  }
+
+  #look(cell: BucketCell, nowMs: number): void {
+    if (this.#forgets && cell.state !== undefined && isIdle(cell.state, IDLE_MS, nowMs, this.#calendar)) {
+      cell.state = undefined;
+      cell.owned = undefined;
+    }
+    dropHours(cell, this.#usageKeepMs, nowMs);
+    if (cell.state === undefined && cell.hours === undefined) this.#data.buckets.delete(cell.key.id);
+  }
+}

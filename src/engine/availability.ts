@@ -1,0 +1,29 @@
+import { wholeTokens } from "../bucket/level.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
+import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { LimitSet } from "../domain/limit-set.ts";
+
+/** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
+export interface Availability {
+  readonly entityId: string;
+  readonly resource: string;
+  /** The limit's name. */
+  readonly limit: string;
+  readonly available: number;
+  readonly capacity: number;
+}
+
+/** What each limit of a level holds at `nowMs`, by a state that stands for that time. */
+export function availabilityOf(
+  { bucket, set }: { readonly bucket: BucketKey; readonly set: LimitSet },
+  state: BucketState,
+  nowMs: number,
+): Availability[] {
+  const { entityId, resource } = bucket;
+  return set.limits.flatMap(({ name }) => {
+    const limit = findLimit(state, name);
+    if (limit === undefined) return [];
+    const available = wholeTokens(availableMilli(state, limit, nowMs));
+    return [{ entityId, resource, limit: name, available, capacity: wholeTokens(limit.terms.capacityMilli) }];
+  });
+}

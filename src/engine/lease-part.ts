@@ -1,0 +1,51 @@
+import type { BucketState } from "../domain/bucket-state.ts";
+import type { TakenAnswer, TokensLeft } from "../ports/bucket-store.ts";
+import { type Availability, availabilityOf } from "./availability.ts";
+import type { Demand } from "./request.ts";
+
+/** What was taken for a request on one of its resources. */
+export interface LeasePart {
+  readonly resource: string;
+  readonly demands: readonly Demand[];
+  /** One for each demand that wanted something; none where the store was not reached. */
+  readonly taken: readonly TakenAnswer[];
+  /** The reading of the clock by which it was taken. */
+  readonly takenAtMs: number;
+}
+
+/** What was taken from one bucket. Its lists are made when they are looked at: most leases are settled before that. */
+export class SinglePart implements LeasePart {
+  readonly takenAtMs: number;
+  readonly #demand: Demand;
+  readonly #answer: TakenAnswer;
+  /** Of an answer that later takes share: what this one left. */
+  readonly #left: TokensLeft | undefined;
+
+  constructor(demand: Demand, answer: TakenAnswer, takenAtMs: number) {
+    this.takenAtMs = takenAtMs;
+    this.#demand = demand;
+    this.#answer = answer;
+    this.#left = answer.shared?.tokensLeft();
+  }
+
+  get resource(): string {
+    return this.#demand.bucket.resource;
+  }
+
+  get demands(): readonly Demand[] {
+    return [this.#demand];
+  }
+
+  get taken(): readonly TakenAnswer[] {
+    const { kind, ticket, shared } = this.#answer;
+    if (shared === undefined || this.#left === undefined) return [this.#answer];
+    return [{ kind, ticket, state: shared.stateWith(this.#left) }];
+  }
+}
+
+/** What every level that was asked held right after the take, the entity first. */
+export function remainingIn({ demands, taken, takenAtMs }: LeasePart): readonly Availability[] {
+  if (taken.length === 0) return [];
+  const asked = demands.filter(({ take }) => take.length > 0);
+  return asked.flatMap((demand, i) => availabilityOf(demand, taken[i]?.state as BucketState, takenAtMs));
+}

@@ -1,0 +1,46 @@
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import type { Retention } from "../domain/retention.ts";
+
+/** What an embedded store keeps to be read, and for how long. */
+export interface RetentionOptions {
+  /**
+   * How long usage is kept after the hour in which it was counted; `false`: none is counted, and `usage()` is an error.
+   * Default: memory 2 days, SQLite 400 days.
+   */
+  readonly usage?: false | { readonly keepMs?: number };
+  /** How long audit events are kept. Default 400 days. */
+  readonly auditKeepMs?: number;
+}
+
+export function retentionOf({ usage, auditKeepMs }: RetentionOptions, unsaid: Retention): Retention {
+  return {
+    usageKeepMs: usage === false ? undefined : usageKeepMs(usage, unsaid),
+    auditKeepMs: auditKeepMs === undefined ? unsaid.auditKeepMs : checkKeepMs("auditKeepMs", auditKeepMs),
+  };
+}
+
+/** What a store that is handed in keeps was decided where it was opened. */
+export function refuseRetention(options: RetentionOptions, storeName: string): void {
+  for (const name of ["usage", "auditKeepMs"] as const) {
+    if (options[name] === undefined) continue;
+    throw new ValidationError(
+      "option_invalid",
+      `${name} is given with a store that is open already; give it where ${shown(storeName)} is opened.`,
+    );
+  }
+}
+
+function usageKeepMs(usage: unknown, unsaid: Retention): number | undefined {
+  if (usage === undefined) return unsaid.usageKeepMs;
+  if (typeof usage !== "object" || usage === null || Object.keys(usage).some((name) => name !== "keepMs")) {
+    throw new ValidationError("option_invalid", `usage is ${shown(usage)}; give false or { keepMs }.`);
+  }
+  const { keepMs } = usage as { readonly keepMs?: unknown };
+  return keepMs === undefined ? unsaid.usageKeepMs : checkKeepMs("usage.keepMs", keepMs);
+}
+
+function checkKeepMs(name: string, value: unknown): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value;
+  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give whole milliseconds, at least 1.`);
+}
