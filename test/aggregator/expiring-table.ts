@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
 import { FaultProxy, type ProxyAnswer } from "../dynamodb/fault-proxy.ts";
 import { CREDENTIALS } from "./archive-kit.ts";
-import { createTable, deleteTable, RateLimiter } from "./package.ts";
+import { createTable, deleteTable, limiterOn, type RateLimiter } from "./package.ts";
 
 // DynamoDB Local removes nothing from a table with indexes, however long ago its `ttl` was. Here a test removes what is to
 // expire, and a proxy in front of the stream says of such removals what AWS says: that the service did it.
@@ -33,7 +33,7 @@ export async function newExpiringTable(t: TestContext, dynamodb: DynamodbLocal):
     operation === "GetRecords" ? async ({ forward, answer }) => answer(byTheService(await forward())) : undefined;
   const way = { stack, region: "us-east-1", endpoint: proxy.endpoint, credentials: CREDENTIALS };
   await createTable(way);
-  const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way });
+  const limiter = await limiterOn(way);
   t.after(async () => {
     await limiter.close();
     await deleteTable({ ...way, endpoint: dynamodb.endpoint });

@@ -9,7 +9,7 @@ import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.t
 import { exception, FaultProxy } from "../dynamodb/fault-proxy.ts";
 import { recordsOn } from "../dynamodb/store-kit.ts";
 import { CREDENTIALS } from "./archive-kit.ts";
-import { createTable, deleteTable, RateLimiter, sweep } from "./package.ts";
+import { createTable, deleteTable, limiterOn, sweep } from "./package.ts";
 
 const HOUR_MS = 3_600_000;
 const START_MS = Date.UTC(2026, 2, 15, 10, 20);
@@ -21,7 +21,7 @@ async function used(t: TestContext, dynamodb: DynamodbLocal) {
   const clock = { now: () => time.nowMs };
   const way = { stack, region: "us-east-1", endpoint: dynamodb.endpoint, credentials: CREDENTIALS };
   await createTable(way);
-  const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, clock });
+  const limiter = await limiterOn(way, clock);
   t.after(async () => {
     await limiter.close();
     await deleteTable(way);
@@ -43,7 +43,7 @@ async function used(t: TestContext, dynamodb: DynamodbLocal) {
   const namespaceId = registry[0]?.namespace_id?.S ?? "";
   // What is counted, read by a process of its own.
   const read = async (window: "hourly" | "daily" | "monthly") => {
-    const reader = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, clock });
+    const reader = await limiterOn(way, clock);
     try {
       const all = [];
       for await (const { entityId, windowStartMs, counters, requests } of reader.usage({ window })) {
@@ -107,9 +107,9 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
   });
 
   test("joins the shards of a bucket that is idle, not of one that is used, and usage stays as it was", async (t) => {
-    const { way, clock, read, limiter, stack, records, namespaceId, time } = await used(t, dynamodb);
+    const { way, clock, read, limiter, records, namespaceId, time } = await used(t, dynamodb);
     const proxy = await FaultProxy.open(t, dynamodb.endpoint);
-    const busy = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, endpoint: proxy.endpoint, clock });
+    const busy = await limiterOn({ ...way, endpoint: proxy.endpoint }, clock);
     const take = () => busy.withLease({ entityId: "hot", resource: "api", consume: { rpm: 1 } }, async () => {});
     await take();
     let throttled = 0;
