@@ -18,12 +18,19 @@ import { LimiterError } from "../domain/errors.ts";
 export interface ArchiveLine {
   /** Sorts by time; with the namespace it names the event. */
   readonly event_id: string;
+  /** Whom the change was about: an entity, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
   readonly entity_id: string;
+  /** What was changed, such as `limits_set`. */
   readonly action: string;
+  /** When, in ISO 8601. */
   readonly timestamp: string;
+  /** Who did it, if that was said. */
   readonly principal: string | null;
+  /** On which resource, if on one. */
   readonly resource: string | null;
+  /** What it was changed to. */
   readonly details: unknown;
+  /** The id of its namespace. */
   readonly namespace_id: string;
   /** The id that `auditEvents` shows, where it is another. */
   readonly own_event_id?: string;
@@ -31,6 +38,7 @@ export interface ArchiveLine {
 
 /** An event from the archive. */
 export interface ArchivedEvent extends AuditEvent {
+  /** The id of its namespace. */
   readonly namespaceId: string;
 }
 

@@ -10,11 +10,15 @@ import { type Archive, archiveBatch } from "./write-archive.ts";
 
 /** What a runner has done until now. */
 export interface FollowReport {
+  /** Records of the stream that were read. */
   readonly records: number;
+  /** Audit events that were put into the archive. */
   readonly archived: number;
+  /** Objects that could not be put; they were tried again. */
   readonly archiveFailures: number;
   /** How often records were gone before anybody had read them. */
   readonly gaps: number;
+  /** What went wrong besides; the log says what. */
   readonly errors: number;
   /** What the last sweep did. */
   readonly sweep?: SweepReport;

@@ -8,18 +8,24 @@ import { type Archive, archiveBatch } from "./write-archive.ts";
 
 /** What Lambda hands over: a batch of the stream, or the tick of a schedule. */
 export interface AggregatorEvent {
+  /** The batch; absent: it is a tick. */
   readonly Records?: readonly StreamRecord[];
 }
 
 /** As much of Lambda's context as is used. */
 export interface AggregatorContext {
+  /** How long the invocation may still take, in ms. */
   getRemainingTimeInMillis?(): number;
 }
 
 /** Of a batch: from which record on Lambda shall come again; none: all is done. Of a tick: what was swept. */
-export type AggregatorAnswer =
-  | { readonly batchItemFailures: readonly { readonly itemIdentifier: string }[] }
-  | SweepReport;
+export type AggregatorAnswer = BatchAnswer | SweepReport;
+
+/** The answer to a batch, by Lambda's protocol for partial ones. */
+export interface BatchAnswer {
+  /** The sequence number from which on the batch is to come again. */
+  readonly batchItemFailures: readonly { readonly itemIdentifier: string }[];
+}
 
 export interface HandlerParts {
   readonly stack: string;

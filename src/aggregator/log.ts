@@ -1,6 +1,7 @@
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 
+/** From how serious on something is logged. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];

@@ -12,6 +12,7 @@ const UNITS = {
   Errors: "Count",
 } as const;
 
+/** What the aggregator counts or measures. */
 export type MetricName = keyof typeof UNITS;
 
 /** Counts since they were last told, and the latest of what is measured rather than counted. */

@@ -10,6 +10,7 @@ export interface ArchivePlan {
   readonly unreadable: readonly number[];
 }
 
+/** One object of the archive. */
 export interface ArchiveObject {
   /** Behind the prefix of the archive. The same records always have the same key, so a replay overwrites with the same. */
   readonly key: string;

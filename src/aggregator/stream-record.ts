@@ -3,8 +3,11 @@ import { PK, SK, type TableKey } from "../adapters/dynamodb/schema.ts";
 
 /** A record of the table's stream, as Lambda hands it over and as the SDK reads it: they differ in how identities are spelled. */
 export interface StreamRecord {
+  /** Names the record in all streams. */
   readonly eventID?: string | undefined;
+  /** `INSERT`, `MODIFY` or `REMOVE`. */
   readonly eventName?: string | undefined;
+  /** Who removed the item, where the service did. */
   readonly userIdentity?:
     | {
         readonly principalId?: string | undefined;
@@ -14,6 +17,7 @@ export interface StreamRecord {
       }
     | null
     | undefined;
+  /** Key, content before, and place in the stream. */
   readonly dynamodb?:
     | {
         readonly Keys?: Attributes | undefined;

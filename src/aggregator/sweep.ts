@@ -18,6 +18,7 @@ export interface SweepReport {
   readonly bucketsSwept: number;
   /** Hours that were written to their sheets. */
   readonly hoursClosed: number;
+  /** How often the shards of an idle bucket were halved. */
   readonly shardsJoined: number;
   /** Deletions of entities that had been cut off, and were brought to their end. */
   readonly deletionsFinished: number;

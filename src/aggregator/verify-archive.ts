@@ -8,6 +8,7 @@ import type { Receipt, Receipts } from "./receipts.ts";
 export interface VerifiedDay {
   /** YYYY-MM-DD, UTC. */
   readonly day: string;
+  /** Nothing is missing or damaged. */
   readonly ok: boolean;
   /** Events that were put, by the receipts in the table; replays count each time. */
   readonly recorded: number;
@@ -15,6 +16,7 @@ export interface VerifiedDay {
   readonly found: number;
   /** Different events of the day, in all its objects: what readers are shown. */
   readonly events: number;
+  /** Objects of the day. */
   readonly objects: number;
   /** Objects that have a receipt and are gone. */
   readonly missing: readonly string[];

@@ -45,7 +45,9 @@ export interface UsageSummary {
 
 /** What one entity, or one resource, used in all windows together. */
 export interface UsageTotal extends UsageSummary {
+  /** Whose it is, of totals by entity. */
   readonly entityId?: string;
+  /** Of which resource, of totals by resource. */
   readonly resource?: string;
 }
 

@@ -2,6 +2,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 
+/** How a limiter is closed. */
 export interface CloseOptions {
   /** How long open `withLease` bodies are waited for, in ms. Default 0. */
   readonly drainMs?: number;

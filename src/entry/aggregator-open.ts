@@ -76,7 +76,9 @@ export async function openAggregator(
 
 /** Where an archive is. */
 export interface ArchivePlace extends Pick<DynamoTable, "region" | "credentials"> {
+  /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. */
   readonly archive: string;
+  /** An address to use instead of the region's. */
   readonly s3Endpoint?: string;
 }
 

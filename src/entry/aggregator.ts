@@ -19,7 +19,7 @@ import type { DynamoTable } from "./dynamodb.ts";
 
 export type { ArchivedEvent, ArchiveLine } from "../aggregator/archive-line.ts";
 export type { Follower, FollowReport } from "../aggregator/follow.ts";
-export type { AggregatorAnswer, AggregatorContext, AggregatorEvent } from "../aggregator/handler.ts";
+export type { AggregatorAnswer, AggregatorContext, AggregatorEvent, BatchAnswer } from "../aggregator/handler.ts";
 export type { LogLevel } from "../aggregator/log.ts";
 export type { MetricName } from "../aggregator/metrics.ts";
 export { type ArchiveObject, type ArchivePlan, planArchive } from "../aggregator/plan-archive.ts";
@@ -79,6 +79,7 @@ function optionsFromStack(): AggregatorOptions {
   };
 }
 
+/** What a runner does. */
 export interface FollowOptions extends AggregatorOptions {
   /** Where to begin where there is no checkpoint. Default `"oldest"`. */
   readonly from?: "oldest" | "latest";
@@ -138,11 +139,13 @@ export function follow(options: FollowOptions): Follower {
   };
 }
 
+/** How far a sweep goes. */
 export interface SweepOptions extends AggregatorOptions {
   /** Closes all hours that are over, whatever `sweepAfterHours`, in a pass of its own. Default false. */
   readonly all?: boolean;
   /** Ends after so long; the next sweep goes on. Default: as long as it takes. */
   readonly timeoutMs?: number;
+  /** Ends it after the step in hand. */
   readonly signal?: AbortSignal;
 }
 
@@ -165,6 +168,7 @@ export async function sweep(options: SweepOptions): Promise<SweepReport> {
   }
 }
 
+/** Which events of an archive. */
 export interface ReadArchiveOptions extends ArchivePlace {
   /** The id of a namespace; absent: of all. */
   readonly namespaceId?: string;
@@ -191,8 +195,11 @@ export async function* readArchive(options: ReadArchiveOptions): AsyncGenerator<
   }
 }
 
+/** Which archive, and the table that has its receipts. */
 export interface VerifyArchiveOptions extends DynamoTable {
+  /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. */
   readonly archive: string;
+  /** An address of S3 to use instead of the region's. */
   readonly s3Endpoint?: string;
   /** For tests; used as it is. */
   readonly clock?: { now(): number };
