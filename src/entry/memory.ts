@@ -3,7 +3,6 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { MEMORY_RETENTION } from "../domain/retention.ts";
 import { Limiter } from "../engine/limiter.ts";
-import type { EngineDeps, Settings } from "../engine/settings.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
 import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
@@ -60,8 +59,8 @@ export interface MemoryOptions
  * ```
  */
 export class RateLimiter extends Limiter {
-  private constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
-    super(deps, settings, ownsStore);
+  private constructor(...parts: ConstructorParameters<typeof Limiter>) {
+    super(...parts);
   }
 
   /** Opens a limiter on a store in memory, by default a new, empty one. */

@@ -1,5 +1,4 @@
 import { Limiter } from "../engine/limiter.ts";
-import type { EngineDeps, Settings } from "../engine/settings.ts";
 import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
 
 export const LOADERS: StoreLoaders = {
@@ -18,8 +17,8 @@ export const LOADERS: StoreLoaders = {
  * ```
  */
 export class RateLimiter extends Limiter {
-  private constructor(deps: EngineDeps, settings: Settings, ownsStore: boolean) {
-    super(deps, settings, ownsStore);
+  private constructor(...parts: ConstructorParameters<typeof Limiter>) {
+    super(...parts);
   }
 
   /** Opens the store, by default the SQLite file `.zae-limiter/limiter.db`, and a limiter on one of its namespaces. */

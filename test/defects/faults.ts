@@ -73,10 +73,12 @@ export function faultDefects(kit: Kit): void {
     const request = { entityId: "child", resource: "api", consume: { rpm: 4 }, signal: abort.signal };
     const running = limiter.withLease(request, (lease) => {
       isRunning = true;
-      abort.signal.addEventListener("abort", () => {
-        late = lease.adjust({ rpm: 1 }).catch((error: unknown) => error);
+      return new Promise((_, reject) => {
+        abort.signal.addEventListener("abort", () => {
+          late = lease.adjust({ rpm: 1 }).catch((error: unknown) => error);
+          reject(abort.signal.reason);
+        });
       });
-      return new Promise(() => {});
     });
     await until(() => isRunning);
     assert.deepEqual(await held(limiter, "parent"), { rpm: 6 });

@@ -7,7 +7,7 @@ import { Limit, NotFoundError, RateLimiter } from "../../src/entry/index.ts";
 import { HOUR_MS, MINUTE_MS, rpm, take } from "../defects/kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { OneTable, type Scene } from "./one-table.ts";
-import { N, S } from "./store-kit.ts";
+import { S } from "./store-kit.ts";
 
 // Defects of the original in lists, and in what is deleted, created and counted: pages, what is in no index, what is left over.
 
@@ -158,17 +158,19 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
     assert.deepEqual((await limiter.auditEvents()).events, []);
   });
 
-  test("W39: usage as the aggregator writes it is told by hour, day and month, and summed up", async () => {
+  test("W39: usage is told by hour, day and month, which begin together, and summed up", async () => {
     const scene = await table.newScene();
     const { limiter } = await scene.process();
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 100)]);
     const midnight = Date.UTC(2026, 2, 1);
-    await scene.put([
-      usageRow(scene, "a", "hourly", midnight, 3),
-      usageRow(scene, "a", "hourly", midnight + 5 * HOUR_MS, 4),
-      usageRow(scene, "a", "daily", midnight, 7),
-      usageRow(scene, "a", "monthly", midnight, 7),
-      usageRow(scene, "b", "hourly", midnight, 50),
-    ]);
+    for (const [id, hour, rpm] of [
+      ["a", 0, 3],
+      ["b", 0, 50],
+      ["a", 5, 4],
+    ] as const) {
+      scene.clock.set(midnight + hour * HOUR_MS);
+      await take(limiter, id, { rpm });
+    }
     const counted = async (query: Parameters<RateLimiter["usage"]>[0]) =>
       (await limiter.usage(query)).map(({ entityId, windowStartMs, counters, requests }) => [
         ...[entityId, (windowStartMs - midnight) / HOUR_MS, counters.rpm, requests],
@@ -181,8 +183,8 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
       ["a", 0, 3, 1],
       ["b", 0, 50, 1],
     ]);
-    assert.deepEqual(await counted({ entityId: "a", window: "daily" }), [["a", 0, 7, 1]]);
-    assert.deepEqual(await counted({ entityId: "a", resource: "api", window: "monthly" }), [["a", 0, 7, 1]]);
+    assert.deepEqual(await counted({ entityId: "a", window: "daily" }), [["a", 0, 7, 2]]);
+    assert.deepEqual(await counted({ entityId: "a", resource: "api", window: "monthly" }), [["a", 0, 7, 2]]);
     assert.equal((await counted({ window: "hourly" })).length, 3);
     const { total, snapshotCount, requests } = await limiter.usageSummary({ resource: "api", window: "hourly" });
     assert.deepEqual([total, snapshotCount, requests], [{ rpm: 57 }, 3, 3]);
@@ -191,8 +193,8 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
   test("W39: usage of more than a hundred entities is told whole, from an index that has keys only", async () => {
     const scene = await table.newScene();
     const { limiter } = await scene.process();
-    const midnight = Date.UTC(2026, 2, 1);
-    await scene.put(Array.from({ length: 230 }, (_, i) => usageRow(scene, `e-${i}`, "hourly", midnight, 1)));
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 100)]);
+    await Promise.all(Array.from({ length: 230 }, (_, i) => take(limiter, `e-${i}`, { rpm: 1 })));
     const { total, snapshotCount } = await limiter.usageSummary({ resource: "api", window: "hourly" });
     assert.deepEqual([total, snapshotCount], [{ rpm: 230 }, 230]);
     let listed = 0;
@@ -205,7 +207,8 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
   test("W20, W34: nothing is made that was not asked for: no namespace, no table, no entity, no bucket", async () => {
     const { way, id } = await table.newNamespace();
     const scene = await table.newScene();
-    const missing = { ...way, store: `dynamodb:${way.stack}`, namespace: "nobody-made-this", timeoutMs: 10_000 };
+    const { stack: _, ...connection } = way;
+    const missing = { ...connection, store: `dynamodb:${way.stack}`, namespace: "nobody-made-this", timeoutMs: 10_000 };
     await assert.rejects(RateLimiter.open(missing), NotFoundError);
     await assert.rejects(openDynamo({ ...way, stack: `${way.stack}-other` }), NotFoundError);
     const { limiter } = await scene.process();
@@ -230,25 +233,6 @@ function renamed(item: Attributes, from: string, to: string): Attributes {
       value.S === undefined ? value : { S: value.S.replace(part, to) },
     ]),
   );
-}
-
-/** A snapshot of usage on `api`. */
-function usageRow(
-  { namespaceId }: Scene,
-  entityId: string,
-  window: "hourly" | "daily" | "monthly",
-  startMs: number,
-  tokens: number,
-): Attributes {
-  const start = `${new Date(startMs).toISOString().slice(0, 19)}Z`;
-  const pk = `${namespaceId}/ENTITY#${entityId}`;
-  return {
-    ...{ PK: S(pk), SK: S(`#USAGE#api#${start}${window === "hourly" ? "" : `#${window}`}`) },
-    ...{ entity_id: S(entityId), resource: S("api"), window: S(window), window_start: S(start) },
-    ...{ rpm: N(tokens), total_events: N(1), ttl: N(2_000_000_000) },
-    ...{ GSI2PK: S(`${namespaceId}/RESOURCE#api`), GSI2SK: S(`USAGE#${start}#${entityId}`) },
-    ...{ GSI4PK: S(namespaceId), GSI4SK: S(pk) },
-  };
 }
 
 /** The keys of everything that is in a namespace, by its index. */

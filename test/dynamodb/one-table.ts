@@ -64,7 +64,8 @@ export class OneTable {
     const stack = await newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
     const way = { stack, endpoint, region: "eu-west-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };
     await prepareTable(way);
-    const admin = await RateLimiter.open({ ...way, store: `dynamodb:${stack}`, timeoutMs: TIMEOUT_MS });
+    const { stack: _, ...connection } = way;
+    const admin = await RateLimiter.open({ ...connection, store: `dynamodb:${stack}`, timeoutMs: TIMEOUT_MS });
     return { way, admin: this.closed(admin) };
   }
 }

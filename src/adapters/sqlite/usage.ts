@@ -15,6 +15,13 @@ interface Pair {
 /** Before all others. */
 const FIRST: Pair = { entityId: "", resource: "" };
 
+/** Where one table stands within one hour. */
+interface Head {
+  readonly next: Statement;
+  readonly hourMs: number;
+  readonly pair: Pair;
+}
+
 interface Span {
   readonly startMs: number;
   readonly endMs: number;
@@ -97,16 +104,51 @@ export class SqliteUsage implements UsageStore {
   }
 
   *#inWindow(query: UsageQuery, span: Span, after: Pair): Generator<UsageSnapshot> {
-    let pair: Pair | undefined = after;
-    const first = query.entityId;
-    if (first !== undefined && pair.entityId < first) pair = { entityId: first, resource: "" };
-    for (;;) {
-      pair = this.#nextPair(query, span, pair);
-      if (pair === undefined || (first !== undefined && pair.entityId !== first)) return;
-      if (query.resource !== undefined && pair.resource !== query.resource) continue;
+    const { entityId, resource } = query;
+    const pairs = entityId === undefined ? this.#pairsIn(span, after) : this.#pairsOf(entityId, after);
+    for (const pair of pairs) {
+      if (resource !== undefined && pair.resource !== resource) continue;
       const snapshot = this.#sum(query, span, pair);
       if (snapshot !== undefined) yield snapshot;
     }
+  }
+
+  /** All buckets of an entity that ever counted, in order. */
+  *#pairsOf(entityId: string, after: Pair): Generator<Pair> {
+    let pair = after.entityId < entityId ? { entityId, resource: "" } : after;
+    for (;;) {
+      const rows = this.#nextPairs.map((next) => next.get(this.#namespaceId, pair.entityId, pair.resource));
+      const found = rows.flatMap((row) => (row === undefined ? [] : [pairOf(row)]));
+      if (found.length === 0) return;
+      pair = found.reduce(earlier);
+      if (pair.entityId !== entityId) return;
+      yield pair;
+    }
+  }
+
+  /** The buckets that counted in a span, in order. Each hour has its own in order, so the hours are merged. */
+  *#pairsIn({ startMs, endMs }: Span, after: Pair): Generator<Pair> {
+    let heads: Head[] = [];
+    for (const [table, first] of this.#firstHours.entries()) {
+      for (let hourMs = this.#hourIn(first, startMs); hourMs < endMs; hourMs = this.#hourIn(first, hourMs + 1)) {
+        heads.push(...this.#headAfter({ next: this.#nextPairsOfHour[table] as Statement, hourMs, pair: after }));
+      }
+    }
+    while (heads.length > 0) {
+      const pair = heads.map((head) => head.pair).reduce(earlier);
+      yield pair;
+      heads = heads.flatMap((head) => (isSame(head.pair, pair) ? this.#headAfter(head) : [head]));
+    }
+  }
+
+  #hourIn(first: Statement, fromMs: number): number {
+    const hourMs = first.get(this.#namespaceId, fromMs)?.[0];
+    return typeof hourMs === "number" ? hourMs : Number.POSITIVE_INFINITY;
+  }
+
+  #headAfter({ next, hourMs, pair }: Head): readonly Head[] {
+    const row = next.get(this.#namespaceId, pair.entityId, pair.resource, hourMs);
+    return row === undefined ? [] : [{ next, hourMs, pair: pairOf(row) }];
   }
 
   #firstHour({ entityId }: UsageQuery, fromMs: number): number | undefined {
@@ -118,16 +160,6 @@ export class SqliteUsage implements UsageStore {
       )
       .flatMap((row) => (typeof row?.[0] === "number" ? [row[0]] : []));
     return found.length === 0 ? undefined : Math.min(...found);
-  }
-
-  // An hour has its buckets in order in an index; longer windows go over all buckets that ever counted.
-  #nextPair(query: UsageQuery, span: Span, { entityId, resource }: Pair): Pair | undefined {
-    const rows =
-      query.window === "hourly"
-        ? this.#nextPairsOfHour.map((next) => next.get(this.#namespaceId, entityId, resource, span.startMs))
-        : this.#nextPairs.map((next) => next.get(this.#namespaceId, entityId, resource));
-    const pairs = rows.flatMap((row) => (row === undefined ? [] : [pairOf(row)]));
-    return pairs.length === 0 ? undefined : pairs.reduce(earlier);
   }
 
   #sum(query: UsageQuery, { startMs, endMs }: Span, pair: Pair): UsageSnapshot | undefined {
@@ -165,6 +197,10 @@ function openCounts(columns: Row) {
 
 function pairOf([entityId, resource]: Row): Pair {
   return { entityId: entityId as string, resource: resource as string };
+}
+
+function isSame(a: Pair, b: Pair): boolean {
+  return a.entityId === b.entityId && a.resource === b.resource;
 }
 
 function earlier(a: Pair, b: Pair): Pair {
