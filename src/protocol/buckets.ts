@@ -40,10 +40,11 @@ import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { pickOther, pickShard } from "./pick.ts";
-import { makeShard, resize } from "./resize.ts";
+import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardTakes } from "./shard-take.ts";
 import { SheetQueue } from "./sheets.ts";
+import { standInFor } from "./stand-in.ts";
 import { isPlainTicket, overdrawnBy, ticketOf, ticketOn } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
 
@@ -118,7 +119,7 @@ export class ProtocolBuckets implements BucketStore {
     for (let moves = 0; moves < MOVES_MAX; moves++) {
       const outcome = await this.#enqueue(cache, shard, job, context.signal);
       if (outcome.kind === "elsewhere") {
-        const there = await this.#resolveMovedShard(cache, shard, context).catch(notRead);
+        const there = await standInFor(this.#context, cache, shard, context).catch(notRead);
         if (typeof there !== "number") return there;
         shard = there;
         continue;
@@ -272,7 +273,7 @@ export class ProtocolBuckets implements BucketStore {
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
-            shard = await this.#resolveMovedShard(cache, shard, call);
+            shard = await standInFor(this.#context, cache, shard, call);
             break;
           case "unavailable":
             return [{ kind: "unavailable", cause: outcome.cause }];
@@ -353,16 +354,6 @@ export class ProtocolBuckets implements BucketStore {
     if (wasKnown || !serverTime.isKnown()) return call;
     // A reading, and a deadline, from before the server's time was known may be off by any amount.
     return this.#called({ ...call, nowMs: this.#context.clock.now() });
-  }
-
-  /** The shard that stands for one that is gone. */
-  async #resolveMovedShard(cache: BucketCache, shard: number, { nowMs, untilMs }: Called): Promise<number> {
-    await readWhole(this.#context, [cache.key], { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
-    const standIn = shard % cache.shardCount;
-    if (!this.#options.dialect.makesMissingShards || cache.seen(standIn)?.image !== undefined) return standIn;
-    // The original makes shards when it first comes to them.
-    if (await makeShard(this.#context, cache.key, standIn, nowMs)) return standIn;
-    return cache.images()[0]?.key.shard ?? 0;
   }
 
   #stateOf(image: Image): BucketState {
