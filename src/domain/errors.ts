@@ -6,6 +6,7 @@ interface ErrorOptions {
   readonly publicDetail?: string;
 }
 
+/** What a problem body may tell. */
 export interface ProblemOptions {
   /**
    * `"own"` (default): what concerns the entity that asked; of its parents neither ids nor balances. `"all"`: everything, for

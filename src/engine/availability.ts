@@ -5,11 +5,15 @@ import type { LimitSet } from "../domain/limit-set.ts";
 
 /** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
 export interface Availability {
+  /** The entity, or a parent of it. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
+  /** Whole tokens, negative in debt. */
   readonly available: number;
+  /** Whole tokens: the most it holds at present. */
   readonly capacity: number;
 }
 

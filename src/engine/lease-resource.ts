@@ -8,6 +8,7 @@ import { type LeasePart, remainingIn } from "./lease-part.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
+/** Where a lease stands: only an open one can be changed. */
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */

@@ -17,6 +17,7 @@ export interface DynamoTable {
   readonly client?: SdkClient;
 }
 
+/** Which table, the way there, and how buckets are kept in it. */
 export interface DynamoStoreOptions extends DynamoTable {
   /** The original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
@@ -32,9 +33,11 @@ export interface DynamoStoreOptions extends DynamoTable {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
+/** Which table, and what it is made with. */
 export interface CreateTableOptions extends DynamoTable {
   /** What the resource index has of an item. Default `KEYS_ONLY`; a table for `sharedTable` needs `ALL`. */
   readonly projection?: "KEYS_ONLY" | "ALL";
+  /** Default: none. */
   readonly tags?: Readonly<Record<string, string>>;
   /** Default false. */
   readonly deletionProtection?: boolean;

@@ -52,9 +52,13 @@ export interface GaveBackEvent {
 
 /** A lease was charged more than it had taken at first. */
 export interface ChargedEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Whose bucket. */
   readonly entityId: string;
+  /** On which resource. */
   readonly resource: string;
+  /** Whole tokens per limit. */
   readonly amounts: Readonly<Record<string, number>>;
   /** Why: `adjust` upwards, or `consume` of the lease. */
   readonly reason: "adjust" | "consume";
@@ -62,11 +66,17 @@ export interface ChargedEvent {
 
 /** An outage of the store that blocked: a request, or a lease that wanted more. */
 export interface UnavailableEvent {
+  /** Its name. */
   readonly namespace: string;
+  /** Who asked. */
   readonly entityId: string;
+  /** For what. */
   readonly resource: string;
+  /** What was not done. */
   readonly reason: string;
+  /** What the store said. */
   readonly cause: unknown;
+  /** As the request had it. */
   readonly requestId?: string;
 }
 
