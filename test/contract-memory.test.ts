@@ -1,11 +1,11 @@
 import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
-import { MEMORY_RETENTION } from "../src/domain/retention.ts";
+import { FILE_RETENTION } from "../src/domain/retention.ts";
 import { describeStore } from "../src/testing/contract.ts";
 
 const calendar = createCalendar();
 
 describeStore("memory", () => {
-  const store = openMemory(calendar, MEMORY_RETENTION);
+  const store = openMemory(calendar, FILE_RETENTION);
   return { store, close: () => store.close() };
 });
