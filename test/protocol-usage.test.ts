@@ -286,3 +286,16 @@ test("split over the edge of an hour and joined again, a bucket has counted ever
     [25, 20, 1],
   );
 });
+
+test("joined by a reading from before the hour ended, shards keep in that hour what they counted in it", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open({ coalesce: false });
+  const beforeMs = T0 + HOUR_MS - MINUTE_MS;
+  cluster.clock.set(beforeMs);
+  await a.place.take([one], beforeMs);
+  assert.ok(await a.buckets.resize(one.bucket, "more", beforeMs));
+  for (let i = 0; i < 20; i++) await a.place.take([one], beforeMs);
+  cluster.clock.set(T0 + HOUR_MS + 1);
+  assert.ok(await a.buckets.resize(one.bucket, 1, beforeMs));
+  assert.deepEqual(await used(a), [[0, 21]]);
+});

@@ -65,26 +65,30 @@ export async function resize(
     // What is done to all shards at once is done by the same limits.
     const installs = to === "more" ? undefined : newestLimits(context, images, readingMs);
     if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
-    const hours = to === "more" ? [] : hoursBefore(context, images, readingMs);
-    if (hours === undefined) return NOT_DONE;
-    if (hours.length > 0) return { kind: "install", installs: hours };
     // Not by a reading from before the shards were read: what is refilled in one shard after that reading would pay for what
     // was taken from another by a later one, and joined they would hold more than both did.
     const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
     const atMs = Math.max(seenMs, ...images.map(({ state }) => state.epochMs + 1));
+    const hours = to === "more" ? [] : hoursBefore(context, images, { readingMs, atMs });
+    if (hours === undefined) return NOT_DONE;
+    if (hours.length > 0) return { kind: "install", installs: hours };
     const writes = writesFor(images, to, atMs, context);
     return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: true };
   }
 }
 
 /**
- * The writes that bring shards which are joined to one open hour, with nothing beside it that is not on its sheet. Undefined:
- * that is not possible now.
+ * The writes that bring shards which are joined at `atMs` to the hour of that instant, with nothing beside it that is not on
+ * its sheet. Undefined: that is not possible now.
  */
-function hoursBefore(context: ProtocolContext, images: readonly Image[], readingMs: number): ItemWrite[] | undefined {
+function hoursBefore(
+  context: ProtocolContext,
+  images: readonly Image[],
+  { readingMs, atMs }: { readonly readingMs: number; readonly atMs: number },
+): ItemWrite[] | undefined {
   const { env, caches } = context;
   if (!env.dialect.countsByHour) return [];
-  const hour = Math.max(hourNumber(readingMs), ...images.map(({ item }) => numberOf(item, UH) ?? 0));
+  const hour = Math.max(hourNumber(atMs), ...images.map(({ item }) => numberOf(item, UH) ?? 0));
   // Beyond, what one shard counted cannot be added to another exactly.
   if (images.some(({ item }) => [...(openHourIn(item)?.counts.values() ?? [])].some((one) => !isFine(one))))
     return undefined;
