@@ -29,8 +29,8 @@ export function sheetBefore(
 ): SheetAction | undefined {
   const closed = sheetFirst(image, readingMs, sheetedBy(note));
   if (closed === undefined) return undefined;
-  // The reading is that of the whole request: the attempt may well have been made after it.
-  const wasTried = note?.is === "unwritable" && note.hour === closed.hour && readingMs - note.atMs < AGAIN_MS;
+  // The reading is that of the whole request: the attempt may well have been made after it. Far after it is another clock's.
+  const wasTried = note?.is === "unwritable" && note.hour === closed.hour && Math.abs(readingMs - note.atMs) < AGAIN_MS;
   if (wasTried) return undefined;
   return { do: "sheet", write: sheetWrite(image.key, closed, env) };
 }
