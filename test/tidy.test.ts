@@ -153,18 +153,17 @@ test("an adapter imports its own client, and neither another adapter nor the eng
   allows("src/adapters/redis/a.ts", ["ioredis"]);
 });
 
-test("aggregator/ and infra/ see of the DynamoDB adapter only its pure files", () => {
+test("aggregator/ works on the DynamoDB adapter and on no other; infra/ sees only its schema", () => {
   allows("src/aggregator/a.ts", [
     "../bucket/take.ts",
     "../domain/limit.ts",
+    "../ports/system.ts",
     "../protocol/forms.ts",
-    "@aws-sdk/client-dynamodb",
+    "../adapters/dynamodb/records.ts",
+    "@aws-sdk/client-s3",
   ]);
-  allows(
-    "src/aggregator/a.ts",
-    ["schema", "codec", "requests"].map((file) => `../adapters/dynamodb/${file}.ts`),
-  );
-  refuses("src/aggregator/a.ts", ["../adapters/dynamodb/client.ts", "../engine/lease.ts", "../server/app.ts"]);
+  refuses("src/aggregator/a.ts", ["../adapters/sqlite/store.ts", "../adapters/system/clock.ts", "../engine/lease.ts"]);
+  refuses("src/aggregator/a.ts", ["../server/app.ts", "undici"]);
   allows("src/infra/a.ts", ["../domain/limit.ts", "../adapters/dynamodb/schema.ts", "@aws-sdk/client-cloudformation"]);
   refuses("src/infra/a.ts", ["../adapters/dynamodb/codec.ts", "../engine/lease.ts", "../bucket/take.ts", "esbuild"]);
 });

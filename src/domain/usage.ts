@@ -43,6 +43,12 @@ export interface UsageSummary {
   readonly lastWindowStartMs?: number;
 }
 
+/** What one entity, or one resource, used in all windows together. */
+export interface UsageTotal extends UsageSummary {
+  readonly entityId?: string;
+  readonly resource?: string;
+}
+
 export const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
@@ -64,38 +70,54 @@ export function windowEndMs(window: UsageWindow, startMs: number): number {
   return monthStartMs(startMs, 1);
 }
 
-export function summarize(snapshots: readonly UsageSnapshot[]): UsageSummary {
+export function summarize(snapshots: Iterable<UsageSnapshot>): UsageSummary {
+  const tally = new UsageTally();
+  for (const snapshot of snapshots) tally.add(snapshot);
+  return tally.summary();
+}
+
+/** Adds snapshots up as they come; it holds one number a limit, however many they are. */
+export class UsageTally {
   // Maps, because a limit may be called "constructor", which every plain object has already.
-  const total = new Map<string, number>();
-  const windows = new Map<string, number>();
-  const overdrafts = new Map<string, number>();
-  const bypassed = new Map<string, number>();
-  let requests = 0;
-  let first: number | undefined;
-  let last: number | undefined;
-  for (const snapshot of snapshots) {
-    requests += snapshot.requests;
-    first = Math.min(first ?? snapshot.windowStartMs, snapshot.windowStartMs);
-    last = Math.max(last ?? snapshot.windowStartMs, snapshot.windowStartMs);
-    addTo(total, Object.entries(snapshot.counters));
+  readonly #total = new Map<string, number>();
+  readonly #windows = new Map<string, number>();
+  readonly #overdrafts = new Map<string, number>();
+  readonly #bypassed = new Map<string, number>();
+  #snapshotCount = 0;
+  #requests = 0;
+  #firstMs: number | undefined;
+  #lastMs: number | undefined;
+
+  add({ windowStartMs: startMs, requests, counters, overdrafts, bypassed }: UsageSnapshot): void {
+    this.#snapshotCount += 1;
+    this.#requests += requests;
+    this.#firstMs = Math.min(this.#firstMs ?? startMs, startMs);
+    this.#lastMs = Math.max(this.#lastMs ?? startMs, startMs);
+    addTo(this.#total, Object.entries(counters));
     addTo(
-      windows,
-      Object.keys(snapshot.counters).map((limit) => [limit, 1]),
+      this.#windows,
+      Object.keys(counters).map((limit) => [limit, 1]),
     );
-    addTo(overdrafts, Object.entries(snapshot.overdrafts));
-    addTo(bypassed, Object.entries(snapshot.bypassed));
+    addTo(this.#overdrafts, Object.entries(overdrafts));
+    addTo(this.#bypassed, Object.entries(bypassed));
   }
-  const average = Array.from(total, ([limit, tokens]) => [limit, tokens / (windows.get(limit) as number)] as const);
-  return {
-    snapshotCount: snapshots.length,
-    total: Object.fromEntries(total),
-    average: Object.fromEntries(average),
-    requests,
-    overdrafts: Object.fromEntries(overdrafts),
-    bypassed: Object.fromEntries(bypassed),
-    ...(first === undefined ? {} : { firstWindowStartMs: first }),
-    ...(last === undefined ? {} : { lastWindowStartMs: last }),
-  };
+
+  summary(): UsageSummary {
+    const average = Array.from(
+      this.#total,
+      ([limit, tokens]) => [limit, tokens / (this.#windows.get(limit) as number)] as const,
+    );
+    return {
+      snapshotCount: this.#snapshotCount,
+      total: Object.fromEntries(this.#total),
+      average: Object.fromEntries(average),
+      requests: this.#requests,
+      overdrafts: Object.fromEntries(this.#overdrafts),
+      bypassed: Object.fromEntries(this.#bypassed),
+      ...(this.#firstMs === undefined ? {} : { firstWindowStartMs: this.#firstMs }),
+      ...(this.#lastMs === undefined ? {} : { lastWindowStartMs: this.#lastMs }),
+    };
+  }
 }
 
 /** Names under which stores count what is not tokens taken; `#` cannot stand in a limit's name. */

@@ -4,7 +4,15 @@ import { acrossBoundaries, availableMilli, findLimit } from "../domain/bucket-st
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
-import { summarize, type UsageSnapshot, type UsageSummary, type UsageWindow, windowStartMs } from "../domain/usage.ts";
+import {
+  type UsageSnapshot,
+  type UsageSummary,
+  UsageTally,
+  type UsageTotal,
+  type UsageWindow,
+  windowStartMs,
+} from "../domain/usage.ts";
+import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
@@ -100,9 +108,33 @@ export class Inspection {
   }
 
   async usageSummary(request: UsageRequest): Promise<UsageSummary> {
-    const snapshots: UsageSnapshot[] = [];
-    for await (const snapshot of this.usage(request)) snapshots.push(snapshot);
-    return summarize(snapshots);
+    const tally = new UsageTally();
+    for await (const snapshot of this.usage(request)) tally.add(snapshot);
+    return tally.summary();
+  }
+
+  async usageTotals(request: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
+    const { by } = request;
+    if (by !== "entity" && by !== "resource") {
+      throw new ValidationError("option_invalid", `by is ${shown(by)}; give "entity" or "resource".`);
+    }
+    const tallies = new Map<string, UsageTally>();
+    const { by: _, ...about } = request;
+    for await (const snapshot of this.usage(about)) {
+      const name = by === "entity" ? snapshot.entityId : snapshot.resource;
+      const tally = tallies.get(name) ?? new UsageTally();
+      tallies.set(name, tally);
+      tally.add(snapshot);
+    }
+    const sorted = [...tallies].sort(([a], [b]) => (a < b ? -1 : 1));
+    return sorted.map(([name, tally]) =>
+      by === "entity" ? { entityId: name, ...tally.summary() } : { resource: name, ...tally.summary() },
+    );
+  }
+
+  exportUsage(request: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
+    const { format, ...about } = request;
+    return exportedUsage(this.usage(about), format);
   }
 
   async resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {

@@ -2,15 +2,17 @@ import type { Tokens } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
-import { RateLimitExceeded, ValidationError } from "../domain/errors.ts";
+import { RateLimitExceeded } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
-import { checkEntityId, checkNamespace, checkResource, shown } from "../domain/names.ts";
+import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
-import type { UsageSnapshot, UsageSummary } from "../domain/usage.ts";
+import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
+import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
 import type { Availability } from "./availability.ts";
+import { type CloseOptions, drainMsOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
@@ -30,11 +32,6 @@ import { acquireWaiting } from "./waiting.ts";
 /** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
 export interface EntityScope {
   readonly resource?: string;
-}
-
-export interface CloseOptions {
-  /** How long open `withLease` bodies are waited for, in ms. Default 0. */
-  readonly drainMs?: number;
 }
 
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
@@ -323,8 +320,22 @@ export class Limiter {
     return this.#inspect.usage(query);
   }
 
+  /** All of it added up, of an entity, a resource or the whole namespace. */
   usageSummary(query: UsageRequest): Promise<UsageSummary> {
     return this.#inspect.usageSummary(query);
+  }
+
+  /** Added up for each entity or each resource, in the order of their names. */
+  usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
+    return this.#inspect.usageTotals(query);
+  }
+
+  /**
+   * Usage as text for other programs, piece by piece, in constant memory however much there is: `"csv"` with a row a limit,
+   * `"ndjson"` with a snapshot a line, or `"json"` as one document.
+   */
+  exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
+    return this.#inspect.exportUsage(query);
   }
 
   /** What all entities together hold of one limit on a resource. */
@@ -359,7 +370,7 @@ export class Limiter {
    * `degraded`. A second call answers with the first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    const drainMs = checkDrain(CLOSE_OPTIONS.check(options, "The options of close").drainMs ?? 0);
+    const drainMs = drainMsOf(options);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
     await this.#lifecycle.close({ drainMs, clock: this.#given.clock, closeStore });
   }
@@ -374,8 +385,6 @@ export class Limiter {
   }
 }
 
-const CLOSE_OPTIONS = new KnownNames<CloseOptions>({ drainMs: true });
-
 const AUDIT_QUERY = new KnownNames<{ readonly entityId?: string } & ListOptions>({
   ...{ entityId: true, limit: true, cursor: true },
 });
@@ -384,9 +393,4 @@ function entityScope(entityId: string, options: EntityScope): ConfigScope {
   // What is no object is refused where the options are checked.
   const resource = options?.resource;
   return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
-}
-
-function checkDrain(drainMs: unknown): number {
-  if (typeof drainMs === "number" && drainMs >= 0) return drainMs;
-  throw new ValidationError("option_invalid", `drainMs is ${shown(drainMs)}; give milliseconds, 0 or more.`);
 }

@@ -23,12 +23,13 @@ export interface LocalTable {
   readonly gsi2Projection: "KEYS_ONLY" | "ALL";
   /** Whether items go when their `ttl` has passed. */
   readonly expiry: boolean;
+  /** Whether it has a stream. Default false: DynamoDB Local gets slower with every record that it keeps for a day. */
+  readonly stream?: boolean;
 }
 
 /** A suite on a real DynamoDB. To be awaited, at the top of a file. */
 export async function describeDynamo(name: string, define: (dynamodb: DynamodbLocal) => void): Promise<void> {
-  dynamodb ??= dynamodbLocalOrReason();
-  const found = await dynamodb;
+  const found = await dynamodbLocalOrReason();
   if (typeof found !== "string") {
     describe(name, () => define(found));
     return;
@@ -46,7 +47,13 @@ export async function describeDynamo(name: string, define: (dynamodb: DynamodbLo
 
 let dynamodb: Promise<DynamodbLocal | string> | undefined;
 
-async function dynamodbLocalOrReason(): Promise<DynamodbLocal | string> {
+/** The one of this process, or why there is none. */
+export function dynamodbLocalOrReason(): Promise<DynamodbLocal | string> {
+  dynamodb ??= startedOrReason();
+  return dynamodb;
+}
+
+async function startedOrReason(): Promise<DynamodbLocal | string> {
   try {
     const { ZAEL_TEST_ENDPOINT: given } = process.env;
     return dynamodbLocalAt(given || (await startDynamodbLocal(await fetchedDynamodbLocal())));
@@ -57,16 +64,19 @@ async function dynamodbLocalOrReason(): Promise<DynamodbLocal | string> {
 
 function dynamodbLocalAt(endpoint: string): DynamodbLocal {
   const client = new FetchClient(endpoint);
-  const newTable = async ({ gsi2Projection, expiry }: LocalTable): Promise<string> => {
+  const newTable = async ({ gsi2Projection, expiry, stream = false }: LocalTable): Promise<string> => {
     const name = `test-${process.pid}-${randomBytes(6).toString("hex")}`;
     const options = { name, gsi2Projection, expiry, tags: {}, deletionProtection: false };
-    await createTable(options, { client: withoutStreams(client), clock: systemClock, timeoutMs: 30_000 });
+    await createTable(options, {
+      client: stream ? client : withoutStreams(client),
+      clock: systemClock,
+      timeoutMs: 30_000,
+    });
     return name;
   };
   return { endpoint, client, newTable };
 }
 
-/** Nobody reads their streams, and DynamoDB Local gets slower with every record that it keeps for a day. */
 function withoutStreams(client: DynamoClient): DynamoClient {
   return {
     send: (operation, body, call) => {

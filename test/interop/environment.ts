@@ -1,43 +1,13 @@
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { keptFolder } from "../kept-folder.ts";
+import { pythonWith } from "../python-environment.ts";
 
 /** The release of the original that is promised to get along with us. */
 export const RELEASE = "0.17.0";
 
 /** A Python that has the original; fetched the first time, kept outside of the repository. */
-export async function fetchedOriginal(): Promise<string> {
-  const folder = await keptFolder(`original-${RELEASE}`, async (empty) => {
-    process.stderr.write(`Fetching release ${RELEASE} of the original for the tests (once; a minute) ...\n`);
-    await run("python3", ["-m", "venv", empty], "install Python 3.11 or later, with its venv module");
-    const remedy = "look whether the package index can be reached";
-    await run(pythonIn(empty), ["-m", "pip", "install", "--quiet", `zae-limiter==${RELEASE}`], remedy);
-  });
-  return pythonIn(folder);
-}
-
-const TIMEOUT_MS = 5 * 60_000;
-
-function pythonIn(folder: string): string {
-  return join(folder, "bin", "python");
-}
-
-function run(command: string, args: readonly string[], remedy: string): Promise<void> {
-  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"] });
-  let said = "";
-  child.stderr.on("data", (chunk: Buffer) => {
-    said = `${said}${chunk}`.slice(-2_000);
-  });
-  const timer = setTimeout(() => child.kill("SIGKILL"), TIMEOUT_MS);
-  return new Promise((resolve, reject) => {
-    child.once("error", (cause) => {
-      clearTimeout(timer);
-      reject(new Error(`\`${command}\` does not start (${cause.message}); ${remedy}.`, { cause }));
-    });
-    child.once("close", (code) => {
-      clearTimeout(timer);
-      if (code === 0) resolve();
-      else reject(new Error(`\`${command} ${args.join(" ")}\` ended with ${code}: ${said.trim()}; ${remedy}.`));
-    });
+export function fetchedOriginal(): Promise<string> {
+  return pythonWith({
+    name: `original-${RELEASE}`,
+    what: `release ${RELEASE} of the original`,
+    install: [`zae-limiter==${RELEASE}`],
   });
 }

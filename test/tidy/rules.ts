@@ -29,14 +29,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   "adapters/system": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*", "croner"] },
   aggregator: {
-    folders: [
-      "bucket",
-      "domain",
-      "protocol",
-      "adapters/dynamodb/schema.ts",
-      "adapters/dynamodb/codec.ts",
-      "adapters/dynamodb/requests.ts",
-    ],
+    folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },

@@ -7,15 +7,13 @@ import {
   DETAILS,
   ENTITY_ID,
   EVENT_ID,
+  OWN_EVENT_ID,
   PRINCIPAL,
   RESOURCE,
   SK,
   TIMESTAMP,
   TTL,
 } from "./schema.ts";
-
-/** Ours: the id that the caller gave the event. */
-const OWN_EVENT_ID = "own_event_id";
 
 /** An event in the original's format, without its key. `untilS`: when it expires. */
 export function eventItem(namespaceId: string, event: AuditEvent, auditId: string, untilS: number): Attributes {

@@ -39,6 +39,7 @@ import {
 import {
   CHILDREN_INDEX,
   childKeys,
+  deletingKeys,
   entityKey,
   entityPk,
   GSI1PK,
@@ -148,7 +149,7 @@ export class DynamoEntities implements EntityStore {
         const reply = await this.#records.transact([
           updateRecord(
             key,
-            { set: { [DELETING]: { S: event.eventId } }, remove: CHILD_KEYS },
+            { set: { [DELETING]: { S: event.eventId }, ...texts(deletingKeys(id)) }, remove: CHILD_KEYS },
             all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ])),
           ),
           ...this.#unlinked(id, parentIn(item)),

@@ -143,7 +143,8 @@ export class DynamoNamespaces implements NamespaceStore {
     const records = await removeNamespace(this.#records, id, onProgress);
     // A namespace that purges itself loses its audit log too, so an event there would be lost.
     const entries = auditIn === id ? [] : [await this.#auditOf(auditIn).entry(event)];
-    await this.#records.transact([deleteRecord(namespaceIdKey(id), undefined), ...entries]);
+    // Where another process was faster with the last step, it has told the event too.
+    await this.#records.transact([deleteRecord(namespaceIdKey(id), exists), ...entries]);
     return { kind: "purged", records };
   }
 

@@ -52,6 +52,8 @@ export const AMOUNTS = "amounts";
 export const AMOUNTS_MILLI = "amounts_milli";
 
 export const EVENT_ID = "event_id";
+/** Ours: the id that the caller gave the event. */
+export const OWN_EVENT_ID = "own_event_id";
 export const TIMESTAMP = "timestamp";
 export const ACTION = "action";
 export const PRINCIPAL = "principal";
@@ -91,3 +93,13 @@ export function configNamesOf(limit: string, kind: "plain" | "session") {
     soft: name("soft"),
   };
 }
+
+// Of what the aggregator keeps in the registry's partition.
+export const SEQUENCE = "seq";
+export const SHARD_END = "shard_end";
+export const OWNER = "owner";
+/** When a lease ends, in ms. */
+export const UNTIL = "until";
+export const ARCHIVE_LOCATION = "archive";
+export const OBJECT_KEY = "object_key";
+export const EVENT_COUNT = "events";

@@ -75,6 +75,15 @@ export function childKeys(namespaceId: string, parentId: string, entityId: strin
   return { [GSI1PK]: `${namespaceId}/PARENT#${parentId}`, [GSI1SK]: `CHILD#${entityId}` };
 }
 
+/** In the index of the namespace: an entity that is being deleted stands apart, so that it is found without reading all. */
+export function deletingKeys(entityId: string): IndexKeys {
+  return { [GSI4SK]: `${deletingPrefix()}${entityId}` };
+}
+
+export function deletingPrefix(): string {
+  return "DELETING#";
+}
+
 export function configKey(namespaceId: string, scope: ConfigScope): TableKey {
   switch (scope.level) {
     case "entity":

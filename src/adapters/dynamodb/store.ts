@@ -103,8 +103,10 @@ interface SharedParts {
   readonly auditIds: AuditIds;
 }
 
-interface DynamoScope extends ScopedStore {
+export interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
+  /** Brings the deletion of an entity to its end, if there is one under way. */
+  finishDeletion(entityId: string): Promise<void>;
   /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
@@ -135,6 +137,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     usage: new DynamoUsage(records, namespaceId),
     audit,
+    finishDeletion: (entityId) => removal.finish(entityId),
     settled: () => buckets.settled(),
   };
 }

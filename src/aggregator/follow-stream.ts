@@ -1,0 +1,153 @@
+import { LimiterError } from "../domain/errors.ts";
+import type { Checkpoint } from "./checkpoints.ts";
+import { type FollowParts, followShard, paused, type ShardOutcome } from "./follow-shard.ts";
+import { wholeFault } from "./log.ts";
+import { planShards, type StreamView, startOf } from "./plan-shards.ts";
+import type { StreamShard } from "./stream-source.ts";
+
+export interface StreamRunParts extends FollowParts {
+  /** The name of this runner; no other has it. */
+  readonly runner: string;
+  /** Where there is no checkpoint. */
+  readonly from: "oldest" | "latest";
+}
+
+/** Between two looks at shards and leases; sooner when a shard ends. */
+const LOOK_MS = 10_000;
+const LOOK_ONCE_MS = 250;
+/** `once`: so often the list of shards is asked for in vain. */
+const LOOKS_FAILED_MAX = 5;
+
+/**
+ * Follows a stream together with whatever other runners there are. Resolves when it is told to stop, when the stream was
+ * switched off and is read to its end ("over"), and with `once` when it is read to where it ends now.
+ */
+export async function followStream(parts: StreamRunParts): Promise<"stopped" | "over" | "caughtUp"> {
+  return new StreamRun(parts).run();
+}
+
+interface Work {
+  readonly release: AbortController;
+  readonly ended: Promise<void>;
+}
+
+class StreamRun {
+  readonly #parts: StreamRunParts;
+  readonly #working = new Map<string, Work>();
+  /** `once`: shards that are done as far as this run is concerned. */
+  readonly #caughtUp = new Set<string>();
+  /** When leases of others end, as it was when they were first seen, by shard. */
+  readonly #foreign = new Map<string, number>();
+  #wake = new AbortController();
+  #failure: { readonly cause: unknown } | undefined;
+
+  constructor(parts: StreamRunParts) {
+    this.#parts = parts;
+  }
+
+  async run(): Promise<"stopped" | "over" | "caughtUp"> {
+    const { checkpoints, clock, once, stopping } = this.#parts;
+    try {
+      for (let failures = 0; !stopping.aborted; ) {
+        if (this.#failure !== undefined) throw this.#failure.cause;
+        this.#wake = new AbortController();
+        const ended = await this.#look().then(
+          (state) => {
+            failures = 0;
+            return state;
+          },
+          (error: unknown) => {
+            if (this.#isHopeless(error) || (once && ++failures >= LOOKS_FAILED_MAX)) throw error;
+            this.#parts.metrics.add("Errors", 1);
+            this.#parts.log.error("shards and leases could not be read", wholeFault(error));
+            return undefined;
+          },
+        );
+        if (ended !== undefined) return ended;
+        await paused(clock, once ? LOOK_ONCE_MS : LOOK_MS, [stopping, this.#wake.signal]);
+      }
+      return "stopped";
+    } finally {
+      for (const { release } of this.#working.values()) release.abort();
+      await Promise.all([...this.#working.values()].map(({ ended }) => ended));
+      await checkpoints.leave().catch(() => {});
+    }
+  }
+
+  /** Looks at shards and leases, and begins or ends what follows from it. An answer ends the run. */
+  async #look(): Promise<"over" | "caughtUp" | undefined> {
+    const { source, checkpoints, clock, once, runner } = this.#parts;
+    const { shards, isOver } = await source.shards();
+    const runners = await checkpoints.attend();
+    const known = await checkpoints.list();
+    const mine = new Set(this.#working.keys());
+    const done = this.#caughtUp;
+    const view: StreamView = { shards, checkpoints: known, mine, done, runner, runners, nowMs: clock.now() };
+    const plan = planShards(view);
+    for (const id of plan.lost) await this.#giveUp(id);
+    for (const id of plan.release) this.#working.get(id)?.release.abort();
+    for (const id of plan.take) {
+      const shard = shards.find((each) => each.id === id);
+      if (shard !== undefined && (await checkpoints.take(id))) await this.#begin(shard, view);
+    }
+    if (isOver && plan.ready.length === 0) return "over";
+    if (once && plan.ready.every((id) => this.#caughtUp.has(id) || this.#isFollowed(id, known.get(id))))
+      return "caughtUp";
+    return undefined;
+  }
+
+  async #begin(shard: StreamShard, view: StreamView): Promise<void> {
+    const { checkpoints, metrics, log, from } = this.#parts;
+    const start = startOf(shard, from, view);
+    if (start.kind === "skip") {
+      await checkpoints.finish(shard.id, undefined);
+      return;
+    }
+    if (start.gap) {
+      metrics.add("Gap", 1);
+      log.warn("the stream was read before, but nothing of what was read is left; records may be gone", {});
+    }
+    log.debug("following", { shard: shard.id, position: start.position.kind });
+    const release = new AbortController();
+    const ended = followShard(shard.id, start.position, this.#parts, release.signal)
+      .catch((cause: unknown): ShardOutcome => ({ kind: "failed", cause }))
+      .then((outcome) => this.#ended(shard.id, outcome));
+    this.#working.set(shard.id, { release, ended });
+  }
+
+  async #ended(id: string, outcome: ShardOutcome): Promise<void> {
+    const { checkpoints, metrics, log, once } = this.#parts;
+    log.debug("ended", { shard: id, outcome: outcome.kind });
+    if (outcome.kind === "caughtUp") this.#caughtUp.add(id);
+    if (outcome.kind === "failed") {
+      metrics.add("Errors", 1);
+      if (once || this.#isHopeless(outcome.cause)) this.#failure ??= { cause: outcome.cause };
+      log.error("a shard could not be followed", { shard: id, ...wholeFault(outcome.cause) });
+    }
+    if (outcome.kind !== "finished" && outcome.kind !== "lost") await checkpoints.release(id).catch(() => {});
+    this.#working.delete(id);
+    this.#wake.abort();
+  }
+
+  /** A shard that is gone with records that nobody has read: one of the runners tells it. */
+  async #giveUp(id: string): Promise<void> {
+    const { checkpoints, metrics, log } = this.#parts;
+    if (this.#working.has(id) || !(await checkpoints.giveUp(id))) return;
+    metrics.add("Gap", 1);
+    log.warn("a shard is gone before it was read to its end", { shard: id });
+  }
+
+  /** Whether a living runner has the shard: one that has renewed its lease since it was first seen. */
+  #isFollowed(id: string, checkpoint: Checkpoint | undefined): boolean {
+    const { runner, clock } = this.#parts;
+    if (checkpoint?.owner === undefined || checkpoint.owner === runner) return false;
+    if (checkpoint.untilMs < clock.now()) return false;
+    const seenMs = this.#foreign.get(id) ?? checkpoint.untilMs;
+    this.#foreign.set(id, seenMs);
+    return checkpoint.untilMs > seenMs;
+  }
+
+  #isHopeless(error: unknown): boolean {
+    return error instanceof LimiterError && error.code !== "unavailable" && error.code !== "archive_unavailable";
+  }
+}

@@ -1,0 +1,181 @@
+import type { Clock } from "../ports/system.ts";
+import type { CheckpointStore } from "./checkpoints.ts";
+import { paused } from "./follow-shard.ts";
+import { followStream } from "./follow-stream.ts";
+import { type Log, wholeFault } from "./log.ts";
+import type { MetricName, Metrics } from "./metrics.ts";
+import type { StreamSource } from "./stream-source.ts";
+import type { SweepReport } from "./sweep.ts";
+import { type Archive, archiveBatch } from "./write-archive.ts";
+
+/** What a runner has done until now. */
+export interface FollowReport {
+  readonly records: number;
+  readonly archived: number;
+  readonly archiveFailures: number;
+  /** How often records were gone before anybody had read them. */
+  readonly gaps: number;
+  readonly errors: number;
+  /** What the last sweep did. */
+  readonly sweep?: SweepReport;
+}
+
+/** A runner at work. */
+export interface Follower {
+  /** Resolves when it has ended; rejects with what it cannot go on after. */
+  readonly done: Promise<FollowReport>;
+  /** Ends it after the batch in hand; resolves when it has ended. */
+  stop(): Promise<void>;
+}
+
+export interface FollowerParts {
+  readonly runner: string;
+  readonly once: boolean;
+  readonly from: "oldest" | "latest";
+  /** Undefined: the stream is not read at all; a checkpoint that moves on would keep its events from an archive that comes later. */
+  readonly stream:
+    | {
+        readonly archive: Archive;
+        /** The stream that the table has now. */
+        readonly open: () => Promise<StreamSource & { close(): void }>;
+        readonly checkpoints: (label: string, runner: string) => CheckpointStore;
+      }
+    | undefined;
+  /** Undefined: no sweeps. With `once`, all hours that are over are closed. */
+  readonly sweep:
+    | ((options: { readonly once: boolean; readonly stopping: AbortSignal }) => Promise<SweepReport>)
+    | undefined;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** Told once a minute, and at the end. */
+  readonly onMetrics: (values: Readonly<Partial<Record<MetricName, number>>>) => void;
+  readonly clock: Clock;
+  /** A number in [0, 1). */
+  readonly random: () => number;
+}
+
+const METRICS_MS = 60_000;
+const SWEEP_MS = 3_600_000;
+/** Several runners do not sweep at the same moment. */
+const SWEEP_SPREAD_MS = 300_000;
+
+/** Follows the stream and sweeps every hour, until it is stopped; with `once`, does both once. */
+export function startFollower(parts: FollowerParts): Follower {
+  const stop = new AbortController();
+  const run = new Run(parts, stop);
+  const done = run.run();
+  return {
+    done,
+    stop: async () => {
+      stop.abort();
+      await done.catch(() => {});
+    },
+  };
+}
+
+class Run {
+  readonly #parts: FollowerParts;
+  readonly #stop: AbortController;
+  readonly #totals = new Map<MetricName, number>();
+  #sweep: SweepReport | undefined;
+
+  constructor(parts: FollowerParts, stop: AbortController) {
+    this.#parts = parts;
+    this.#stop = stop;
+  }
+
+  async run(): Promise<FollowReport> {
+    const { once } = this.#parts;
+    const telling = this.#tellMetrics();
+    try {
+      if (once) {
+        await this.#follow();
+        if (!this.#stop.signal.aborted) await this.#sweepNow();
+      } else await this.#both();
+    } finally {
+      this.#stop.abort();
+      await telling;
+    }
+    return this.#report();
+  }
+
+  /** The stream and the sweeps side by side; when one cannot go on, both end. */
+  async #both(): Promise<void> {
+    const loops = [this.#follow(), this.#sweepHourly()].map((loop) =>
+      loop.catch((error: unknown) => {
+        this.#stop.abort();
+        throw error;
+      }),
+    );
+    for (const result of await Promise.allSettled(loops)) if (result.status === "rejected") throw result.reason;
+  }
+
+  async #follow(): Promise<void> {
+    const { stream, runner, once, from, metrics, log, clock } = this.#parts;
+    if (stream === undefined) {
+      // Sweeps alone.
+      if (!once) await paused(clock, Number.MAX_SAFE_INTEGER, [this.#stop.signal]);
+      return;
+    }
+    const { archive } = stream;
+    for (let state = "over"; state === "over"; ) {
+      const source = await stream.open();
+      try {
+        state = await followStream({
+          ...{ source, runner, once, from, metrics, log, clock },
+          checkpoints: stream.checkpoints(source.label, runner),
+          archive: (records, shardId) => archiveBatch(records, shardId, archive),
+          ...{ startedAtMs: clock.now(), stopping: this.#stop.signal },
+        });
+      } finally {
+        source.close();
+      }
+      if (state === "over") log.info("the stream was switched off and is read to its end; looking for a new one", {});
+    }
+  }
+
+  async #sweepHourly(): Promise<void> {
+    const { sweep, clock, random, metrics, log } = this.#parts;
+    const { signal } = this.#stop;
+    while (sweep !== undefined && !signal.aborted) {
+      try {
+        await this.#sweepNow();
+      } catch (error) {
+        metrics.add("Errors", 1);
+        log.error("the sweep failed; the next one goes on", wholeFault(error));
+      }
+      await paused(clock, SWEEP_MS + Math.floor(random() * SWEEP_SPREAD_MS), [signal]);
+    }
+    // Without sweeps this ends at once, and the stream goes on.
+  }
+
+  async #sweepNow(): Promise<void> {
+    const { sweep, once } = this.#parts;
+    if (sweep !== undefined) this.#sweep = await sweep({ once, stopping: this.#stop.signal });
+  }
+
+  async #tellMetrics(): Promise<void> {
+    const { clock } = this.#parts;
+    while (!this.#stop.signal.aborted) {
+      await paused(clock, METRICS_MS, [this.#stop.signal]);
+      this.#tell();
+    }
+  }
+
+  #tell(): void {
+    const values = this.#parts.metrics.take();
+    for (const [name, value] of Object.entries(values) as [MetricName, number][]) {
+      this.#totals.set(name, (this.#totals.get(name) ?? 0) + value);
+    }
+    this.#parts.onMetrics(values);
+  }
+
+  #report(): FollowReport {
+    const total = (name: MetricName) => this.#totals.get(name) ?? 0;
+    return {
+      ...{ records: total("Records"), archived: total("Archived"), archiveFailures: total("ArchiveFailures") },
+      ...{ gaps: total("Gap"), errors: total("Errors") },
+      ...(this.#sweep === undefined ? {} : { sweep: this.#sweep }),
+    };
+  }
+}

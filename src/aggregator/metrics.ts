@@ -1,0 +1,46 @@
+/** What the aggregator counts, with the unit that CloudWatch shows it in. */
+const UNITS = {
+  Records: "Count",
+  Archived: "Count",
+  ArchiveFailures: "Count",
+  StreamAgeMs: "Milliseconds",
+  Gap: "Count",
+  BucketsSwept: "Count",
+  HoursClosed: "Count",
+  ShardsJoined: "Count",
+  ClosedUntilAgeHours: "None",
+  Errors: "Count",
+} as const;
+
+export type MetricName = keyof typeof UNITS;
+
+/** Counts since they were last told, and the latest of what is measured rather than counted. */
+export class Metrics {
+  #values = new Map<MetricName, number>();
+
+  add(name: MetricName, count: number): void {
+    this.#values.set(name, (this.#values.get(name) ?? 0) + count);
+  }
+
+  /** Of several measurements until the next time of telling, the highest counts. */
+  measure(name: MetricName, value: number): void {
+    this.#values.set(name, Math.max(this.#values.get(name) ?? 0, value));
+  }
+
+  /** What there is to tell; it begins anew after that. */
+  take(): Readonly<Partial<Record<MetricName, number>>> {
+    const taken = Object.fromEntries(this.#values);
+    this.#values = new Map();
+    return taken;
+  }
+}
+
+/** A line in CloudWatch's embedded metric format: what Lambda prints so becomes metrics without a call. */
+export function emfLine(
+  values: Readonly<Partial<Record<MetricName, number>>>,
+  { stack, nowMs }: { readonly stack: string; readonly nowMs: number },
+): string {
+  const Metrics = Object.keys(values).map((name) => ({ Name: name, Unit: UNITS[name as MetricName] }));
+  const directive = { Namespace: "zae-limiter", Dimensions: [["Stack"]], Metrics };
+  return JSON.stringify({ _aws: { Timestamp: nowMs, CloudWatchMetrics: [directive] }, Stack: stack, ...values });
+}

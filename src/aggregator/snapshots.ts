@@ -1,0 +1,112 @@
+import type { Attributes } from "../adapters/dynamodb/codec.ts";
+import type { Records } from "../adapters/dynamodb/records.ts";
+import { putRecord, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
+import {
+  ENTITY_ID,
+  isoSeconds,
+  RESOURCE,
+  systemIndexKeys,
+  systemPk,
+  TOTAL_EVENTS,
+  TTL,
+  usageIndexKeys,
+  usageKey,
+  WINDOW,
+  WINDOW_START,
+} from "../adapters/dynamodb/schema.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import { HOUR_MS, overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
+import type { UsageStore } from "../ports/usage-store.ts";
+
+/** Windows that are copied for the original's readers. */
+export type SnapshotWindow = "hourly" | "daily";
+
+/** `hourly`, `daily` or both, with a comma. */
+export function checkSnapshots(list: string | readonly string[]): readonly SnapshotWindow[] {
+  const names = (typeof list === "string" ? list.split(",") : list).map((name) => name.trim());
+  const known = names.filter((name): name is SnapshotWindow => name === "hourly" || name === "daily");
+  if (known.length === names.length && known.length > 0) return [...new Set(known)];
+  throw new ValidationError(
+    "snapshots_invalid",
+    `The snapshots are ${shown(list)}; give hourly, daily, or both with a comma.`,
+  );
+}
+
+interface SnapshotParts {
+  readonly records: Records;
+  readonly usage: (namespaceId: string) => UsageStore;
+  readonly windows: readonly SnapshotWindow[];
+  /** How long copies are kept. */
+  readonly keptDays: number;
+}
+
+/**
+ * Copies closed hours and days into the layout that the original's readers know. Only what is closed is copied, which never
+ * changes, so a copy that is made twice is the same. How far it got is noted for each namespace and window.
+ */
+export function snapshotCopier(parts: SnapshotParts): (namespaceId: string, closedUntilMs: number) => Promise<void> {
+  return async (namespaceId, closedUntilMs) => {
+    for (const window of parts.windows) await copy(parts, { namespaceId, window, closedUntilMs });
+  };
+}
+
+const PAGE = 1_000;
+const AT_ONCE = 25;
+const DAY_S = 86_400;
+
+interface Copied {
+  readonly namespaceId: string;
+  readonly window: SnapshotWindow;
+  readonly closedUntilMs: number;
+}
+
+async function copy({ records, usage, windows: _, keptDays }: SnapshotParts, copied: Copied): Promise<void> {
+  const { namespaceId, window, closedUntilMs } = copied;
+  const key = { pk: systemPk(namespaceId), sk: "#SNAPSHOTS" };
+  const doneMs = Number((await records.get(key))?.[window]?.N ?? closedUntilMs - keptDays * DAY_S * 1000);
+  const toMs = windowStartMs(window, closedUntilMs);
+  const fromMs = windowStartMs(window, doneMs);
+  if (toMs <= fromMs) return;
+  for (let cursor: string | undefined, isMore = true; isMore; ) {
+    const page = await usage(namespaceId).query(
+      { window, fromMs, toMs },
+      { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) },
+    );
+    for (let i = 0; i < page.items.length; i += AT_ONCE) {
+      const writes = page.items.slice(i, i + AT_ONCE).map((snapshot) => {
+        const item = snapshotItem(namespaceId, snapshot, keptDays);
+        return putRecord(usageKey(namespaceId, snapshot), item, undefined);
+      });
+      await records.transact(writes);
+    }
+    cursor = page.cursor;
+    isMore = cursor !== undefined;
+  }
+  const set = { ...texts(systemIndexKeys(namespaceId)), [window]: { N: String(toMs) } };
+  await records.transact([updateRecord(key, { set }, undefined)]);
+}
+
+/** Names that the original's layout has taken: a limit of such a name cannot be copied there. */
+const TAKEN: ReadonlySet<string> = new Set([
+  ...[ENTITY_ID, RESOURCE, WINDOW, WINDOW_START, TOTAL_EVENTS, TTL],
+  ...["PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3PK", "GSI3SK", "GSI4PK", "GSI4SK"],
+]);
+
+function snapshotItem(namespaceId: string, snapshot: UsageSnapshot, keptDays: number): Attributes {
+  const { entityId, resource, window, windowStartMs: startMs, windowEndMs: endMs, requests } = snapshot;
+  const counted = [
+    ...Object.entries(snapshot.counters),
+    ...Object.entries(snapshot.overdrafts).map(([limit, count]) => [overdraftOf(limit), count] as const),
+  ];
+  const counters = counted
+    .filter(([limit]) => !TAKEN.has(limit))
+    .map(([limit, tokens]) => [limit, { N: String(Math.floor(tokens)) }] as const);
+  return {
+    ...texts({ [ENTITY_ID]: entityId, [RESOURCE]: resource, [WINDOW]: window, [WINDOW_START]: isoSeconds(startMs) }),
+    ...texts(usageIndexKeys(namespaceId, snapshot)),
+    ...Object.fromEntries(counters),
+    [TOTAL_EVENTS]: { N: String(requests) },
+    [TTL]: { N: String(Math.ceil(endMs / HOUR_MS) * 3_600 + keptDays * DAY_S) },
+  };
+}

@@ -1,0 +1,212 @@
+import { inChunks } from "../adapters/dynamodb/paging.ts";
+import { keyIn } from "../adapters/dynamodb/records-write.ts";
+import { GSI4PK, GSI4SK, NAMESPACE_INDEX, parseItemKey } from "../adapters/dynamodb/schema.ts";
+import type { Namespace } from "../domain/namespace.ts";
+import { HOUR_MS, hourOf } from "../domain/usage.ts";
+import { faultFields } from "./log.ts";
+import type { SweepPosition } from "./sweep-ledger.ts";
+import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";
+import type { ShardPlace, SweepParts } from "./sweep-parts.ts";
+
+/** What a sweep did. */
+export interface SweepReport {
+  /** Whether every namespace was gone through; otherwise the next sweep goes on where this one stopped. */
+  readonly complete: boolean;
+  /** Shards of buckets that were looked at. */
+  readonly bucketsSwept: number;
+  /** Hours that were written to their sheets. */
+  readonly hoursClosed: number;
+  readonly shardsJoined: number;
+  /** Deletions of entities that had been cut off, and were brought to their end. */
+  readonly deletionsFinished: number;
+  /** Purges of namespaces likewise. */
+  readonly purgesFinished: number;
+  /** What could not be done this time; the next sweep tries again. */
+  readonly failures: number;
+  /** All hours before this instant are on sheets, in every namespace; absent where that is not known yet. */
+  readonly closedUntilMs?: number;
+}
+
+/** One pass over all namespaces, or as much of it as there is time for. */
+export async function sweepAll(parts: SweepParts): Promise<SweepReport> {
+  return new Sweep(parts).run();
+}
+
+/** Buckets that are closed together. */
+const CHUNK = 100;
+/** Each call halves the number of shards, of which there are at most 32. */
+const JOINS_MAX = 5;
+
+class Sweep {
+  readonly #parts: SweepParts;
+  readonly #counts = {
+    ...{ bucketsSwept: 0, hoursClosed: 0, shardsJoined: 0, deletionsFinished: 0, purgesFinished: 0, failures: 0 },
+  };
+  #position: SweepPosition;
+
+  constructor(parts: SweepParts) {
+    this.#parts = parts;
+    this.#position = this.#beginning();
+  }
+
+  async run(): Promise<SweepReport> {
+    const { ledger, anew, metrics, log } = this.#parts;
+    const found = await ledger.begin({ anew });
+    if (found === "busy") {
+      log.info("another sweep is under way", {});
+      return { complete: false, ...this.#counts };
+    }
+    this.#position = found ?? this.#beginning();
+    const complete = await this.#pass();
+    await (complete ? ledger.finish() : ledger.release());
+    const closedUntilMs = await this.#closedUntil();
+    metrics.add("BucketsSwept", this.#counts.bucketsSwept);
+    metrics.add("HoursClosed", this.#counts.hoursClosed);
+    metrics.add("ShardsJoined", this.#counts.shardsJoined);
+    if (this.#counts.failures > 0) metrics.add("Errors", this.#counts.failures);
+    const report = { complete, ...this.#counts, ...(closedUntilMs === undefined ? {} : { closedUntilMs }) };
+    log.info("swept", report);
+    return report;
+  }
+
+  async #pass(): Promise<boolean> {
+    const { namespaces, log } = this.#parts;
+    for await (const namespace of namespaces()) {
+      const { namespaceId } = this.#position;
+      // They come in the order of their ids; those before are done.
+      if (namespaceId !== undefined && namespace.id < namespaceId) continue;
+      if (namespaceId !== namespace.id)
+        this.#position = { ...this.#beginning(), ...this.#pinned(), namespaceId: namespace.id };
+      if (this.#isOver() || !(await this.#namespace(namespace))) return false;
+      log.debug("namespace swept", { namespace: namespace.id });
+    }
+    return true;
+  }
+
+  /** False: no time is left, or somebody else has taken over. */
+  async #namespace(namespace: Namespace): Promise<boolean> {
+    const { scope } = this.#parts;
+    if (namespace.status === "purging") {
+      await this.#counted("purgesFinished", () => finishPurge(namespace, this.#parts));
+      return true;
+    }
+    const { hours } = scope(namespace.id);
+    if (namespace.status === "active") {
+      await this.#counted("deletionsFinished", () => finishDeletions(namespace.id, this.#parts));
+    }
+    if (hours === undefined) return true;
+    for await (const places of inChunks(this.#buckets(namespace.id), CHUNK)) {
+      if (this.#isOver()) return false;
+      await this.#close(namespace.id, places);
+      if (!(await this.#parts.ledger.save(this.#position))) return false;
+    }
+    await this.#closed(namespace.id);
+    return true;
+  }
+
+  async *#buckets(namespaceId: string): AsyncGenerator<ShardPlace> {
+    const { key: after = "BUCKET#" } = this.#position;
+    const keys = this.#parts.records.query({
+      index: NAMESPACE_INDEX,
+      partition: [GSI4PK, namespaceId],
+      range: { name: GSI4SK, from: after, to: "BUCKET$" },
+      keysOnly: true,
+    });
+    for await (const item of keys) {
+      const parsed = parseItemKey(keyIn(item));
+      if (parsed === undefined || parsed.key.operation !== undefined) continue;
+      const { bucket, shard } = parsed.key;
+      if (placeText({ bucket, shard }) !== after) yield { bucket, shard };
+    }
+  }
+
+  async #close(namespaceId: string, places: readonly ShardPlace[]): Promise<void> {
+    const { scope, clock, log } = this.#parts;
+    const { hours } = scope(namespaceId);
+    if (hours === undefined) return;
+    const { afterHours } = this.#position;
+    const answers = await hours.close(places, { nowMs: clock.now(), afterHours });
+    let { openHour, hasFailed } = this.#position;
+    const split = new Map<string, ShardPlace>();
+    for (const [i, answer] of answers.entries()) {
+      const place = places[i]!;
+      this.#counts.bucketsSwept += 1;
+      if (answer.kind === "failed") {
+        hasFailed = true;
+        this.#counts.failures += 1;
+        log.warn("a bucket could not be closed", { namespace: namespaceId, ...faultFields(answer.cause) });
+        log.debug("bucket", { entity: place.bucket.entityId, resource: place.bucket.resource, shard: place.shard });
+        continue;
+      }
+      if (answer.kind === "gone") continue;
+      this.#counts.hoursClosed += answer.hours;
+      if (answer.kind === "open") openHour = Math.min(openHour ?? answer.openHour, answer.openHour);
+      if (answer.shardCount > 1) split.set(place.bucket.id, place);
+    }
+    for (const { bucket } of split.values()) {
+      for (let join = 0; join < JOINS_MAX && (await hours.joinIdle(bucket, clock.now())); join++) {
+        this.#counts.shardsJoined += 1;
+      }
+    }
+    this.#position = { ...this.#position, key: placeText(places.at(-1)!), openHour, hasFailed };
+  }
+
+  /** All buckets of a namespace were gone through. */
+  async #closed(namespaceId: string): Promise<void> {
+    const { closedUntil, copySnapshots } = this.#parts;
+    const { startedAtMs, afterHours, openHour, hasFailed } = this.#position;
+    if (hasFailed) return;
+    const overMs = hourOf(startedAtMs) - afterHours * HOUR_MS;
+    const untilMs = Math.min(overMs, openHour === undefined ? overMs : openHour * HOUR_MS);
+    await closedUntil.write(namespaceId, untilMs);
+    await copySnapshots?.(namespaceId, untilMs);
+  }
+
+  /** Up to where every namespace is closed; one that never was counts from when it was made. */
+  async #closedUntil(): Promise<number | undefined> {
+    const { namespaces, scope, closedUntil, metrics, clock } = this.#parts;
+    let earliestMs: number | undefined;
+    let isKnown = true;
+    for await (const { id, status, createdAtMs } of namespaces()) {
+      if (status !== "active" || scope(id).hours === undefined) continue;
+      const untilMs = await closedUntil.read(id);
+      isKnown &&= untilMs !== undefined;
+      earliestMs = Math.min(earliestMs ?? Number.POSITIVE_INFINITY, untilMs ?? createdAtMs);
+    }
+    if (earliestMs === undefined) return undefined;
+    metrics.measure("ClosedUntilAgeHours", Math.max(0, (clock.now() - earliestMs) / HOUR_MS));
+    return isKnown ? earliestMs : undefined;
+  }
+
+  /** One namespace's trouble does not keep the others from being swept. */
+  async #counted(what: "purgesFinished" | "deletionsFinished", work: () => Promise<number>): Promise<void> {
+    try {
+      this.#counts[what] += await work();
+    } catch (error) {
+      this.#counts.failures += 1;
+      this.#parts.log.warn("what was cut off could not be finished", { what, ...faultFields(error) });
+    }
+  }
+
+  #isOver(): boolean {
+    const { clock, untilMs, stopping } = this.#parts;
+    return stopping.aborted || clock.now() >= untilMs;
+  }
+
+  #beginning(): SweepPosition {
+    const { clock, afterHours } = this.#parts;
+    const none = { namespaceId: undefined, key: undefined, openHour: undefined, hasFailed: false };
+    return { startedAtMs: clock.now(), afterHours, ...none };
+  }
+
+  /** What holds for a whole pass. */
+  #pinned(): Pick<SweepPosition, "startedAtMs" | "afterHours"> {
+    const { startedAtMs, afterHours } = this.#position;
+    return { startedAtMs, afterHours };
+  }
+}
+
+/** The sort key of a bucket's shard in the index of its namespace. */
+function placeText({ bucket, shard }: ShardPlace): string {
+  return `BUCKET#${bucket.entityId}#${bucket.resource}#${shard}`;
+}

@@ -1,0 +1,48 @@
+import { CommanderError } from "commander";
+import {
+  ConflictError,
+  ExistsError,
+  LimiterError,
+  NotFoundError,
+  RateLimitExceeded,
+  ResourceDisabled,
+  ValidationError,
+} from "../domain/errors.ts";
+
+/** How a command ends. */
+export const EXIT = { done: 0, refused: 1, usage: 2, store: 3, missing: 4, defect: 70 } as const;
+
+/** What is told of a fault, and with which code the command ends. */
+export interface Fault {
+  readonly code: string;
+  readonly message: string;
+  readonly exitCode: number;
+}
+
+/** Wrong use of the command line, found by a command rather than by the parser. */
+export class UsageError extends Error {}
+
+export function faultOf(error: unknown): Fault {
+  if (error instanceof UsageError || error instanceof CommanderError) {
+    return { code: "usage", message: sentence(error.message), exitCode: EXIT.usage };
+  }
+  if (error instanceof LimiterError) return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
+  const message = error instanceof Error ? error.message : String(error);
+  const where = "This is a defect of zae-limiter; please report it with the output of --debug";
+  return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
+}
+
+function exitCodeOf(error: LimiterError): number {
+  if (error instanceof ValidationError) return EXIT.usage;
+  if (error instanceof NotFoundError || error.code === "limits_missing") return EXIT.missing;
+  if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return EXIT.refused;
+  if (error instanceof ExistsError || error instanceof ConflictError) return EXIT.refused;
+  return EXIT.store;
+}
+
+/** The parser's messages begin with "error:" and end without a stop. */
+function sentence(message: string): string {
+  const text = message.replace(/^error: /, "").replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?");
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.?]$/.test(begun) ? begun : `${begun}.`;
+}

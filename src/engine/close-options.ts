@@ -1,0 +1,17 @@
+import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { shown } from "../domain/names.ts";
+
+/** How a limiter is closed. */
+export interface CloseOptions {
+  /** How long open `withLease` bodies are waited for, in ms. Default 0. */
+  readonly drainMs?: number;
+}
+
+const CLOSE_OPTIONS = new KnownNames<CloseOptions>({ drainMs: true });
+
+export function drainMsOf(options: CloseOptions): number {
+  const { drainMs = 0 } = CLOSE_OPTIONS.check(options, "The options of close");
+  if (typeof drainMs === "number" && drainMs >= 0) return drainMs;
+  throw new ValidationError("option_invalid", `drainMs is ${shown(drainMs)}; give milliseconds, 0 or more.`);
+}

@@ -1,0 +1,115 @@
+import { Records } from "../adapters/dynamodb/records.ts";
+import { dynamoOver } from "../adapters/dynamodb/store.ts";
+import { connect, locate } from "../adapters/dynamodb/store-connect.ts";
+import { checkVersion, readVersion } from "../adapters/dynamodb/version.ts";
+import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { jitter, systemRandom } from "../adapters/system/random.ts";
+import { Aggregator } from "../aggregator/aggregator.ts";
+import { parseArchiveLocation } from "../aggregator/archive-location.ts";
+import { checkLogLevel, type LogLevel } from "../aggregator/log.ts";
+import type { ObjectStore } from "../aggregator/objects.ts";
+import { openS3 } from "../aggregator/s3-objects.ts";
+import { checkSnapshots, type SnapshotWindow } from "../aggregator/snapshots.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
+import type { Clock } from "../ports/system.ts";
+import type { DynamoTable } from "./dynamodb.ts";
+import { calendar } from "./limits.ts";
+
+/** Which table, and what is to be done with it. */
+export interface AggregatorOptions extends DynamoTable {
+  /** The original writes to this table too; its usage is then left to it. Default false. */
+  readonly sharedTable?: boolean;
+  /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. Absent: nothing is archived, and the stream is not read. */
+  readonly archive?: string;
+  /** An address to use instead of the region's for S3, such as `http://localhost:5000`. */
+  readonly s3Endpoint?: string;
+  /** The sweep closes open hours that have been over for so many hours. Default 2. */
+  readonly sweepAfterHours?: number;
+  /** Copies closed hours or days into the layout of the original, for its readers. Default none. */
+  readonly snapshots?: readonly SnapshotWindow[];
+  /** How long those copies are kept, in days. Default 90. */
+  readonly usageKeptDays?: number;
+  /** What is logged; entities are named at `debug` only. Default `"info"`. */
+  readonly logLevel?: LogLevel;
+  /** Takes a line of logs or metrics. Default: standard error; of a handler, standard output. */
+  readonly write?: (line: string) => void;
+  /** For tests and simulations; used as it is. Default: the system's, kept to the server's time. */
+  readonly clock?: { now(): number; sleep?: Clock["sleep"] };
+}
+
+const TIMEOUT_MS = 10_000;
+const SWEEP_AFTER_HOURS = 2;
+const USAGE_KEPT_DAYS = 90;
+
+/** Opens a table that is there. Makes nothing. */
+export async function openAggregator(
+  options: AggregatorOptions,
+  { runner, write }: { readonly runner: string | undefined; readonly write: (line: string) => void },
+): Promise<Aggregator> {
+  const checked = checkedOptions(options);
+  const { region, endpoint, credentials, client: sdk, sharedTable: shared = false } = options;
+  const given = options.clock === undefined ? undefined : clockFrom(options.clock);
+  const connection = await connect({
+    ...{ region, endpoint, credentials, client: sdk, given, local: systemClock, steadyMs },
+    profile: fromEnvironment("AWS_PROFILE"),
+  });
+  const { client, clock } = connection;
+  try {
+    const base = { client, clock, random: jitter, ids: systemRandom };
+    const records = new Records({ ...base, tableName: options.stack, timeoutMs: TIMEOUT_MS });
+    checkVersion(await readVersion(records), { name: options.stack, shared });
+    const store = dynamoOver({
+      ...{ ...base, table: options.stack, calendar, shared, serverTime: connection.serverTime },
+      ...{ coalesce: true, exact: false, denyMemoryMs: 0, timeoutMs: TIMEOUT_MS, adminTimeoutMs: TIMEOUT_MS },
+    });
+    return new Aggregator({
+      ...{ stack: options.stack, client, records, store, ...checked },
+      objects: options.archive === undefined ? undefined : await openObjects({ ...options, archive: options.archive }),
+      place: { region, endpoint: await streamsEndpoint(options), credentials },
+      runner: runner ?? systemRandom.id(),
+      ...{ write: options.write ?? write, clock, random: jitter, ids: systemRandom },
+    });
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+}
+
+/** Where an archive is. */
+export interface ArchivePlace extends Pick<DynamoTable, "region" | "credentials"> {
+  readonly archive: string;
+  readonly s3Endpoint?: string;
+}
+
+export async function openObjects({ archive, s3Endpoint, region, credentials }: ArchivePlace): Promise<ObjectStore> {
+  const named = s3Endpoint ?? fromEnvironment("AWS_ENDPOINT_URL_S3") ?? fromEnvironment("AWS_ENDPOINT_URL");
+  const location = parseArchiveLocation(archive);
+  // Servers other than AWS seldom have a host name for each bucket.
+  return openS3({ ...location, region, endpoint: s3Endpoint, credentials, pathStyle: named !== undefined });
+}
+
+/** DynamoDB Local has its streams where its tables are; AWS has hosts of their own for them, which the SDK knows. */
+async function streamsEndpoint({ region, endpoint, client }: AggregatorOptions): Promise<string | undefined> {
+  if (endpoint !== undefined || client !== undefined) return endpoint;
+  const { endpoint: found } = await locate({ region, endpoint, profile: fromEnvironment("AWS_PROFILE") });
+  return found === undefined || /\.(amazonaws\.com(\.cn)?|api\.aws)(:\d+)?(\/|$)/.test(found) ? undefined : found;
+}
+
+function checkedOptions(options: AggregatorOptions) {
+  const { sweepAfterHours = SWEEP_AFTER_HOURS, usageKeptDays = USAGE_KEPT_DAYS } = options;
+  // Before anything is asked of the table.
+  if (options.archive !== undefined) parseArchiveLocation(options.archive);
+  return {
+    sweepAfterHours: checkWhole("sweepAfterHours", sweepAfterHours, 0),
+    usageKeptDays: checkWhole("usageKeptDays", usageKeptDays, 1),
+    snapshots: options.snapshots === undefined ? [] : checkSnapshots(options.snapshots),
+    logLevel: checkLogLevel(options.logLevel ?? "info"),
+  };
+}
+
+function checkWhole(name: string, value: unknown, least: number): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) return value;
+  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give a whole number, at least ${least}.`);
+}

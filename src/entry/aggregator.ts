@@ -1,0 +1,237 @@
+import { Records } from "../adapters/dynamodb/records.ts";
+import { connect } from "../adapters/dynamodb/store-connect.ts";
+import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { jitter, systemRandom } from "../adapters/system/random.ts";
+import type { Aggregator } from "../aggregator/aggregator.ts";
+import type { ArchivedEvent } from "../aggregator/archive-line.ts";
+import type { Follower } from "../aggregator/follow.ts";
+import type { AggregatorAnswer, AggregatorContext, AggregatorEvent } from "../aggregator/handler.ts";
+import type { LogLevel } from "../aggregator/log.ts";
+import type { MetricName } from "../aggregator/metrics.ts";
+import { eventsOf } from "../aggregator/read-archive.ts";
+import { Receipts } from "../aggregator/receipts.ts";
+import type { SweepReport } from "../aggregator/sweep.ts";
+import { type VerifiedDay, verifyArchive as verifyDays } from "../aggregator/verify-archive.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { type AggregatorOptions, type ArchivePlace, openAggregator, openObjects } from "./aggregator-open.ts";
+import type { DynamoTable } from "./dynamodb.ts";
+
+export type { ArchivedEvent, ArchiveLine } from "../aggregator/archive-line.ts";
+export type { Follower, FollowReport } from "../aggregator/follow.ts";
+export type { AggregatorAnswer, AggregatorContext, AggregatorEvent } from "../aggregator/handler.ts";
+export type { LogLevel } from "../aggregator/log.ts";
+export type { MetricName } from "../aggregator/metrics.ts";
+export { type ArchiveObject, type ArchivePlan, planArchive } from "../aggregator/plan-archive.ts";
+export type { SnapshotWindow } from "../aggregator/snapshots.ts";
+export type { StreamRecord } from "../aggregator/stream-record.ts";
+export type { SweepReport } from "../aggregator/sweep.ts";
+export type { VerifiedDay } from "../aggregator/verify-archive.ts";
+export type { AggregatorOptions, ArchivePlace } from "./aggregator-open.ts";
+
+/** A function for Lambda. */
+export type AggregatorHandler = (event: AggregatorEvent, context?: AggregatorContext) => Promise<AggregatorAnswer>;
+
+/**
+ * A Lambda function for both of its events: batches of the table's stream, which it archives, and ticks of a schedule, at which
+ * it sweeps. The table is opened with the first event.
+ *
+ * ```ts
+ * export const handler = createHandler({ stack: "limits", archive: "s3://my-archive" });
+ * ```
+ */
+export function createHandler(options: AggregatorOptions): AggregatorHandler {
+  let opened: Promise<Aggregator> | undefined;
+  return async (event, context = {}) => {
+    opened ??= openAggregator(options, { runner: undefined, write: toStandardOutput });
+    const aggregator = await opened.catch((error: unknown) => {
+      // The next event tries again.
+      opened = undefined;
+      throw error;
+    });
+    return aggregator.handle(event, context);
+  };
+}
+
+/**
+ * The function of a stack's Lambda. Its environment says which table and archive: `TABLE_NAME`, `ARCHIVE_BUCKET_NAME`,
+ * `ARCHIVE_PREFIX`, `SWEEP_AFTER_HOURS`, `LOG_LEVEL`.
+ */
+export const handler: AggregatorHandler = (event, context) => {
+  fromStack ??= createHandler(optionsFromStack());
+  return fromStack(event, context);
+};
+
+let fromStack: AggregatorHandler | undefined;
+
+function optionsFromStack(): AggregatorOptions {
+  const stack = fromEnvironment("TABLE_NAME");
+  if (stack === undefined) throw new ValidationError("option_invalid", "TABLE_NAME is not set; set the table's name.");
+  const bucket = fromEnvironment("ARCHIVE_BUCKET_NAME");
+  const hours = fromEnvironment("SWEEP_AFTER_HOURS");
+  const level = fromEnvironment("LOG_LEVEL");
+  return {
+    stack,
+    ...(bucket === undefined ? {} : { archive: `s3://${bucket}/${fromEnvironment("ARCHIVE_PREFIX") ?? ""}` }),
+    ...(hours === undefined ? {} : { sweepAfterHours: Number(hours) }),
+    ...(level === undefined ? {} : { logLevel: level.toLowerCase() as LogLevel }),
+    ...(fromEnvironment("ZAEL_SHARED_TABLE") === "1" ? { sharedTable: true } : {}),
+  };
+}
+
+export interface FollowOptions extends AggregatorOptions {
+  /** Where to begin where there is no checkpoint. Default `"oldest"`. */
+  readonly from?: "oldest" | "latest";
+  /** Reads to the end of the stream as it is, sweeps once, and ends. Default false. */
+  readonly once?: boolean;
+  /** Whether it sweeps, every hour. Default true. */
+  readonly sweep?: boolean;
+  /** The name of this runner among others; no two may have the same. Default: one that nobody has. */
+  readonly runner?: string;
+  /** Takes what was counted, every minute and at the end. Default: a line like those of the log. */
+  readonly onMetrics?: (values: Readonly<Partial<Record<MetricName, number>>>) => void;
+}
+
+/**
+ * Does what the Lambda does, in this process: follows the table's stream and sweeps every hour. Any number of processes may do
+ * so at once; they share the work.
+ *
+ * ```ts
+ * const runner = follow({ stack: "limits", archive: "s3://my-archive" });
+ * process.once("SIGTERM", () => runner.stop());
+ * await runner.done;
+ * ```
+ */
+export function follow(options: FollowOptions): Follower {
+  const { once = false, from = "oldest", sweep: sweeps = true, runner, archive, stack } = options;
+  if (archive === undefined && !sweeps) {
+    throw new ValidationError("option_invalid", "There is nothing to do: give `archive`, or leave `sweep` on.");
+  }
+  if (from !== "oldest" && from !== "latest") {
+    throw new ValidationError("option_invalid", `from is ${JSON.stringify(from)}; give "oldest" or "latest".`);
+  }
+  const write = options.write ?? toStandardError;
+  const onMetrics =
+    options.onMetrics ??
+    ((values: Readonly<Partial<Record<MetricName, number>>>) =>
+      write(JSON.stringify({ message: "metrics", stack, ...values })));
+  const stop = new AbortController();
+  let follower: Follower | undefined;
+  const run = async () => {
+    const aggregator = await openAggregator(options, { runner, write });
+    try {
+      follower = aggregator.follow({ once, from, sweeps, onMetrics });
+      if (stop.signal.aborted) void follower.stop();
+      return await follower.done;
+    } finally {
+      await aggregator.close();
+    }
+  };
+  const done = run();
+  return {
+    done,
+    stop: async () => {
+      stop.abort();
+      await follower?.stop();
+      await done.catch(() => {});
+    },
+  };
+}
+
+export interface SweepOptions extends AggregatorOptions {
+  /** Closes all hours that are over, whatever `sweepAfterHours`, in a pass of its own. Default false. */
+  readonly all?: boolean;
+  /** Ends after so long; the next sweep goes on. Default: as long as it takes. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Closes hours of buckets that nobody uses any more, joins shards that are idle, and finishes deletions and purges that were
+ * cut off.
+ *
+ * ```ts
+ * const { hoursClosed } = await sweep({ stack: "limits" });
+ * ```
+ */
+export async function sweep(options: SweepOptions): Promise<SweepReport> {
+  const { all = false, timeoutMs, signal } = options;
+  const aggregator = await openAggregator(options, { runner: undefined, write: toStandardError });
+  const untilMs = timeoutMs === undefined ? Number.POSITIVE_INFINITY : aggregator.now() + timeoutMs;
+  try {
+    return await aggregator.sweep({ all, untilMs, stopping: signal ?? new AbortController().signal });
+  } finally {
+    await aggregator.close();
+  }
+}
+
+export interface ReadArchiveOptions extends ArchivePlace {
+  /** The id of a namespace; absent: of all. */
+  readonly namespaceId?: string;
+  /** Events at or after this instant, in ms. */
+  readonly fromMs?: number;
+  /** Events before this instant, in ms. */
+  readonly toMs?: number;
+}
+
+/**
+ * The events of an archive, newest first. Each is shown once, however often it was put.
+ *
+ * ```ts
+ * for await (const event of readArchive({ archive: "s3://my-archive" })) console.log(event.action, event.entityId);
+ * ```
+ */
+export async function* readArchive(options: ReadArchiveOptions): AsyncGenerator<ArchivedEvent, void, undefined> {
+  const { namespaceId, fromMs = 0, toMs = Number.POSITIVE_INFINITY } = options;
+  const objects = await openObjects(options);
+  try {
+    yield* eventsOf(objects, { namespaceId, fromMs, toMs });
+  } finally {
+    objects.close();
+  }
+}
+
+export interface VerifyArchiveOptions extends DynamoTable {
+  readonly archive: string;
+  readonly s3Endpoint?: string;
+  /** For tests; used as it is. */
+  readonly clock?: { now(): number };
+}
+
+/** Compares an archive, day by day, newest first, with what the table says was put there. Reads every object. */
+export async function* verifyArchive(options: VerifyArchiveOptions): AsyncGenerator<VerifiedDay, void, undefined> {
+  const { stack, region, endpoint, credentials, client: sdk } = options;
+  const given = options.clock === undefined ? undefined : clockFrom(options.clock);
+  const objects = await openObjects(options);
+  try {
+    const connection = await connect({
+      region,
+      endpoint,
+      credentials,
+      client: sdk,
+      given,
+      profile: fromEnvironment("AWS_PROFILE"),
+      local: systemClock,
+      steadyMs,
+    });
+    const { client, clock } = connection;
+    try {
+      const records = new Records({
+        ...{ client, clock, tableName: stack, random: jitter, ids: systemRandom, timeoutMs: 10_000 },
+      });
+      yield* verifyDays(objects, new Receipts(records));
+    } finally {
+      await client.close();
+    }
+  } finally {
+    objects.close();
+  }
+}
+
+function toStandardOutput(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function toStandardError(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

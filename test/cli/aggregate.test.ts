@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { newExpiringTable } from "../aggregator/expiring-table.ts";
+import { describeArchive } from "../s3/moto.ts";
+import { S3Proxy } from "../s3/s3-proxy.ts";
+import { started, zaeLimiter } from "./run-bin.ts";
+
+test("help, version and mistakes: nothing is opened, and the exit code says which it was", async () => {
+  const bare = await zaeLimiter([]);
+  assert.deepEqual([bare.code, bare.stderr], [0, ""]);
+  assert.match(bare.stdout, /^Usage: zae-limiter/);
+  assert.match((await zaeLimiter(["--version"])).stdout, /^\d+\.\d+\.\d+\n$/);
+  const group = await zaeLimiter(["audit"]);
+  assert.deepEqual([group.code, group.stdout], [2, ""]);
+  assert.match(group.stderr, /list/);
+  const help = await zaeLimiter(["aggregate", "--help"]);
+  assert.equal(help.code, 0);
+  assert.match(help.stdout, /--archive <location>/);
+  assert.match(help.stdout, /Examples:/);
+  for (const [args, message] of [
+    [["agregate"], /Unknown command 'agregate'; did you mean aggregate\?/],
+    [["aggregate", "--onec"], /Unknown option '--onec'; did you mean --once\?/],
+    [["aggregate"], /give --store dynamodb:STACK/],
+    [["aggregate", "--store", "sqlite:x.db"], /works on a DynamoDB table/],
+    [["aggregate", "--store", "dynamodb:a", "--stack", "b"], /give one/],
+    [["aggregate", "--stack", "a", "--from", "yesterday"], /give oldest or latest/],
+    [["aggregate", "--stack", "a", "--sweep-after", "soon"], /whole number of hours/],
+    [["aggregate", "--stack", "a", "--no-sweep"], /nothing to do/],
+    [["aggregate", "--stack", "a", "--snapshots", "weekly"], /give hourly, daily/],
+    [["aggregate", "--stack", "a", "--archive", "bucket"], /give s3:\/\/BUCKET/],
+    [["audit", "list"], /Which archive\?/],
+    [["audit", "list", "--archive", "s3://archive", "--max", "none"], /give a whole number/],
+    [["audit", "list", "--archive", "s3://archive", "--cursor", "x"], /the one that the list before ended with/],
+    [["audit", "verify", "--archive", "s3://archive"], /works on a DynamoDB table/],
+  ] as const) {
+    const { code, stdout, stderr } = await zaeLimiter(args);
+    assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);
+    assert.match(stderr, message);
+    assert.equal(stderr.trimEnd().split("\n").length, 1, stderr);
+  }
+  const { stderr } = await zaeLimiter(["aggregate", "--json"]);
+  assert.equal(JSON.parse(stderr).error.code, "usage");
+});
+
+await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dynamodb, s3 }) => {
+  test("once archives what expired; the list shows it, and it verifies", async (t) => {
+    const table = await newExpiringTable(t, dynamodb);
+    const bucket = await s3.newBucket();
+    const where = ["--store", `dynamodb:${table.stack}`, "--endpoint", table.way.endpoint];
+    const archive = ["--archive", `s3://${bucket}/p`, "--s3-endpoint", s3.endpoint];
+    const events = await table.change(3);
+    await table.expireAll();
+    const once = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
+    assert.deepEqual([once.code, once.stderr], [0, ""]);
+    assert.equal(JSON.parse(once.stdout).archived, 3);
+    assert.equal(JSON.parse(once.stdout).sweep.complete, true);
+
+    const list = await zaeLimiter([...where, "audit", "list", ...archive, "--json"]);
+    assert.deepEqual([list.code, list.stderr], [0, ""]);
+    const { items, cursor } = JSON.parse(list.stdout) as { items: { eventId: string }[]; cursor?: string };
+    assert.deepEqual(
+      items.map(({ eventId }) => eventId),
+      events,
+    );
+    assert.equal(cursor, undefined);
+    const first = JSON.parse(
+      (await zaeLimiter(["audit", "list", ...where, ...archive, "--json", "--max", "2"])).stdout,
+    );
+    assert.equal(first.items.length, 2);
+    const rest = await zaeLimiter(["audit", "list", ...where, ...archive, "--ndjson", "--cursor", first.cursor]);
+    assert.equal(JSON.parse(rest.stdout).eventId, events[2]);
+    const text = await zaeLimiter(["audit", "list", ...where, ...archive, "-e", "e0"]);
+    assert.match(text.stdout, /^\d{4}-\d\d-\d\dT[\d:]+Z {2}access_set +e0 on api/);
+    // An archive without its table: the namespace is an id then.
+    assert.equal(JSON.parse((await zaeLimiter(["audit", "list", ...archive, "--json"])).stdout).items.length, 3);
+    assert.deepEqual(JSON.parse((await zaeLimiter(["audit", "list", ...archive, "--json", "-N", "x"])).stdout), {
+      items: [],
+    });
+    const unknown = await zaeLimiter(["audit", "list", ...where, ...archive, "-N", "tenant", "--json"]);
+    assert.deepEqual([unknown.code, unknown.stdout], [4, ""]);
+    assert.match(JSON.parse(unknown.stderr).error.message, /no namespace "tenant"; known are default/);
+    const nowhere = await zaeLimiter([
+      "audit",
+      "list",
+      "--archive",
+      "s3://no-such-bucket",
+      "--s3-endpoint",
+      s3.endpoint,
+    ]);
+    assert.equal(nowhere.code, 4);
+
+    const fine = await zaeLimiter(["audit", "verify", ...where, ...archive, "--json"]);
+    assert.deepEqual([fine.code, JSON.parse(fine.stdout).ok], [0, true]);
+    const keys = await (await s3.send("GET", `${bucket}?list-type=2`)).text();
+    const [, key] = /<Key>([^<]+)<\/Key>/.exec(keys) ?? [];
+    await s3.send("DELETE", `${bucket}/${key}`);
+    const lost = await zaeLimiter(["audit", "verify", ...where, ...archive]);
+    assert.equal(lost.code, 1);
+    assert.match(lost.stdout, /0 of 3 that were put: .* is gone/);
+  });
+
+  test("once with a put that fails: 3, and the next run archives it", async (t) => {
+    const table = await newExpiringTable(t, dynamodb);
+    const proxy = await S3Proxy.open(t, s3.endpoint);
+    const where = ["--store", `dynamodb:${table.stack}`, "--endpoint", table.way.endpoint];
+    const archive = ["--archive", `s3://${await s3.newBucket()}`, "--s3-endpoint", proxy.endpoint];
+    await table.change(2);
+    await table.expireAll();
+    proxy.choose = ({ method }) => (method === "PUT" ? "unavailable" : "pass");
+    const failed = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
+    assert.deepEqual([failed.code, failed.stdout], [3, ""], failed.stderr);
+    proxy.choose = () => "pass";
+    const again = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
+    assert.equal(JSON.parse(again.stdout).archived, 2);
+  });
+
+  test("SIGTERM ends a runner after what it has in hand: 143, its lease is given back", async (t) => {
+    const table = await newExpiringTable(t, dynamodb);
+    const where = ["--store", `dynamodb:${table.stack}`, "--endpoint", table.way.endpoint];
+    const archive = ["--archive", `s3://${await s3.newBucket()}`, "--s3-endpoint", s3.endpoint];
+    const run = started(["aggregate", ...where, ...archive, "--json"]);
+    await table.proxy.until(1, ({ operation }) => operation === "GetRecords");
+    run.child.kill("SIGTERM");
+    const { code, stdout } = await run.ended;
+    assert.equal(code, 143);
+    assert.equal(JSON.parse(stdout.trimEnd().split("\n").at(-1)!).archived, 0);
+    const items = await dynamodb.client.send(
+      "Scan",
+      JSON.stringify({
+        TableName: table.stack,
+        FilterExpression: "attribute_exists(#o)",
+        ExpressionAttributeNames: { "#o": "owner" },
+      }),
+      { timeoutMs: 10_000 },
+    );
+    assert.equal(items.kind === "answered" ? items.body.Count : undefined, 0);
+  });
+});
