@@ -27,6 +27,8 @@ export interface CommandContext {
 
 /** One command, in a file of its own that is loaded only when it is called. */
 export interface CommandFile<Options extends GlobalOptions> {
+  /** It goes on until Ctrl-C, which is then no interruption but its end. */
+  readonly endsByInterrupt?: true;
   /** Adds its arguments, options and examples. */
   configure(command: Command): void;
   /** Does it; answers with the exit code. */

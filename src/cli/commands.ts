@@ -10,6 +10,7 @@ interface CommandEntry {
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
   audit: "What was changed, when and by whom",
+  local: "DynamoDB Local on this machine, to try things out",
 };
 
 // One line a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -28,6 +29,31 @@ export const COMMANDS: readonly CommandEntry[] = [
     path: ["audit", "verify"],
     summary: "Compare the archive with what was put there",
     load: async () => (await import("./commands/audit-verify.ts")).auditVerify,
+  },
+  {
+    path: ["local", "up"],
+    summary: "Start DynamoDB Local in the background, unless it runs",
+    load: async () => (await import("./commands/local-up.ts")).localUp,
+  },
+  {
+    path: ["local", "down"],
+    summary: "End it",
+    load: async () => (await import("./commands/local-down.ts")).localDown,
+  },
+  {
+    path: ["local", "status"],
+    summary: "Whether it runs, and where",
+    load: async () => (await import("./commands/local-status.ts")).localStatus,
+  },
+  {
+    path: ["local", "env"],
+    summary: "Print what sends a shell's programs to it",
+    load: async () => (await import("./commands/local-env.ts")).localEnv,
+  },
+  {
+    path: ["local", "logs"],
+    summary: "What it said",
+    load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
 ];
 

@@ -11,13 +11,16 @@ export async function run(args: readonly string[], output: Output): Promise<numb
   const context: CommandContext = { output, env: process.env, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
   try {
-    const program = await programFor(args, async (work) => {
-      exitCode = await work(context);
+    const program = await programFor(args, async (work, { endsByInterrupt = false }) => {
+      const answer = await work(context);
+      exitCode = endsByInterrupt ? answer : (signals.exitCode ?? answer);
     });
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
-    return signals.exitCode ?? exitCode;
+    return exitCode;
   } catch (error) {
+    // What was waited for was given up.
+    if (signals.exitCode !== undefined && error === signals.signal.reason) return signals.exitCode;
     if (error instanceof CommanderError && ANSWERED.has(error.code)) {
       return error.code === "commander.help" ? EXIT.usage : EXIT.done;
     }
@@ -30,7 +33,10 @@ export async function run(args: readonly string[], output: Output): Promise<numb
 /** The parser has shown what was asked for. */
 const ANSWERED: ReadonlySet<string> = new Set(["commander.helpDisplayed", "commander.version", "commander.help"]);
 
-type Act = (work: (context: CommandContext) => Promise<number>) => Promise<void>;
+type Act = (
+  work: (context: CommandContext) => Promise<number>,
+  file: { readonly endsByInterrupt?: true },
+) => Promise<void>;
 
 async function programFor(args: readonly string[], act: Act): Promise<Command> {
   const program = new Command("zae-limiter")
@@ -54,7 +60,7 @@ async function programFor(args: readonly string[], act: Act): Promise<Command> {
     if (!mentioned({ path, summary, load }, args)) continue;
     const file = await load();
     file.configure(command);
-    command.action(() => act((context) => file.run(context, command.optsWithGlobals<GlobalOptions>())));
+    command.action(() => act((context) => file.run(context, command.optsWithGlobals<GlobalOptions>()), file));
   }
   return program;
 }
