@@ -55,6 +55,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "What it said",
     load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
+  {
+    path: ["loadtest"],
+    summary: "Put a store under load, and hold what it granted against arithmetic",
+    load: async () => (await import("./commands/loadtest.ts")).loadtestCommand,
+  },
 ];
 
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */

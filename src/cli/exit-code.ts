@@ -22,10 +22,23 @@ export interface Fault {
 /** Wrong use of the command line, found by a command rather than by the parser. */
 export class UsageError extends Error {}
 
+/** An end that is neither of the library nor of wrong use: declined, interrupted, nobody to ask. */
+export class CommandEnd extends Error {
+  readonly code: string;
+  readonly exitCode: number;
+
+  constructor({ code, message, exitCode }: Fault) {
+    super(message);
+    this.code = code;
+    this.exitCode = exitCode;
+  }
+}
+
 export function faultOf(error: unknown): Fault {
   if (error instanceof UsageError || error instanceof CommanderError) {
     return { code: "usage", message: sentence(error.message), exitCode: EXIT.usage };
   }
+  if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
   if (error instanceof LimiterError) return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
   const message = error instanceof Error ? error.message : String(error);
   const where = "This is a defect of zae-limiter; please report it with the output of --debug";

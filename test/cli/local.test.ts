@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { homedir, tmpdir } from "node:os";
@@ -16,9 +16,15 @@ import { started, zaeLimiter } from "./run-bin.ts";
 /** An environment whose engines are this test's own. */
 function ownState(t: TestContext): { readonly folder: string; readonly env: Record<string, string> } {
   const folder = mkdtempSync(join(tmpdir(), "zael-local-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
-  return { folder, env: { XDG_STATE_HOME: folder, XDG_CACHE_HOME: cache } };
+  const env: Record<string, string> = { XDG_STATE_HOME: folder, XDG_CACHE_HOME: cache };
+  t.after(async () => {
+    // What a failed test has left running: once its record is gone nobody finds it.
+    const left = globSync("zae-limiter/local-*.json", { cwd: folder });
+    if (left.length > 0) await zaeLimiter(["local", "down"], { ...env, PATH: `${folder}:${process.env.PATH}` });
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { folder, env };
 }
 
 /** A port that nobody listens at now. */
@@ -134,7 +140,6 @@ test("with Docker it runs the image of the same version, at this machine's own a
   const own = { ...env, PATH: `${folder}:/bin:/usr/bin`, PORT: port };
   const data = join(folder, "tables");
   const up = await zaeLimiter(["local", "up", "--port", port, "--engine", "docker", "--data", data, "--json"], own);
-  t.after(() => zaeLimiter(["local", "down"], own));
   assert.deepEqual([up.code, up.stderr], [0, ""]);
   const log = join(folder, "zae-limiter", `local-${port}.log`);
   const endpoint = `http://127.0.0.1:${port}`;
@@ -166,7 +171,6 @@ await describeDynamo("zae-limiter local", () => {
     const { folder, env } = ownState(t);
     const port = await freePort();
     const up = ["local", "up", "--port", port, "--data", join(folder, "tables"), "--engine", "java", "--json"];
-    t.after(() => zaeLimiter(["local", "down"], env));
     const first = await zaeLimiter(up, env);
     assert.deepEqual([first.code, first.stderr], [0, ""]);
     const status = JSON.parse(first.stdout);
