@@ -12,8 +12,9 @@ const scenario: Scenario = {
 };
 
 test("the bound is capacity and refill; one token more is an excess of one", () => {
+  const corrected = { a: { tpm: 1_000 } };
   const checks = (rps: number, tpm: number, stores: number) =>
-    checkAdmission({ scenario, granted: { a: { rps, tpm } }, elapsedMs: 1_999, callers: 4, stores });
+    checkAdmission({ scenario, granted: { a: { rps, tpm } }, corrected, elapsedMs: 1_999, callers: 4, stores });
   const [rps, tpm] = checks(50, 82, 1);
   assert.deepEqual(rps, { entityId: "a", limit: "rps", grantedTokens: 50, boundTokens: 50, excessTokens: 0 });
   // 60 and 2 of refill, and four calls that may each charge five more afterwards.
@@ -22,6 +23,9 @@ test("the bound is capacity and refill; one token more is an excess of one", () 
     checks(51, 92, 1).map(({ excessTokens }) => excessTokens),
     [1, 10],
   );
+  // Fewer corrections than could have been.
+  const few = { scenario, granted: {}, corrected: { a: { tpm: 3 } }, elapsedMs: 1_999, callers: 4, stores: 1 };
+  assert.equal(checkAdmission(few)[1]?.boundTokens, 65);
   // Two stores that know nothing of each other.
   assert.equal(checks(100, 0, 2)[0]?.excessTokens, 0);
 });

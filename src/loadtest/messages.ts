@@ -33,6 +33,8 @@ export interface Slice extends Counts {
 export interface WorkerResult extends Counts {
   readonly errorCodes: Readonly<Record<string, number>>;
   readonly grantedTokens: GrantedTokens;
+  /** What was charged after the fact, where it was more than was taken. */
+  readonly correctedTokens: GrantedTokens;
   readonly latency: HistogramCounts;
   readonly slices: readonly Slice[];
   /** Readings of the limiter's clock before its first request and after its last answer. */

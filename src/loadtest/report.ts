@@ -56,6 +56,7 @@ export function reportOf({ terms, results, sliceMs, durationMs, stores }: Ran): 
   const checks = checkAdmission({
     scenario: scenarioOf(terms.scenario),
     granted: addedTokens(results.map((result) => result.grantedTokens)),
+    corrected: addedTokens(results.map((result) => result.correctedTokens)),
     elapsedMs: Math.max(...results.map(({ lastMs }) => lastMs)) - Math.min(...results.map(({ firstMs }) => firstMs)),
     callers: terms.processes * terms.concurrency,
     stores,

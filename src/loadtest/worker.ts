@@ -1,5 +1,6 @@
 import { setTimeout as sleep, setImmediate as turnOfLoop } from "node:timers/promises";
 import { LimiterError } from "../domain/errors.ts";
+import type { GrantedTokens } from "./admission.ts";
 import { Histogram } from "./histogram.ts";
 import type { Counts, WorkerResult, WorkerTask } from "./messages.ts";
 import type { OpenPlace } from "./place.ts";
@@ -18,7 +19,8 @@ export class Worker {
   readonly #stop = new AbortController();
   readonly #latency = new Histogram();
   readonly #slices: MutableSlice[] = [];
-  readonly #tokens = new Map<string, Map<string, number>>();
+  readonly #granted: Tokens = new Map();
+  readonly #corrected: Tokens = new Map();
   readonly #errorCodes = new Map<string, number>();
   readonly #counts = { granted: 0, refused: 0, errors: 0 };
   #beganMs = 0;
@@ -53,7 +55,8 @@ export class Worker {
     return {
       ...this.#counts,
       errorCodes: Object.fromEntries(this.#errorCodes),
-      grantedTokens: Object.fromEntries([...this.#tokens].map(([id, tokens]) => [id, Object.fromEntries(tokens)])),
+      grantedTokens: plain(this.#granted),
+      correctedTokens: plain(this.#corrected),
       latency: this.#latency.counts(),
       slices: this.#slices.map(({ latency, ...counts }) => ({ ...counts, latency: latency.counts() })),
       ...{ firstMs, lastMs },
@@ -80,11 +83,12 @@ export class Worker {
       this.#measured(outcome.ok ? "granted" : "refused", sentMs);
       if (!outcome.ok) return Math.min(REFUSED_PAUSE_MAX_MS, outcome.retryAfterMs);
       const { lease } = outcome;
-      this.#charge(entityId, consume);
+      this.#charge(this.#granted, entityId, consume);
       if (holdMs > 0) await this.#paused(holdMs);
       if (adjust !== undefined) {
         await lease.adjust(adjust);
-        this.#charge(entityId, adjust);
+        this.#charge(this.#granted, entityId, adjust);
+        this.#charge(this.#corrected, entityId, upwards(adjust));
       }
       await lease.settle();
       if (lease.degraded !== false) this.#failed("degraded", sentMs);
@@ -126,15 +130,26 @@ export class Worker {
   }
 
   /** Also at the parents, which are charged for the limits that they have. */
-  #charge(entityId: string, amounts: Readonly<Record<string, number>>): void {
+  #charge(total: Tokens, entityId: string, amounts: Readonly<Record<string, number>>): void {
     for (let id: string | undefined = entityId; id !== undefined; id = this.#parents.get(id)) {
-      const tokens = this.#tokens.get(id) ?? new Map<string, number>();
-      this.#tokens.set(id, tokens);
+      const tokens = total.get(id) ?? new Map<string, number>();
+      total.set(id, tokens);
       for (const [limit, amount] of Object.entries(amounts)) {
         if (this.#limitsOf.get(id)?.has(limit)) tokens.set(limit, (tokens.get(limit) ?? 0) + amount);
       }
     }
   }
+}
+
+/** Per entity and limit. */
+type Tokens = Map<string, Map<string, number>>;
+
+function plain(tokens: Tokens): GrantedTokens {
+  return Object.fromEntries([...tokens].map(([id, own]) => [id, Object.fromEntries(own)]));
+}
+
+function upwards(amounts: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(amounts).filter(([, amount]) => amount > 0));
 }
 
 interface MutableSlice {
