@@ -21,11 +21,7 @@ export const localEnv: CommandFile<LocalEnvOptions> = {
       .option("--format <format>", "eval, direnv or powershell", "eval")
       .addHelpText(
         "after",
-        examples(
-          'eval "$(zae-limiter local env)"',
-          "zae-limiter local env --format direnv >> .envrc",
-          "zae-limiter local env --format powershell | Out-String | Invoke-Expression",
-        ),
+        examples('eval "$(zae-limiter local env)"', "zae-limiter local env --format direnv >> .envrc"),
       );
   },
   run: async ({ output }, options) => {

@@ -21,8 +21,8 @@ export const localUp: CommandFile<LocalUpOptions> = {
         examples(
           "zae-limiter local up",
           'eval "$(zae-limiter local env)"',
-          "zae-limiter local up --port 8001 --data .dynamodb",
           "zae-limiter local down",
+          "zae-limiter local up --port 8001 --data .dynamodb && zae-limiter local down --port 8001",
         ),
       );
   },
