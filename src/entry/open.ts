@@ -2,7 +2,7 @@ import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/cred
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
-import { fromEnvironment } from "../adapters/system/environment.ts";
+import { environment, fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
@@ -23,9 +23,11 @@ import { type RetentionOptions, refuseRetention, retentionOf } from "./retention
 export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
-   * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
+   * `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
+  /** SQLite: `false` neither makes a file nor brings one to a newer schema (`NotFoundError`, `VersionError`). Default true. */
+  readonly create?: boolean;
   /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
   readonly namespace?: string;
   /** For tests and simulations; used as it is, never corrected. Default: the system's, kept to the store's where it has one. */
@@ -62,12 +64,26 @@ export interface OpenOptions extends RetentionOptions {
 }
 
 const OPEN_OPTIONS = new KnownNames<OpenOptions>({
-  ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
+  ...{
+    store: true,
+    create: true,
+    namespace: true,
+    clock: true,
+    configTtlMs: true,
+    denyMemoryMs: true,
+    timeoutMs: true,
+  },
   ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true, usage: true, auditKeepMs: true },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
 });
 
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
+
+/** The store that the environment names, or the default; the command line decides by the same. Empty counts as unset. */
+export function storeOfEnvironment(env: Readonly<Record<string, string | undefined>>): string {
+  if (env.ZAEL_STORE !== undefined && env.ZAEL_STORE !== "") return env.ZAEL_STORE;
+  return env.ZAEL_STACK === undefined || env.ZAEL_STACK === "" ? STORE_DEFAULT : `dynamodb:${env.ZAEL_STACK}`;
+}
 
 /** How the stores that are more than memory are loaded, once one is asked for by its name. */
 export interface StoreLoaders {
@@ -89,10 +105,11 @@ export async function prepare(
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["coalesce", "sharedTable", "exact"] as const) checkChoice(name, options[name], [true, false]);
+  for (const name of ["create", "coalesce", "sharedTable", "exact"] as const)
+    checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
-    options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
+    options.store === undefined ? storeOfEnvironment(environment()) : options.store,
     { ...options, denyMemoryMs, timeoutMs },
     loaders,
   );
@@ -129,10 +146,10 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await loaders.sqlite();
-    const { durability = "normal", coalesce = true } = options;
+    const { durability = "normal", coalesce = true, create = true } = options;
     const file = store.slice("sqlite:".length);
     const retention = retentionOf(options, FILE_RETENTION);
-    return openSqlite({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
+    return openSqlite({ file, create, durability, coalesce, retention, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {
