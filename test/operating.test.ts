@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { Limit, NotFoundError, RateLimiter, VersionError } from "../src/entry/index.ts";
-import { storeOfEnvironment } from "../src/entry/open.ts";
+import { storeOfEnvironment } from "../src/entry/store-choice.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 import { tempFile } from "./sqlite/temp-store.ts";

@@ -18,6 +18,7 @@ import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
+import { storeOfEnvironment } from "./store-choice.ts";
 
 /** All of them may be left out. Those of one store alone say so. */
 export interface OpenOptions extends RetentionOptions {
@@ -47,6 +48,8 @@ export interface OpenOptions extends RetentionOptions {
   readonly onUnavailable?: OnUnavailable;
   /** Bound on one acquire's I/O. Default 1,000. */
   readonly timeoutMs?: number;
+  /** DynamoDB: bound on reads and changes outside of requests. Default 10,000. */
+  readonly adminTimeoutMs?: number;
   /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
   readonly durability?: "normal" | "full";
   /** DynamoDB: default as the AWS SDK finds it. */
@@ -73,17 +76,17 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     denyMemoryMs: true,
     timeoutMs: true,
   },
-  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true, usage: true, auditKeepMs: true },
+  ...{
+    coalesce: true,
+    onUnavailable: true,
+    unknownEntities: true,
+    durability: true,
+    adminTimeoutMs: true,
+    usage: true,
+    auditKeepMs: true,
+  },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
 });
-
-const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
-
-/** The store that the environment names, or the default; the command line decides by the same. Empty counts as unset. */
-export function storeOfEnvironment(env: Readonly<Record<string, string | undefined>>): string {
-  if (env.ZAEL_STORE !== undefined && env.ZAEL_STORE !== "") return env.ZAEL_STORE;
-  return env.ZAEL_STACK === undefined || env.ZAEL_STACK === "" ? STORE_DEFAULT : `dynamodb:${env.ZAEL_STACK}`;
-}
 
 /** How the stores that are more than memory are loaded, once one is asked for by its name. */
 export interface StoreLoaders {
@@ -102,6 +105,7 @@ export async function prepare(
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
+  if (options.adminTimeoutMs !== undefined) checkMs("adminTimeoutMs", options.adminTimeoutMs, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
