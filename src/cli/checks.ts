@@ -71,7 +71,7 @@ function addFault(error: LimiterError, found: readonly Check[], place: StorePlac
     add("permissions", false, message);
     return;
   }
-  const isMissing = code === "store_not_found" || code === "table_not_found";
+  const isMissing = code === "store_not_found";
   add("store", false, message, isMissing ? "zae-limiter init" : "See the message; --debug shows the cause.");
 }
 

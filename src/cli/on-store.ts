@@ -3,17 +3,19 @@ import { basename, dirname } from "node:path";
 import { NotFoundError } from "../domain/errors.ts";
 import { nearestName } from "../domain/known-names.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
+import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { chosenStore, type StorePlace } from "./store-option.ts";
-import { durationMs } from "./values.ts";
+import { countOf, durationMs } from "./values.ts";
 
 /** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
 export async function onStore<Answer>(
   context: CommandContext,
-  options: GlobalOptions,
+  options: ListOptions,
   work: (limiter: RateLimiter) => Promise<Answer>,
 ): Promise<Answer> {
+  // What is wrong is told before the store is asked whether it is there.
+  if (options.max !== undefined) countOf(options.max, "--max");
   const limiter = await openLimiter(context, options, namespaceOf(context, options));
   try {
     return await work(limiter);
@@ -43,6 +45,7 @@ export async function openLimiter(
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
     if (error.code === "store_not_found" && place.kind === "sqlite") throw storeMissing(place.file);
+    if (error.code === "table_not_found" && place.kind === "dynamodb") throw tableMissing(place.table.stack, error);
     if (error.code !== "namespace_not_found" || namespace === "default") throw error;
     throw await namespaceMissing(context, options, namespace);
   }
@@ -87,6 +90,15 @@ function storeMissing(file: string): NotFoundError {
   return new NotFoundError(
     "store_not_found",
     `There is no store at sqlite:${file}.${meant} Make it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
+  );
+}
+
+function tableMissing(stack: string, cause: unknown): NotFoundError {
+  return new NotFoundError(
+    "store_not_found",
+    `There is no table "${stack}" at this endpoint and in this region; correct the name, the region or the endpoint, or make it ` +
+      `with \`zae-limiter init --stack ${stack}\`.`,
+    { cause },
   );
 }
 

@@ -46,7 +46,7 @@ async function makeTable(place: TablePlace, context: CommandContext, options: Gl
     await limiter.close();
     return false;
   } catch (error) {
-    if (!(error instanceof NotFoundError) || error.code !== "table_not_found") throw error;
+    if (!(error instanceof NotFoundError) || error.code !== "store_not_found") throw error;
   }
   await confirmed(context, options, `Make the DynamoDB table ${place.table.stack}, which costs by use?`);
   if (options.dryRun === true) return true;
