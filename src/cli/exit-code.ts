@@ -41,13 +41,14 @@ export function faultOf(error: unknown): Fault {
   if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
   if (error instanceof LimiterError) return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
   const message = error instanceof Error ? error.message : String(error);
-  const where = "This is a defect of zae-limiter; please report it with the output of --debug";
+  const where = "This is a defect of zae-limiter; please report it with the output of --debug at its issue tracker";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
 }
 
 function exitCodeOf(error: LimiterError): number {
-  if (error instanceof ValidationError) return EXIT.usage;
   if (error instanceof NotFoundError || error.code === "limits_missing") return EXIT.missing;
+  if (error.code === "store_invalid") return EXIT.store;
+  if (error instanceof ValidationError) return EXIT.usage;
   if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return EXIT.refused;
   if (error instanceof ExistsError || error instanceof ConflictError) return EXIT.refused;
   return EXIT.store;

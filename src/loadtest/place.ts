@@ -37,8 +37,9 @@ interface PlaceOptions {
 
 export async function openPlace(place: Place, { namespace, timeoutMs }: PlaceOptions): Promise<OpenPlace> {
   if (place.kind === "dynamodb") return openTable(place.table, { namespace, timeoutMs });
-  const store = place.kind === "memory" ? "memory" : `sqlite:${place.file}`;
-  const limiter = await RateLimiter.open({ store, namespace, timeoutMs });
+  // A load test neither makes nor migrates a file.
+  const own = place.kind === "memory" ? { store: "memory" } : { store: `sqlite:${place.file}`, create: false };
+  const limiter = await RateLimiter.open({ ...own, namespace, timeoutMs });
   return { limiter, now: () => systemClock.now(), units: () => undefined, close: () => limiter.close() };
 }
 

@@ -18,8 +18,6 @@ interface LoadtestOptions extends GlobalOptions {
   readonly seed?: string;
   readonly html?: string;
   readonly keep?: boolean;
-  readonly yes?: boolean;
-  readonly timeout?: string;
 }
 
 const SCENARIO_NAMES: readonly ScenarioName[] = ["steady", "bursts", "hot-key", "cascade", "llm"];
@@ -36,8 +34,6 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
       .option("--seed <n>", "the same number asks for the same; default: another each time")
       .option("--html <file>", "write a report with charts, which opens without a network")
       .option("--keep", "leave the namespace there, to look at")
-      .option("-y, --yes", "do not ask")
-      .option("--timeout <duration>", "bound on each call to the store; default 10s")
       .addHelpText(
         "after",
         `${examples(
@@ -109,8 +105,8 @@ function refuseMissingFolder(file: string): void {
 }
 
 /** One line on a terminal, written over and over. */
-function progressOn({ output }: CommandContext, { quiet }: GlobalOptions, wholeMs: number) {
-  if (!process.stderr.isTTY || quiet === true) return { tell: () => {}, end: () => {} };
+function progressOn({ output, terminal }: CommandContext, { quiet }: GlobalOptions, wholeMs: number) {
+  if (!terminal.stderr || quiet === true) return { tell: () => {}, end: () => {} };
   const line = (progress: Progress): string => {
     if (progress.kind === "purging") return `removing the namespace: ${progress.records} records`;
     const { elapsedMs, counts } = progress;

@@ -21,7 +21,7 @@ export const localEnv: CommandFile<LocalEnvOptions> = {
       .option("--format <format>", "eval, direnv or powershell", "eval")
       .addHelpText(
         "after",
-        examples('eval "$(zae-limiter local env)"', "zae-limiter local env --format direnv >> .envrc"),
+        examples("zae-limiter local env --format direnv >> .envrc", 'eval "$(zae-limiter local env)"'),
       );
   },
   run: async ({ output }, options) => {
