@@ -1,3 +1,4 @@
+import { benchCli } from "./cli.ts";
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
 import { benchDynamodbOverhead } from "./dynamodb-overhead.ts";
 import { benchDynamodbTransport } from "./dynamodb-transport.ts";
@@ -15,6 +16,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   protocol: benchProtocol,
   levels: benchLevels,
   ids: benchIds,
+  cli: benchCli,
   "dynamodb-transport": benchDynamodbTransport,
   "dynamodb-overhead": benchDynamodbOverhead,
   dynamodb: benchDynamodb,

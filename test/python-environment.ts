@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { keptFolder } from "./kept-folder.ts";
+import { keptFolder } from "../src/local/kept-folder.ts";
 
 interface PythonEnvironment {
   /** The folder in the user's cache; it says which versions are in it. */

@@ -9,6 +9,7 @@ import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type {
   Answer,
+  BucketOwner,
   BucketStore,
   CallContext,
   Claim,
@@ -165,6 +166,10 @@ export class ProtocolBuckets implements BucketStore {
 
   listByResource(resource: string, page: PageRequest): Promise<Page<ListedBucket>> {
     return bucketsOn(this.#context, resource, page);
+  }
+
+  async listKeys(owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>> {
+    return this.#context.items.listKeys(owner, page);
   }
 
   /** Doubles, halves or joins the shards of a bucket now, whatever it is used. True when it was done. */

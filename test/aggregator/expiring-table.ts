@@ -31,7 +31,8 @@ export async function newExpiringTable(t: TestContext, dynamodb: DynamodbLocal):
   const proxy = await FaultProxy.open(t, dynamodb.endpoint);
   proxy.choose = ({ operation }) =>
     operation === "GetRecords" ? async ({ forward, answer }) => answer(byTheService(await forward())) : undefined;
-  const way = { stack, region: "us-east-1", endpoint: proxy.endpoint, credentials: CREDENTIALS };
+  const reached = { region: "us-east-1", endpoint: proxy.endpoint, credentials: CREDENTIALS };
+  const way = { stack, ...reached };
   await createTable(way);
   const limiter = await limiterOn(way);
   t.after(async () => {

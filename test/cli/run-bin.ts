@@ -1,6 +1,5 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { run } from "../../src/cli/run.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -15,22 +14,6 @@ export interface Ran {
 /** Runs `zae-limiter` as a shell would, with a plain environment. */
 export function zaeLimiter(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
   return started(args, env).ended;
-}
-
-/** The same without a process of its own: quicker, for what other tests have seen the process do. */
-export async function inProcess(args: readonly string[]): Promise<Ran> {
-  const said = { stdout: "", stderr: "" };
-  Object.assign(process.env, PLAIN);
-  const code = await run(args, {
-    isClosed: false,
-    write: async (text) => {
-      said.stdout += text;
-    },
-    note: (text) => {
-      said.stderr += text;
-    },
-  });
-  return { code, ...said };
 }
 
 /** The same, to be ended by a signal. */

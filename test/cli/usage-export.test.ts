@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { inProcess, zaeLimiter } from "./run-bin.ts";
+import { here } from "./in-process.ts";
+import { zaeLimiter } from "./run-bin.ts";
 
 const HEADER = "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed";
 
@@ -36,10 +37,10 @@ test("usage export writes CSV, NDJSON and JSON, filtered, to stdout or to a file
     ["-e", "a"],
     ["--entity-id", "a"],
   ]) {
-    const line = await inProcess([...at, ...flags, "--ndjson"]);
+    const line = await here([...at, ...flags, "--ndjson"]);
     assert.deepEqual([JSON.parse(line.stdout).entityId, JSON.parse(line.stdout).counters], ["a", { rpm: 3 }]);
   }
-  const document = await inProcess([...at, "-w", "monthly", "--format", "json", "-r", "api"]);
+  const document = await here([...at, "-w", "monthly", "--format", "json", "-r", "api"]);
   assert.equal(JSON.parse(document.stdout).items.length, 2);
   for (const [range, rows] of [
     [["--from", "2026-03-15T12:00", "--to", "2026-03-16"], 2],
@@ -47,11 +48,11 @@ test("usage export writes CSV, NDJSON and JSON, filtered, to stdout or to a file
     [["--to", "2026-03-15T14:00:00+02:00"], 0],
     [["--from", "1h"], 0],
   ] as const) {
-    const { code, stdout } = await inProcess([...at, ...range]);
+    const { code, stdout } = await here([...at, ...range]);
     assert.deepEqual([code, stdout.trimEnd().split("\n").length - 1], [0, rows], range.join(" "));
   }
   const file = join(folder, "usage.csv");
-  assert.deepEqual(await inProcess([...at, "-o", file]), { code: 0, stdout: "", stderr: "" });
+  assert.deepEqual(await here([...at, "-o", file]), { code: 0, stdout: "", stderr: "" });
   assert.equal(readFileSync(file, "utf8"), csv.stdout);
   assert.deepEqual(
     readdirSync(folder).filter((name) => name.includes(".part")),
@@ -71,7 +72,7 @@ test("what is not there or makes no sense is told with its exit code, and no sto
     [["--store", store, "--from", "7"], 2, /a duration such as 7d/],
     [["--store", store, "--to", "2026-13-01"], 2, /--to is "2026-13-01"/],
   ] as const) {
-    const ran = await inProcess(["usage", "export", ...args]);
+    const ran = await here(["usage", "export", ...args]);
     assert.deepEqual([ran.code, ran.stdout], [code, ""], `${args.join(" ")}: ${ran.stderr}`);
     assert.match(ran.stderr, message);
   }

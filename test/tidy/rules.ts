@@ -37,6 +37,11 @@ const ROWS: Readonly<Record<string, Row>> = {
   server: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: { folders: [], packages: ["*"] },
+  local: { folders: ["domain", "entry"], packages: ["node:*"] },
+  loadtest: {
+    folders: ["domain", "engine", "ports", "adapters/dynamodb", "adapters/system", "entry", "local"],
+    packages: ["node:*"],
+  },
   cli: { folders: ["*"], packages: ["*"] },
   testing: { folders: ["bucket", "domain", "ports", "protocol", "adapters/memory"], packages: ["node:*"] },
   entry: { folders: ["*"], packages: ["*"] },
@@ -46,7 +51,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 const OTHER_ADAPTER: Row = { folders: ["bucket", "domain", "ports", "protocol"], packages: ["*"] };
 
 /** Where the clock, chance and the environment may be read: behind the ports, and where a program begins. */
-const AMBIENT_FOLDERS = ["adapters/system", "cli"];
+const AMBIENT_FOLDERS = ["adapters/system", "local", "loadtest", "cli"];
 
 const LINES_MAX = 400;
 

@@ -202,6 +202,7 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
       return buckets.reset(operation, limits);
     },
     read: (keys) => buckets.read(keys),
+    listKeys: (owner, page) => buckets.listKeys(owner, page),
     listByResource: (resource, page) => buckets.listByResource(resource, page),
   };
 }

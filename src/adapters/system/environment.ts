@@ -2,14 +2,19 @@
 type Setting =
   | (
       | "ZAEL_STORE"
-      | "AWS_PROFILE"
       | "ZAEL_NAMESPACE"
       | "ZAEL_STACK"
       | "ZAEL_SHARED_TABLE"
+      | "AWS_PROFILE"
       | "AWS_ENDPOINT_URL"
       | "AWS_ENDPOINT_URL_S3"
     )
   | ("TABLE_NAME" | "ARCHIVE_BUCKET_NAME" | "ARCHIVE_PREFIX" | "SWEEP_AFTER_HOURS" | "LOG_LEVEL");
+
+/** All of it, for a choice that depends on several settings. */
+export function environment(): Readonly<Record<string, string | undefined>> {
+  return process.env;
+}
 
 /** The settings of this process's environment. An empty value counts as absent. */
 export function fromEnvironment(name: Setting): string | undefined {

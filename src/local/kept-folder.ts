@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * A folder that tests need and nobody wants in the repository, made the first time and kept in the user's cache. `make` fills
- * an empty folder, which appears under its name only when it is whole.
+ * A folder that is made the first time it is needed and kept in the user's cache. `make` fills an empty folder, which appears
+ * under its name only when it is whole.
  */
 export async function keptFolder(name: string, make: (empty: string) => Promise<void>): Promise<string> {
-  const folder = join(cacheFolder(), name);
+  const folder = keptPath(name);
   if (existsSync(folder)) return folder;
   mkdirSync(cacheFolder(), { recursive: true });
   const unlock = await locked(`${folder}.lock`);
@@ -27,6 +27,11 @@ export async function keptFolder(name: string, make: (empty: string) => Promise<
   }
 }
 
+/** Where it is, or will be. */
+export function keptPath(name: string): string {
+  return join(cacheFolder(), name);
+}
+
 const LOCK_POLL_MS = 250;
 /** A lock whose owner has not yet written its name is younger than this. */
 const LOCK_BIRTH_MS = 5_000;
@@ -35,8 +40,8 @@ function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "zae-limiter");
 }
 
-/** One process at a time. A lock whose owner is gone counts for nothing. */
-async function locked(path: string): Promise<() => void> {
+/** One process at a time; answers with what ends it. A lock whose owner is gone counts for nothing. */
+export async function locked(path: string): Promise<() => void> {
   for (;;) {
     try {
       mkdirSync(path);

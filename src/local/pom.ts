@@ -1,16 +1,19 @@
-<?xml version="1.0" encoding="UTF-8"?>
-<!-- What the DynamoDB suites run against; see dynamodb-local.ts. Nothing of it is part of the package. -->
+/** The DynamoDB Local that is run. */
+export const DYNAMODB_LOCAL_VERSION = "3.1.0";
+
+/** What Maven is to fetch. It stands here as text, so that it is part of the built package without a file of its own. */
+export const POM = `<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>zae-limiter</groupId>
-  <artifactId>test-engine</artifactId>
+  <artifactId>local-engine</artifactId>
   <version>1</version>
   <packaging>pom</packaging>
   <dependencies>
     <dependency>
       <groupId>software.amazon.dynamodb</groupId>
       <artifactId>DynamoDBLocal</artifactId>
-      <version>3.1.0</version>
+      <version>${DYNAMODB_LOCAL_VERSION}</version>
     </dependency>
   </dependencies>
   <build>
@@ -23,3 +26,4 @@
     </plugins>
   </build>
 </project>
+`;

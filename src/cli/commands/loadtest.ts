@@ -1,0 +1,122 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import type { Progress } from "../../loadtest/loadtest.ts";
+import type { Place } from "../../loadtest/place.ts";
+import type { ScenarioName } from "../../loadtest/scenarios.ts";
+import { confirmed } from "../ask.ts";
+import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
+import { loadtestText } from "../loadtest-text.ts";
+import { namedTable } from "../store-option.ts";
+import { choiceOf, countOf, durationMs } from "../values.ts";
+
+interface LoadtestOptions extends GlobalOptions {
+  readonly scenario: string;
+  readonly duration: string;
+  readonly processes: string;
+  readonly concurrency: string;
+  readonly seed?: string;
+  readonly html?: string;
+  readonly keep?: boolean;
+}
+
+const SCENARIO_NAMES: readonly ScenarioName[] = ["steady", "bursts", "hot-key", "cascade", "llm"];
+const PROCESSES_MAX = 64;
+
+/** Puts a store under load from several processes, and checks what it granted. */
+export const loadtestCommand: CommandFile<LoadtestOptions> = {
+  configure: (command) => {
+    command
+      .option("--scenario <name>", SCENARIO_NAMES.join(", "), "steady")
+      .option("--duration <duration>", "how long", "10s")
+      .option("--processes <n>", "processes at once; on memory each has a store of its own", "2")
+      .option("--concurrency <n>", "callers at once in each process", "16")
+      .option("--seed <n>", "the same number asks for the same; default: another each time")
+      .option("--html <file>", "write a report with charts, which opens without a network")
+      .option("--keep", "leave the namespace there, to look at")
+      .addHelpText(
+        "after",
+        `${examples(
+          "zae-limiter loadtest --store memory --duration 1s",
+          "zae-limiter loadtest --store memory --scenario llm --duration 1s --seed 7 --html loadtest.html",
+        )}\nExit codes: 1 when more was granted than arithmetic allows, or requests failed.\n`,
+      );
+  },
+  run: async (context, options) => {
+    const { output, interrupted } = context;
+    const isJson = options.json === true || options.ndjson === true;
+    const scenario = choiceOf(options.scenario, SCENARIO_NAMES, "--scenario");
+    const asked = { durationMs: durationMs(options.duration, "--duration"), ...limitsOf(options) };
+    if (asked.durationMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
+    const timeoutMs = durationMs(options.timeout ?? "10s", "--timeout");
+    if (options.html !== undefined) refuseMissingFolder(options.html);
+    const { place, store } = placeOf(options, context);
+    if (place.kind === "dynamodb") {
+      await confirmed(context, options, `A load test of ${options.duration} on ${store} costs what its requests cost.`);
+    }
+    const { loadtest } = await import("../../loadtest/loadtest.ts");
+    const progress = progressOn(context, options, asked.durationMs);
+    const { report, detail } = await loadtest({
+      ...{ place, durationMs: asked.durationMs, timeoutMs, keeps: options.keep === true, signal: interrupted },
+      terms: { scenario, store, seed: asked.seed, processes: asked.processes, concurrency: asked.concurrency },
+      onProgress: progress.tell,
+    }).finally(progress.end);
+    if (options.html !== undefined) {
+      const { htmlReport } = await import("../../loadtest/html-report.ts");
+      writeFileSync(options.html, htmlReport(report, detail));
+    }
+    await output.write(isJson ? `${JSON.stringify(report)}\n` : loadtestText(report));
+    return report.admission.excessTokens > 0 || report.errors > 0 ? EXIT.refused : EXIT.done;
+  },
+};
+
+function limitsOf({ processes: processesText, concurrency, seed }: LoadtestOptions) {
+  const processes = countOf(processesText, "--processes");
+  if (processes > PROCESSES_MAX) throw new UsageError(`--processes is ${processes}; give at most ${PROCESSES_MAX}.`);
+  if (seed !== undefined && !(/^\d+$/.test(seed) && Number(seed) <= 0xffffffff)) {
+    throw new UsageError(`--seed is "${seed}"; give a whole number from 0 to 4294967295.`);
+  }
+  return {
+    processes,
+    concurrency: countOf(concurrency, "--concurrency"),
+    seed: seed === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(seed),
+  };
+}
+
+function placeOf(options: GlobalOptions, context: CommandContext): { readonly place: Place; readonly store: string } {
+  const table = options.store === "memory" ? undefined : namedTable(options, context);
+  if (table !== undefined) return { place: { kind: "dynamodb", table }, store: `dynamodb:${table.stack}` };
+  const store = options.store ?? (context.env.ZAEL_STORE || "sqlite:.zae-limiter/limiter.db");
+  if (store === "memory") return { place: { kind: "memory" }, store };
+  const file = store.startsWith("sqlite:") ? store.slice("sqlite:".length) : "";
+  if (file === "") throw new UsageError(`The store is "${store}"; give memory, sqlite:FILE or dynamodb:STACK.`);
+  if (existsSync(file)) return { place: { kind: "sqlite", file }, store };
+  throw new CommandEnd({
+    code: "store_not_found",
+    message: `There is no store at ${store}. Make it with \`zae-limiter init\`, or name another with --store.`,
+    exitCode: EXIT.missing,
+  });
+}
+
+/** Told before the test rather than after it. */
+function refuseMissingFolder(file: string): void {
+  if (existsSync(dirname(file))) return;
+  throw new UsageError(`--html is "${file}", and there is no folder for ${basename(file)}; make it, or give another.`);
+}
+
+/** One line on a terminal, written over and over. */
+function progressOn({ output, terminal }: CommandContext, { quiet }: GlobalOptions, wholeMs: number) {
+  if (!terminal.stderr || quiet === true) return { tell: () => {}, end: () => {} };
+  const line = (progress: Progress): string => {
+    if (progress.kind === "purging") return `removing the namespace: ${progress.records} records`;
+    const { elapsedMs, counts } = progress;
+    const filled = Math.min(20, Math.floor((20 * elapsedMs) / wholeMs));
+    const seconds = `${(elapsedMs / 1_000).toFixed(1)} of ${wholeMs / 1_000} s`;
+    const errors = counts.errors === 0 ? "" : `, ${counts.errors} errors`;
+    return `[${"#".repeat(filled).padEnd(20, ".")}] ${seconds}  ${counts.granted} granted, ${counts.refused} refused${errors}`;
+  };
+  return {
+    tell: (progress: Progress) => output.note(`\r\x1b[K${line(progress)}`),
+    end: () => output.note("\r\x1b[K"),
+  };
+}

@@ -1,0 +1,24 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { meantPort } from "../local-port.ts";
+
+interface LocalDownOptions extends GlobalOptions {
+  readonly port?: string;
+}
+
+/** Ends the engine that `local up` started; where none runs there is nothing to do. */
+export const localDown: CommandFile<LocalDownOptions> = {
+  configure: (command) => {
+    command
+      .option("--port <port>", "where it listens; default: the one that runs")
+      .addHelpText("after", examples("zae-limiter local down"));
+  },
+  run: async ({ output }, options) => {
+    const { engineDown } = await import("../../local/engine.ts");
+    const { ended, ...status } = await engineDown(meantPort(options.port));
+    const isJson = options.json === true || options.ndjson === true;
+    const text = ended ? `DynamoDB Local at ${status.endpoint} has ended.` : "DynamoDB Local was not running.";
+    await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
+    return EXIT.done;
+  },
+};

@@ -1,0 +1,28 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { meantPort } from "../local-port.ts";
+
+interface LocalStatusOptions extends GlobalOptions {
+  readonly port?: string;
+}
+
+/** Whether the engine that `local up` started runs; ends with 1 if not. */
+export const localStatus: CommandFile<LocalStatusOptions> = {
+  configure: (command) => {
+    command
+      .option("--port <port>", "where it listens; default: the one that runs")
+      .addHelpText("after", `${examples("zae-limiter local status")}\nExit codes: 1 when it is not running.\n`);
+  },
+  run: async ({ output }, options) => {
+    const { engineStatus } = await import("../../local/engine.ts");
+    const status = await engineStatus(meantPort(options.port));
+    const isJson = options.json === true || options.ndjson === true;
+    const { running, endpoint, engine, pid, data, log } = status;
+    const how = [engine, ...(pid === undefined ? [] : [`pid ${pid}`]), data ?? "in memory"].join(", ");
+    const text = running
+      ? `DynamoDB Local runs at ${endpoint} (${how}).\nLog: ${log}`
+      : "DynamoDB Local is not running; start it with `zae-limiter local up`.";
+    await output.write(isJson ? `${JSON.stringify(status)}\n` : `${text}\n`);
+    return running ? EXIT.done : EXIT.refused;
+  },
+};

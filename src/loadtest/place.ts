@@ -1,0 +1,69 @@
+import { openDynamo } from "../adapters/dynamodb/store.ts";
+import { connect } from "../adapters/dynamodb/store-connect.ts";
+import { steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { jitter, systemRandom } from "../adapters/system/random.ts";
+import { calendar } from "../entry/limits.ts";
+import { RateLimiter } from "../entry/rate-limiter.ts";
+import { MeteredClient, type Units } from "./metered-client.ts";
+
+/** Where a load test runs. */
+export type Place =
+  | { readonly kind: "memory" }
+  | { readonly kind: "sqlite"; readonly file: string }
+  | { readonly kind: "dynamodb"; readonly table: PlaceTable };
+
+interface PlaceTable {
+  readonly stack: string;
+  readonly region?: string;
+  readonly endpoint?: string;
+  readonly sharedTable?: boolean;
+}
+
+/** A limiter of one process of the test. */
+export interface OpenPlace {
+  readonly limiter: RateLimiter;
+  /** The clock by which its buckets are refilled, in ms. */
+  now(): number;
+  /** What the store said that it cost until now; undefined where it does not tell. */
+  units(): Units | undefined;
+  close(): Promise<void>;
+}
+
+interface PlaceOptions {
+  readonly namespace: string;
+  readonly timeoutMs: number;
+}
+
+export async function openPlace(place: Place, { namespace, timeoutMs }: PlaceOptions): Promise<OpenPlace> {
+  if (place.kind === "dynamodb") return openTable(place.table, { namespace, timeoutMs });
+  // A load test neither makes nor migrates a file.
+  const own = place.kind === "memory" ? { store: "memory" } : { store: `sqlite:${place.file}`, create: false };
+  const limiter = await RateLimiter.open({ ...own, namespace, timeoutMs });
+  return { limiter, now: () => systemClock.now(), units: () => undefined, close: () => limiter.close() };
+}
+
+async function openTable(table: PlaceTable, { namespace, timeoutMs }: PlaceOptions): Promise<OpenPlace> {
+  const { stack, region, endpoint, sharedTable: shared = false } = table;
+  const connection = await connect({
+    ...{ region, endpoint, credentials: undefined, client: undefined, given: undefined },
+    ...{ profile: fromEnvironment("AWS_PROFILE"), local: systemClock, steadyMs },
+  });
+  const client = new MeteredClient(connection.client);
+  try {
+    const opened = await openDynamo({
+      ...{ ...connection, client, table: stack, calendar, random: jitter, ids: systemRandom, shared },
+      ...{ exact: false, coalesce: true, denyMemoryMs: 1_000, timeoutMs, adminTimeoutMs: timeoutMs },
+    });
+    const store = Object.assign(opened, { clock: connection.clock });
+    const limiter = await RateLimiter.open({ store, namespace, timeoutMs });
+    const close = async () => {
+      await limiter.close();
+      await store.close();
+    };
+    return { limiter, now: () => connection.clock.now(), units: () => client.units(), close };
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+}

@@ -1,0 +1,49 @@
+import type { FromWorker, ToWorker, WorkerTask } from "./messages.ts";
+import { type OpenPlace, openPlace } from "./place.ts";
+import { scenarioOf } from "./scenarios.ts";
+import { setUp } from "./set-up.ts";
+import { Worker } from "./worker.ts";
+
+// One process of a load test. It is told what to do by the one that started it, and ends with it.
+
+const PROGRESS_MS = 200;
+
+// Ctrl-C reaches every process of the terminal; the one that started this one says when to stop.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => {});
+process.once("disconnect", () => process.exit(1));
+
+let place: OpenPlace | undefined;
+let worker: Worker | undefined;
+process.on("message", (message: ToWorker) => {
+  if (message.kind === "task") void begin(message.task).catch(failed);
+  if (message.kind === "go") void work().catch(failed);
+  if (message.kind === "stop") worker?.stop();
+});
+
+async function begin(task: WorkerTask): Promise<void> {
+  place = await openPlace(task.place, task);
+  // Memory is each process's own.
+  if (task.place.kind === "memory") await setUp(place.limiter, scenarioOf(task.scenario));
+  worker = new Worker(place, task);
+  send({ kind: "ready" });
+}
+
+async function work(): Promise<void> {
+  if (worker === undefined || place === undefined) throw new Error("The load test began before it was ready.");
+  const { counts } = worker;
+  send({ kind: "progress", counts });
+  const telling = setInterval(() => worker && send({ kind: "progress", counts: worker.counts }), PROGRESS_MS);
+  const result = await worker.run();
+  clearInterval(telling);
+  await place.close();
+  process.send?.({ kind: "done", result } satisfies FromWorker, () => process.exit(0));
+}
+
+function failed(error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error);
+  process.send?.({ kind: "failed", message } satisfies FromWorker, () => process.exit(1));
+}
+
+function send(message: FromWorker): void {
+  process.send?.(message);
+}
