@@ -106,11 +106,12 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, usage, audit } = base.scope(namespaceId);
+      const { config, entities, usage, audit, manifests } = base.scope(namespaceId);
       const own = bucketsOf(namespaceId);
       return {
         usage,
         audit,
+        manifests,
         buckets: overriding(own, {
           topUp: async (...args) => {
             requireActive(data, namespaceId);

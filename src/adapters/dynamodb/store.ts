@@ -17,6 +17,7 @@ import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
+import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
@@ -137,6 +138,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     usage: new DynamoUsage(records, namespaceId),
     audit,
+    manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
     finishDeletion: (entityId) => removal.finish(entityId),
     settled: () => buckets.settled(),
   };
