@@ -3,7 +3,7 @@ import type { CronCheck } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkEntityId, checkNamespace, checkResource, shown } from "../domain/names.ts";
 import { type DeclaredPiece, pieceText } from "../domain/piece.ts";
-import { type Manifest, ManifestInvalid, type ManifestProblem } from "./manifest.ts";
+import { type Manifest, ManifestInvalid, type ManifestProblem, type ProblemCode } from "./manifest.ts";
 import { readEntity, refuseCycles } from "./read-entity.ts";
 import { readLevel, readSystem } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
@@ -20,11 +20,11 @@ export function parseWith(text: string, file: string | undefined, calendar: Cron
   // Keys that stand twice are told with the others, by where they stand.
   const documents = parseAllDocuments(text.replace(/^\uFEFF/, ""), { lineCounter: lines, uniqueKeys: false });
   const [document, second] = "empty" in documents ? [] : documents;
-  if (document === undefined) throw new ManifestInvalid(file, [EMPTY]);
+  if (document === undefined) throw new ManifestInvalid(file, [problemAt(1, 1, ["empty", NOTHING])]);
   const broken = document.errors.map(({ pos, message }): ManifestProblem => {
     const { line, col } = lines.linePos(pos[0]);
     const [what = message] = message.split(/ at line \d+/);
-    return { line, column: col, path: "", code: "yaml_syntax", message: what };
+    return problemAt(line, col, ["yaml_syntax", what]);
   });
   if (broken.length > 0) throw new ManifestInvalid(file, broken);
   const reading = new Reading(document, lines);
@@ -37,10 +37,11 @@ export function parseWith(text: string, file: string | undefined, calendar: Cron
   return manifest;
 }
 
-const EMPTY: ManifestProblem = {
-  ...{ line: 1, column: 1, path: "", code: "empty" },
-  message: "the manifest declares nothing; to own nothing, write resources: {}",
-};
+const NOTHING = "the manifest declares nothing; to own nothing, write resources: {}";
+
+function problemAt(line: number, column: number, [code, message]: readonly [ProblemCode, string]): ManifestProblem {
+  return { line, column, path: "", code, message };
+}
 
 function readTop(reading: Reading, calendar: CronCheck): Manifest {
   const root = reading.root();
@@ -49,7 +50,7 @@ function readTop(reading: Reading, calendar: CronCheck): Manifest {
   const found = new Map(members.map((member) => [member.key, member]));
   const declares = ["system", "resources", "entities"].some((key) => found.has(key));
   const isOther = reading.problems.length > 0;
-  if (!declares && !isOther) reading.fail("empty", 0, "", EMPTY.message);
+  if (!declares && !isOther) reading.fail("empty", 0, "", NOTHING);
   const namespace = named(reading, found.get("namespace"), checkNamespace);
   const owner = named(reading, found.get("owner"), checkEntityId);
   const pieces = [
