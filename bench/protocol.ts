@@ -183,7 +183,7 @@ async function cpu(): Promise<Measured[]> {
 }
 
 /** Applies every write without looking at its condition. */
-class InstantItems implements Pick<ItemStore, "write" | "read" | "transact" | "listBuckets"> {
+class InstantItems implements Pick<ItemStore, "write" | "read" | "transact" | "listBuckets" | "listKeys"> {
   readonly #items = new Map<string, Record<string, Item[string]>>();
   last: Parameters<ItemStore["write"]>[0] | undefined;
 
@@ -203,6 +203,10 @@ class InstantItems implements Pick<ItemStore, "write" | "read" | "transact" | "l
 
   transact() {
     return { kind: "failed" } as const;
+  }
+
+  listKeys(): never {
+    throw new Error("no benchmark lists buckets");
   }
 
   listBuckets() {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Output } from "./output.ts";
+import type { Output, Terminal } from "./output.ts";
 
 /** What every command may be given, before or after its name. */
 export interface GlobalOptions {
@@ -13,8 +13,19 @@ export interface GlobalOptions {
   readonly sharedTable?: boolean;
   readonly json?: boolean;
   readonly ndjson?: boolean;
+  readonly principal?: string;
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
   readonly quiet?: boolean;
+  readonly color?: string;
+  readonly timeout?: string;
   readonly debug?: boolean;
+}
+
+/** What a list may be given besides. */
+export interface ListOptions extends GlobalOptions {
+  readonly max?: string;
+  readonly cursor?: string;
 }
 
 /** What a command is given besides its own arguments. */
@@ -23,17 +34,32 @@ export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Aborted by SIGINT and SIGTERM: the command ends after what it has in hand. */
   readonly interrupted: AbortSignal;
+  readonly terminal: Terminal;
 }
 
 /** One command, in a file of its own that is loaded only when it is called. */
 export interface CommandFile<Options extends GlobalOptions> {
   /** Adds its arguments, options and examples. */
   configure(command: Command): void;
-  /** Does it; answers with the exit code. */
-  run(context: CommandContext, options: Options): Promise<number>;
+  /** Does it; answers with the exit code. `args` are those that stand in its usage, in order. */
+  run(context: CommandContext, options: Options, args: readonly string[]): Promise<number>;
+  /** It goes on until Ctrl-C, which is therefore no interruption. */
+  readonly endsByInterrupt?: true;
 }
 
 /** The section of help with commands that work when pasted. */
 export function examples(...lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`;
+}
+
+/** For options that may be repeated. */
+export function repeated(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
+
+/** The two options of every list. */
+export function listOptions(command: Command): Command {
+  return command
+    .option("--max <n>", "at most so many")
+    .option("--cursor <cursor>", "go on where a list of --max ended");
 }

@@ -1,29 +1,265 @@
 import type { CommandFile, GlobalOptions } from "./command.ts";
+import { RESERVED, reserved } from "./reserved.ts";
 
-interface CommandEntry {
+export interface CommandEntry {
   /** The words that call it. */
   readonly path: readonly string[];
   readonly summary: string;
   readonly load: () => Promise<CommandFile<GlobalOptions>>;
+  /** Not shown in help. */
+  readonly hidden?: true;
 }
 
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
+  entity: "Who is limited",
+  resource: "What is limited, and its limits for everybody",
+  system: "Limits for everybody on everything else",
+  access: "Switch entities and resources off and on",
+  cascade: "Whether parents are charged",
+  namespace: "Tenants of one store",
+  bucket: "What is left",
+  usage: "What was used",
   audit: "What was changed, when and by whom",
   limits: "Declared limits: a file says what they are",
 };
 
-// One line a command: its own file, with its options and whatever it imports, is loaded only when it is called.
+// One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
 export const COMMANDS: readonly CommandEntry[] = [
   {
-    path: ["aggregate"],
-    summary: "Follow the table's stream into the audit archive, and sweep, without a Lambda",
-    load: async () => (await import("./commands/aggregate.ts")).aggregate,
+    path: ["init"],
+    summary: "Make the store, or bring a file to the newest schema",
+    load: async () => (await import("./commands/init.ts")).init,
+  },
+  {
+    path: ["doctor"],
+    summary: "Whether store, namespace, version, clock and rights are well",
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  {
+    path: ["version"],
+    summary: "Versions of the tool, Node and the store",
+    load: async () => (await import("./commands/version.ts")).version,
+  },
+  {
+    path: ["completion"],
+    summary: "A script that completes commands, options and ids in a shell",
+    load: async () => (await import("./commands/completion.ts")).completion,
+  },
+  {
+    path: ["entity", "create"],
+    summary: "Make an entity",
+    load: async () => (await import("./commands/entity-create.ts")).entityCreate,
+  },
+  {
+    path: ["entity", "show"],
+    summary: "One entity",
+    load: async () => (await import("./commands/entity-show.ts")).entityShow,
+  },
+  {
+    path: ["entity", "update"],
+    summary: "Change an entity",
+    load: async () => (await import("./commands/entity-update.ts")).entityUpdate,
+  },
+  {
+    path: ["entity", "delete"],
+    summary: "Delete an entity with its limits, buckets and usage",
+    load: async () => (await import("./commands/entity-delete.ts")).entityDelete,
+  },
+  {
+    path: ["entity", "list"],
+    summary: "All entities, or those with limits of their own",
+    load: async () => (await import("./commands/entity-list.ts")).entityList,
+  },
+  {
+    path: ["entity", "children"],
+    summary: "Entities below one",
+    load: async () => (await import("./commands/entity-children.ts")).entityChildren,
+  },
+  {
+    path: ["entity", "set-limits"],
+    summary: "Set limits of an entity",
+    load: async () => (await import("./commands/entity-set-limits.ts")).entitySetLimits,
+  },
+  {
+    path: ["entity", "get-limits"],
+    summary: "Limits of an entity itself",
+    load: async () => (await import("./commands/entity-get-limits.ts")).entityGetLimits,
+  },
+  {
+    path: ["entity", "delete-limits"],
+    summary: "Delete limits of an entity",
+    load: async () => (await import("./commands/entity-delete-limits.ts")).entityDeleteLimits,
+  },
+  {
+    path: ["entity", "list-limits"],
+    summary: "Everything that is set for an entity",
+    load: async () => (await import("./commands/entity-list-limits.ts")).entityListLimits,
+  },
+  {
+    path: ["resource", "set-defaults"],
+    summary: "Set the limits that everybody has on a resource",
+    load: async () => (await import("./commands/resource-set-defaults.ts")).resourceSetDefaults,
+  },
+  {
+    path: ["resource", "get-defaults"],
+    summary: "Limits that everybody has on a resource",
+    load: async () => (await import("./commands/resource-get-defaults.ts")).resourceGetDefaults,
+  },
+  {
+    path: ["resource", "delete-defaults"],
+    summary: "Delete the limits of a resource",
+    load: async () => (await import("./commands/resource-delete-defaults.ts")).resourceDeleteDefaults,
+  },
+  {
+    path: ["resource", "list"],
+    summary: "Resources with defaults",
+    load: async () => (await import("./commands/resource-list.ts")).resourceList,
+  },
+  {
+    path: ["resource", "capacity"],
+    summary: "What all entities together hold of a limit",
+    load: async () => (await import("./commands/resource-capacity.ts")).resourceCapacity,
+  },
+  {
+    path: ["system", "set-defaults"],
+    summary: "Set limits for everybody on everything else, and what an outage means",
+    load: async () => (await import("./commands/system-set-defaults.ts")).systemSetDefaults,
+  },
+  {
+    path: ["system", "get-defaults"],
+    summary: "Limits for everybody on everything else",
+    load: async () => (await import("./commands/system-get-defaults.ts")).systemGetDefaults,
+  },
+  {
+    path: ["system", "delete-defaults"],
+    summary: "Delete them",
+    load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
+  },
+  {
+    path: ["access", "set"],
+    summary: "Disable, bypass or enforce an entity, a resource or one on the other",
+    load: async () => (await import("./commands/access-set.ts")).accessSet,
+  },
+  {
+    path: ["access", "show"],
+    summary: "What that very scope says about access",
+    load: async () => (await import("./commands/access-show.ts")).accessShow,
+  },
+  {
+    path: ["cascade", "set"],
+    summary: "Whether parents are charged, in place of the entity's own flag",
+    load: async () => (await import("./commands/cascade-set.ts")).cascadeSet,
+  },
+  {
+    path: ["cascade", "show"],
+    summary: "What that very scope says about cascading",
+    load: async () => (await import("./commands/cascade-show.ts")).cascadeShow,
+  },
+  {
+    path: ["namespace", "register"],
+    summary: "Make namespaces",
+    load: async () => (await import("./commands/namespace-register.ts")).namespaceRegister,
+  },
+  {
+    path: ["namespace", "list"],
+    summary: "All namespaces",
+    load: async () => (await import("./commands/namespace-list.ts")).namespaceList,
+  },
+  {
+    path: ["namespace", "show"],
+    summary: "One namespace",
+    load: async () => (await import("./commands/namespace-show.ts")).namespaceShow,
+  },
+  {
+    path: ["namespace", "delete"],
+    summary: "Hide a namespace; its data stays",
+    load: async () => (await import("./commands/namespace-delete.ts")).namespaceDelete,
+  },
+  {
+    path: ["namespace", "recover"],
+    summary: "Bring a deleted namespace back",
+    load: async () => (await import("./commands/namespace-recover.ts")).namespaceRecover,
+  },
+  {
+    path: ["namespace", "orphans"],
+    summary: "Deleted namespaces whose data is still there",
+    load: async () => (await import("./commands/namespace-orphans.ts")).namespaceOrphans,
+  },
+  {
+    path: ["namespace", "purge"],
+    summary: "Remove the data of a deleted namespace for good",
+    load: async () => (await import("./commands/namespace-purge.ts")).namespacePurge,
+  },
+  {
+    path: ["acquire"],
+    summary: "Take tokens",
+    load: async () => (await import("./commands/acquire.ts")).acquire,
+  },
+  {
+    path: ["available"],
+    summary: "What an entity holds on a resource, with its parents",
+    load: async () => (await import("./commands/available.ts")).available,
+  },
+  {
+    path: ["explain"],
+    summary: "What applies to an entity on a resource, from where, and what would happen",
+    load: async () => (await import("./commands/explain.ts")).explain,
+  },
+  {
+    path: ["bucket", "show"],
+    summary: "What an entity itself holds on a resource",
+    load: async () => (await import("./commands/bucket-show.ts")).bucketShow,
+  },
+  {
+    path: ["bucket", "list"],
+    summary: "What everybody holds on a resource",
+    load: async () => (await import("./commands/bucket-list.ts")).bucketList,
+  },
+  {
+    path: ["bucket", "reset"],
+    summary: "Make a bucket full again, debt forgiven",
+    load: async () => (await import("./commands/bucket-reset.ts")).bucketReset,
+  },
+  {
+    path: ["bucket", "top-up"],
+    summary: "Add tokens to a bucket",
+    load: async () => (await import("./commands/bucket-top-up.ts")).bucketTopUp,
+  },
+  {
+    path: ["watch"],
+    summary: "Buckets as they are used, live",
+    load: async () => (await import("./commands/watch.ts")).watch,
+  },
+  {
+    path: ["usage", "list"],
+    summary: "What was used, window by window",
+    load: async () => (await import("./commands/usage-list.ts")).usageList,
+  },
+  {
+    path: ["usage", "summary"],
+    summary: "What was used, added up",
+    load: async () => (await import("./commands/usage-summary.ts")).usageSummary,
+  },
+  {
+    path: ["usage", "export"],
+    summary: "Usage as CSV, NDJSON or JSON",
+    load: async () => (await import("./commands/usage-export.ts")).usageExport,
+  },
+  {
+    path: ["usage", "chart"],
+    summary: "Usage drawn in the terminal",
+    load: async () => (await import("./commands/usage-chart.ts")).usageChart,
   },
   {
     path: ["audit", "list"],
-    summary: "Audit events of the archive, newest first",
+    summary: "What was changed, newest first",
     load: async () => (await import("./commands/audit-list.ts")).auditList,
+  },
+  {
+    path: ["audit", "follow"],
+    summary: "Changes as they happen",
+    load: async () => (await import("./commands/audit-follow.ts")).auditFollow,
   },
   {
     path: ["audit", "verify"],
@@ -65,6 +301,35 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "A manifest as a resource of CloudFormation",
     load: async () => (await import("./commands/limits-cfn-template.ts")).limitsCfnTemplate,
   },
+  {
+    path: ["aggregate"],
+    summary: "Follow the table's stream into the audit archive, and sweep, without a Lambda",
+    load: async () => (await import("./commands/aggregate.ts")).aggregate,
+  },
+];
+
+const old = () => import("./old-spellings.ts");
+
+function oldSpelling(path: readonly string[], load: CommandEntry["load"]): CommandEntry {
+  return { path, summary: "", load, hidden: true };
+}
+
+const OLD_MODES = { disable: "disabled", enable: "enforce", bypass: "bypass", "clear-disabled": "inherit" };
+
+/** What works and is not shown: spellings of the original, and names that are reserved. */
+export const HIDDEN: readonly CommandEntry[] = [
+  ...(["entity", "resource"] as const).flatMap((group) => [
+    ...Object.entries(OLD_MODES).map(([word, mode]) =>
+      oldSpelling([group, word], async () => (await old()).oldAccess(group, mode)),
+    ),
+    oldSpelling([group, "set-cascade"], async () => (await old()).oldCascade(group, true)),
+    oldSpelling([group, "clear-cascade"], async () => (await old()).oldCascade(group, false)),
+  ]),
+  oldSpelling(["entity", "set-parent"], async () => (await old()).oldSetParent),
+  oldSpelling(["entity", "reset"], async () => (await old()).oldReset),
+  oldSpelling(["entity", "top-up"], async () => (await old()).oldTopUp),
+  oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
+  ...Object.entries(RESERVED).map(([name, what]) => oldSpelling([name], async () => reserved(name, what))),
 ];
 
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */

@@ -22,19 +22,33 @@ export interface Fault {
 /** Wrong use of the command line, found by a command rather than by the parser. */
 export class UsageError extends Error {}
 
+/** An end that is neither of the library nor of wrong use: declined, interrupted, nobody to ask. */
+export class CommandEnd extends Error {
+  readonly code: string;
+  readonly exitCode: number;
+
+  constructor({ code, message, exitCode }: Fault) {
+    super(message);
+    this.code = code;
+    this.exitCode = exitCode;
+  }
+}
+
 export function faultOf(error: unknown): Fault {
   if (error instanceof UsageError || error instanceof CommanderError) {
     return { code: "usage", message: sentence(error.message), exitCode: EXIT.usage };
   }
+  if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
   if (error instanceof LimiterError) return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
   const message = error instanceof Error ? error.message : String(error);
-  const where = "This is a defect of zae-limiter; please report it with the output of --debug";
+  const where = "This is a defect of zae-limiter; please report it with the output of --debug at its issue tracker";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
 }
 
 function exitCodeOf(error: LimiterError): number {
-  if (error instanceof ValidationError) return EXIT.usage;
   if (error instanceof NotFoundError || error.code === "limits_missing") return EXIT.missing;
+  if (error.code === "store_invalid") return EXIT.store;
+  if (error instanceof ValidationError) return EXIT.usage;
   if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return EXIT.refused;
   if (error instanceof ExistsError || error instanceof ConflictError) return EXIT.refused;
   return EXIT.store;

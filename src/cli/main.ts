@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { processOutput } from "./output.ts";
+import { processHost } from "./output.ts";
 import { run } from "./run.ts";
 
-process.exitCode = await run(process.argv.slice(2), processOutput());
+process.exitCode = await run(process.argv.slice(2), processHost());

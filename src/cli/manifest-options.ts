@@ -4,12 +4,13 @@ import type { Command } from "commander";
 import { ValidationError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { Manifest } from "../manifest/manifest.ts";
-import type { CommandContext } from "./command.ts";
+import type { CommandContext, GlobalOptions } from "./command.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
-import { type ChangeOptions, openLimiter } from "./limits-frame.ts";
+import { openLimiter } from "./on-store.ts";
+import { isJson } from "./print.ts";
 
 /** What the commands of declared limits are given. */
-export interface ManifestOptions extends ChangeOptions {
+export interface ManifestOptions extends GlobalOptions {
   readonly file?: string;
   readonly owner?: string;
   readonly exitCode?: boolean;
@@ -83,10 +84,6 @@ export async function onNamespace<Answer>(
   } finally {
     await limiter.close();
   }
-}
-
-export function isJson({ json, ndjson }: ManifestOptions): boolean {
-  return json === true || ndjson === true;
 }
 
 function withOwner(manifest: Manifest, { owner }: ManifestOptions): Manifest {

@@ -8,6 +8,28 @@ export interface Output {
   readonly isClosed: boolean;
 }
 
+/** What stands at the ends of the three streams. */
+export interface Terminal {
+  readonly stdin: boolean;
+  readonly stdout: boolean;
+  readonly stderr: boolean;
+  /** Columns of stdout, where it is a terminal. */
+  readonly columns: number | undefined;
+  /** Asks on stderr; answers with the line that was typed, or undefined where stdin has ended. */
+  ask(question: string): Promise<string | undefined>;
+}
+
+/** What a command line runs in: the process, or a test. */
+export interface Host {
+  readonly output: Output;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly terminal: Terminal;
+}
+
+export function processHost(): Host {
+  return { output: processOutput(), env: process.env, terminal: processTerminal() };
+}
+
 export function processOutput(): Output {
   let isClosed = false;
   // A reader that leaves (`| head -1`) is no fault.
@@ -27,6 +49,27 @@ export function processOutput(): Output {
     },
     get isClosed() {
       return isClosed;
+    },
+  };
+}
+
+function processTerminal(): Terminal {
+  return {
+    stdin: process.stdin.isTTY === true,
+    stdout: process.stdout.isTTY === true,
+    stderr: process.stderr.isTTY === true,
+    columns: process.stdout.columns,
+    ask: async (question) => {
+      const { createInterface } = await import("node:readline");
+      const lines = createInterface({ input: process.stdin, output: process.stderr });
+      return new Promise((resolve) => {
+        // Ctrl-C at the question, or the end of the input, is no answer.
+        lines.once("close", () => resolve(undefined));
+        lines.question(question, (answer) => {
+          resolve(answer);
+          lines.close();
+        });
+      });
     },
   };
 }

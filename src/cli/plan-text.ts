@@ -4,7 +4,7 @@ import { type EntityValue, type Piece, type PieceValue, pieceText } from "../dom
 import type { Change } from "../manifest/change.ts";
 import type { Drift } from "../manifest/drift.ts";
 import type { Plan } from "../manifest/plan.ts";
-import type { Paint } from "./limits-frame.ts";
+import type { Paint } from "./color.ts";
 
 const SIGNS = {
   create: ["+", "green"],

@@ -1,3 +1,4 @@
+import { storeOfEnvironment } from "../entry/store-choice.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 
@@ -9,21 +10,39 @@ export interface TablePlace {
   readonly sharedTable?: boolean;
 }
 
-/** The table that is named; undefined: the store is another, or none is named. */
-export function namedTable(options: GlobalOptions, { env }: CommandContext): TablePlace | undefined {
-  const { store, stack, region, endpointUrl: endpoint, profile } = options;
+/** Where a command works. */
+export type StorePlace =
+  | { readonly kind: "sqlite"; readonly name: string; readonly file: string }
+  | { readonly kind: "dynamodb"; readonly name: string; readonly table: TablePlace };
+
+/** `--store` or `--stack`, else the environment by the same function as `RateLimiter.open`. */
+export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext, "env">): StorePlace {
+  const { store, stack } = options;
   if (store !== undefined && stack !== undefined) throw new UsageError("--store and --stack name the store; give one.");
-  // The SDK reads it from there.
-  if (profile !== undefined) process.env.AWS_PROFILE = profile;
-  const named = stackOf(store ?? (stack === undefined ? env.ZAEL_STORE : undefined), stack ?? env.ZAEL_STACK);
-  if (named === undefined) return undefined;
-  const shared = options.sharedTable === true || env.ZAEL_SHARED_TABLE === "1";
-  return {
-    stack: named,
-    ...(region === undefined ? {} : { region }),
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(shared ? { sharedTable: true } : {}),
-  };
+  const given = store ?? (stack === undefined ? storeOfEnvironment(env) : `dynamodb:${stack}`);
+  const name = given === "dynamodb" && env.ZAEL_STACK ? `dynamodb:${env.ZAEL_STACK}` : given;
+  if (name.startsWith("sqlite:") && name.length > "sqlite:".length) {
+    refuseAwsOptions(options, name);
+    return { kind: "sqlite", name, file: name.slice("sqlite:".length) };
+  }
+  if (name.startsWith("dynamodb:") && name.length > "dynamodb:".length) {
+    return { kind: "dynamodb", name, table: tableAt(name.slice("dynamodb:".length), options, env) };
+  }
+  if (name === "memory") {
+    throw new UsageError(
+      "The store memory would be new, and gone with the command; give sqlite:FILE or dynamodb:STACK.",
+    );
+  }
+  throw new UsageError(`The store is "${name}"; give sqlite:FILE or dynamodb:STACK.`);
+}
+
+/** The table that is named; undefined: the store is another, or none is named. */
+export function namedTable(options: GlobalOptions, context: CommandContext): TablePlace | undefined {
+  if (options.store === "memory") return undefined;
+  const { store, stack } = options;
+  const named = { ...(store === undefined ? {} : { store }), ...(stack === undefined ? {} : { stack }) };
+  const place = chosenStore(named, context);
+  return place.kind === "dynamodb" ? tableAt(place.table.stack, options, context.env) : undefined;
 }
 
 /** For commands that only a table can answer. */
@@ -33,8 +52,24 @@ export function requiredTable(options: GlobalOptions, context: CommandContext, c
   throw new UsageError(`${command} works on a DynamoDB table; give --store dynamodb:STACK.`);
 }
 
-function stackOf(store: string | undefined, stack: string | undefined): string | undefined {
-  if (store === undefined || store === "") return stack === "" ? undefined : stack;
-  if (store === "dynamodb") return stack === "" ? undefined : stack;
-  return store.startsWith("dynamodb:") ? store.slice("dynamodb:".length) || undefined : undefined;
+function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TablePlace {
+  const { region, endpointUrl: endpoint, profile } = options;
+  // The SDK reads it from there.
+  if (profile !== undefined) process.env.AWS_PROFILE = profile;
+  const isShared = options.sharedTable === true || env.ZAEL_SHARED_TABLE === "1";
+  return {
+    stack,
+    ...(region === undefined ? {} : { region }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(isShared ? { sharedTable: true } : {}),
+  };
+}
+
+/** Whoever names a region means a table: a file must not be changed in its place. */
+function refuseAwsOptions({ region, profile, endpointUrl, sharedTable }: GlobalOptions, store: string): void {
+  const given = Object.entries({ region, profile, endpoint: endpointUrl, "shared-table": sharedTable });
+  const [name] = given.find(([, value]) => value !== undefined) ?? [];
+  if (name !== undefined) {
+    throw new UsageError(`--${name} is for DynamoDB, and the store is ${store}; give --store dynamodb:STACK too.`);
+  }
 }

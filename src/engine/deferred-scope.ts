@@ -35,6 +35,7 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       topUp: async (...args) => (await scope).buckets.topUp(...args),
       reset: async (...args) => (await scope).buckets.reset(...args),
       read: async (...args) => (await scope).buckets.read(...args),
+      listKeys: async (...args) => (await scope).buckets.listKeys(...args),
       listByResource: async (...args) => (await scope).buckets.listByResource(...args),
     },
     config: {

@@ -1,9 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
-import type { AuditEvent } from "../domain/audit.ts";
 import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
@@ -12,6 +10,7 @@ import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
 import { Administration, type ChangeOptions } from "./administration.ts";
 import type { Availability } from "./availability.ts";
+import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-listing.ts";
 import { type CloseOptions, drainMsOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
@@ -21,13 +20,21 @@ import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspecti
 import type { Lease } from "./lease.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { handOut } from "./limiter-parts.ts";
-import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
+import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
 import type { Outcome } from "./outcome.ts";
-import { type OperationResult, Policies, type PolicyScope, type ResetRequest, type TopUpRequest } from "./policies.ts";
+import {
+  type OperationResult,
+  Policies,
+  type Policy,
+  type PolicyScope,
+  type ResetRequest,
+  type TopUpRequest,
+} from "./policies.ts";
 import type { AcquireRequest } from "./request.ts";
 import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
+import { type AuditListing, auditListed, limitsListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
 
 /** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
@@ -145,6 +152,11 @@ export class Limiter {
     return this.#policies.setCascade(where, cascade, options);
   }
 
+  /** What that very scope says about access and cascading; `explain` shows what applies in the end. */
+  getPolicy(where: PolicyScope): Promise<Policy> {
+    return this.#policies.getPolicy(where);
+  }
+
   /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
   topUp(request: TopUpRequest): Promise<OperationResult> {
     return this.#policies.topUp(request);
@@ -176,14 +188,7 @@ export class Limiter {
     entityId: string,
     options: ListOptions = {},
   ): Listing<EntityScope & { readonly limits: readonly Limit[] }> {
-    checkEntityId(entityId);
-    return listing(async (page) => {
-      const { items, cursor } = await this.#deps.scope.config.listForEntity(entityId, page);
-      const shown = items.map(({ scope, config: { limits } }) =>
-        scope.level === "entity" ? { resource: scope.resource, limits } : { limits },
-      );
-      return { items: shown, ...(cursor === undefined ? {} : { cursor }) };
-    }, options);
+    return limitsListed(this.#deps, entityId, options);
   }
 
   /** Ids of the entities that have limits of their own on a resource. */
@@ -305,16 +310,8 @@ export class Limiter {
   // Looking back
 
   /** Changes of configuration, newest first. */
-  auditEvents(
-    query: { readonly entityId?: string } & ListOptions = {},
-  ): Listing<AuditEvent, { readonly events: readonly AuditEvent[]; readonly cursor?: string }> {
-    const { entityId } = AUDIT_QUERY.check(query, "The query of auditEvents");
-    const filter = entityId === undefined ? {} : { entityId };
-    return new Listing(
-      (page) => this.#deps.scope.audit.list(filter, page),
-      pageRequest(query, 100),
-      ({ items, cursor }) => ({ events: items, ...(cursor === undefined ? {} : { cursor }) }),
-    );
+  auditEvents(query: { readonly entityId?: string } & ListOptions = {}): AuditListing {
+    return auditListed(this.#deps, query);
   }
 
   /** Tokens consumed per window (UTC), oldest first. */
@@ -338,6 +335,14 @@ export class Limiter {
    */
   exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
     return this.#inspect.exportUsage(query);
+  }
+
+  /**
+   * Buckets that were taken from, and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A
+   * bucket that nobody has taken from is full and not listed.
+   */
+  listBuckets(query: BucketQuery & ListOptions = {}): Listing<BucketListing> {
+    return bucketsListed(this.#deps, query);
   }
 
   /** What all entities together hold of one limit on a resource. */
@@ -386,10 +391,6 @@ export class Limiter {
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
 }
-
-const AUDIT_QUERY = new KnownNames<{ readonly entityId?: string } & ListOptions>({
-  ...{ entityId: true, limit: true, cursor: true },
-});
 
 function entityScope(entityId: string, options: EntityScope): ConfigScope {
   // What is no object is refused where the options are checked.

@@ -25,6 +25,14 @@ export interface PolicyScope {
   readonly resource?: string;
 }
 
+/** What one scope says itself; what is absent is asked one scope further out. */
+export interface Policy {
+  /** Whether limits count there. */
+  readonly access?: Access;
+  /** Whether parents are charged, in place of the entity's own flag. */
+  readonly cascade?: boolean;
+}
+
 /** What `topUp` is given. */
 export interface TopUpRequest extends ChangeOptions {
   /** Whose bucket. */
@@ -97,6 +105,13 @@ export class Policies {
     }
     const change = { cascade: cascade === "inherit" ? null : cascade };
     await this.#setPolicy("cascade_set", where, change, { cascade }, options);
+  }
+
+  async getPolicy(where: PolicyScope): Promise<Policy> {
+    const scope = scopeOf(where);
+    auditIdOfScope(scope);
+    const { access, cascade } = (await this.#deps.scope.config.get(scope)) ?? {};
+    return { ...(access === undefined ? {} : { access }), ...(cascade === undefined ? {} : { cascade }) };
   }
 
   async topUp(request: TopUpRequest): Promise<OperationResult> {

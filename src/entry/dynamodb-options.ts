@@ -28,6 +28,8 @@ export interface DynamoStoreOptions extends DynamoTable {
   readonly denyMemoryMs?: number;
   /** Bound on reading configuration, in ms. Default 1,000. */
   readonly timeoutMs?: number;
+  /** Bound on reads and changes outside of requests, in ms. Default 10,000. */
+  readonly adminTimeoutMs?: number;
   /** For tests and simulations; used as it is. Default: the system's, kept to the server's time. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
@@ -46,7 +48,15 @@ export const DYNAMO_TABLE = new KnownNames<DynamoTable>(TABLE);
 
 export const DYNAMO_STORE = new KnownNames<DynamoStoreOptions>({
   ...TABLE,
-  ...{ sharedTable: true, exact: true, coalesce: true, denyMemoryMs: true, timeoutMs: true, clock: true },
+  ...{
+    sharedTable: true,
+    exact: true,
+    coalesce: true,
+    denyMemoryMs: true,
+    timeoutMs: true,
+    adminTimeoutMs: true,
+    clock: true,
+  },
 });
 
 export const CREATE_TABLE = new KnownNames<CreateTableOptions>({

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { inspectTable as inspectWith } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
 import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
 import {
@@ -43,10 +44,11 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<DynamoSto
   DYNAMO_STORE.check(options, "The options of openDynamo");
   const connection = await connectionOf(options, options.clock);
   const { exact = false, coalesce = true, sharedTable = false, denyMemoryMs = 1_000, timeoutMs = 1_000 } = options;
+  const { adminTimeoutMs = ADMIN_TIMEOUT_MS } = options;
   try {
     const store = await openWith({
       ...{ ...connection, table: options.stack, calendar, random: jitter, ids: systemRandom },
-      ...{ exact, coalesce, denyMemoryMs, timeoutMs, shared: sharedTable, adminTimeoutMs: ADMIN_TIMEOUT_MS },
+      ...{ exact, coalesce, denyMemoryMs, timeoutMs, shared: sharedTable, adminTimeoutMs },
     });
     return Object.assign(store, { clock: connection.clock });
   } catch (error) {
@@ -72,6 +74,20 @@ export async function prepareTable(options: DynamoTable): Promise<void> {
 export async function deleteTable(options: DynamoTable): Promise<boolean> {
   DYNAMO_TABLE.check(options, "The options of deleteTable");
   return administered(options, deleteWith);
+}
+
+/** The schema of a table, the rights that are missing there and how far this machine's clock is off. Changes nothing. */
+export async function inspectTable(
+  options: DynamoTable & { readonly namespaceId: string; readonly timeoutMs: number },
+) {
+  const { namespaceId, timeoutMs, ...table } = options;
+  DYNAMO_TABLE.check(table, "The options of inspectTable");
+  const { client, clock } = await connectionOf(table, undefined);
+  try {
+    return await inspectWith({ client, clock, local: systemClock, table: table.stack, namespaceId, timeoutMs });
+  } finally {
+    await client.close();
+  }
 }
 
 const ADMIN_TIMEOUT_MS = 10_000;

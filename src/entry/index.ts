@@ -27,6 +27,7 @@ export type { UsageFormat } from "../domain/usage-export.ts";
 export type { Question } from "../engine/acquirer.ts";
 export type { ChangeOptions } from "../engine/administration.ts";
 export type { Availability } from "../engine/availability.ts";
+export type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
 export type { CloseOptions } from "../engine/close-options.ts";
 export type { CacheStats } from "../engine/config-cache.ts";
 export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
@@ -36,7 +37,7 @@ export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
-export type { OperationResult, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
+export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 export type { Refusal } from "../engine/refusal.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type {

@@ -2,7 +2,7 @@ import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/cred
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
-import { fromEnvironment } from "../adapters/system/environment.ts";
+import { environment, fromEnvironment } from "../adapters/system/environment.ts";
 import { systemEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
@@ -18,14 +18,17 @@ import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
+import { storeOfEnvironment } from "./store-choice.ts";
 
 /** All of them may be left out. Those of one store alone say so. */
 export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
-   * `ZAEL_STORE`, else `"sqlite:.zae-limiter/limiter.db"`.
+   * `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
+  /** SQLite: `false` neither makes a file nor brings one to a newer schema (`NotFoundError`, `VersionError`). Default true. */
+  readonly create?: boolean;
   /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
   readonly namespace?: string;
   /** For tests and simulations; used as it is, never corrected. Default: the system's, kept to the store's where it has one. */
@@ -45,6 +48,8 @@ export interface OpenOptions extends RetentionOptions {
   readonly onUnavailable?: OnUnavailable;
   /** Bound on one acquire's I/O. Default 1,000. */
   readonly timeoutMs?: number;
+  /** DynamoDB: bound on reads and changes outside of requests. Default 10,000. */
+  readonly adminTimeoutMs?: number;
   /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
   readonly durability?: "normal" | "full";
   /** DynamoDB: default as the AWS SDK finds it. */
@@ -62,12 +67,26 @@ export interface OpenOptions extends RetentionOptions {
 }
 
 const OPEN_OPTIONS = new KnownNames<OpenOptions>({
-  ...{ store: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true, timeoutMs: true },
-  ...{ coalesce: true, onUnavailable: true, unknownEntities: true, durability: true, usage: true, auditKeepMs: true },
+  ...{
+    store: true,
+    create: true,
+    namespace: true,
+    clock: true,
+    configTtlMs: true,
+    denyMemoryMs: true,
+    timeoutMs: true,
+  },
+  ...{
+    coalesce: true,
+    onUnavailable: true,
+    unknownEntities: true,
+    durability: true,
+    adminTimeoutMs: true,
+    usage: true,
+    auditKeepMs: true,
+  },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
 });
-
-const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
 /** How the stores that are more than memory are loaded, once one is asked for by its name. */
 export interface StoreLoaders {
@@ -86,13 +105,15 @@ export async function prepare(
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
   const timeoutMs = checkMs("timeoutMs", options.timeoutMs ?? 1_000, 1);
+  if (options.adminTimeoutMs !== undefined) checkMs("adminTimeoutMs", options.adminTimeoutMs, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["coalesce", "sharedTable", "exact"] as const) checkChoice(name, options[name], [true, false]);
+  for (const name of ["create", "coalesce", "sharedTable", "exact"] as const)
+    checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
-    options.store === undefined ? (fromEnvironment("ZAEL_STORE") ?? STORE_DEFAULT) : options.store,
+    options.store === undefined ? storeOfEnvironment(environment()) : options.store,
     { ...options, denyMemoryMs, timeoutMs },
     loaders,
   );
@@ -129,10 +150,10 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await loaders.sqlite();
-    const { durability = "normal", coalesce = true } = options;
+    const { durability = "normal", coalesce = true, create = true } = options;
     const file = store.slice("sqlite:".length);
     const retention = retentionOf(options, FILE_RETENTION);
-    return openSqlite({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
+    return openSqlite({ file, create, durability, coalesce, retention, random: jitter, steadyMs, calendar });
   }
   const stack = stackOf(store);
   if (stack !== undefined) {

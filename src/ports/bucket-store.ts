@@ -107,6 +107,12 @@ export interface OperationReply {
   readonly amounts: readonly Amount[];
 }
 
+/** Whose buckets are wanted. */
+export interface BucketOwner {
+  /** Absent: everybody's. */
+  readonly entityId?: string;
+}
+
 /** Work that may be done at once. A store that computes in memory answers without a promise. */
 export type MaybePromise<Value> = Value | Promise<Value>;
 
@@ -134,6 +140,8 @@ export interface BucketStore {
   reset(operation: Operation, limits: readonly string[] | undefined): MaybePromise<OperationReply>;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
+  /** Which buckets there are, of one entity or of all: by entity id, then by resource. */
+  listKeys(owner: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>>;
   /** Buckets of a resource, by entity id. */
   listByResource(
     resource: string,

@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { MaybePromise } from "./bucket-store.ts";
+import type { BucketOwner, MaybePromise } from "./bucket-store.ts";
 
 /** What an attribute holds. Numbers are exact integers. */
 export type ItemValue = number | string | boolean;
@@ -121,6 +121,8 @@ export interface ItemStore {
     options: { readonly consistent: boolean },
     call: ItemCall,
   ): MaybePromise<readonly (Item | undefined)[]>;
+  /** Buckets of an entity, or all of them, that have a shard 0: by entity id, then by resource. */
+  listKeys(owner: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>>;
   /** Buckets of a resource, by entity id, that have a shard 0. */
   listBuckets(resource: string, page: PageRequest): MaybePromise<Page<BucketKey>>;
 }

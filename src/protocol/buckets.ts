@@ -9,6 +9,7 @@ import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type {
   Answer,
+  BucketOwner,
   BucketStore,
   CallContext,
   Claim,
@@ -151,6 +152,10 @@ export class ProtocolBuckets implements BucketStore {
             this.#context.env.calendar,
           ),
     );
+  }
+
+  async listKeys(owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>> {
+    return this.#context.items.listKeys(owner, page);
   }
 
   async listByResource(

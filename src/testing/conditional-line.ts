@@ -2,7 +2,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { MaybePromise } from "../ports/bucket-store.ts";
+import type { BucketOwner, MaybePromise } from "../ports/bucket-store.ts";
 import type {
   Item,
   ItemAnswer,
@@ -69,6 +69,7 @@ export interface LineEnd {
     conflicts: () => boolean,
   ): TransactionAnswer;
   read(keys: readonly ItemKey[], consistent: boolean): readonly (Item | undefined)[];
+  listKeys(owner: BucketOwner, page: PageRequest): Page<BucketKey>;
   listBuckets(resource: string, page: PageRequest): Page<BucketKey>;
   /** A transaction on these items is under way until the function is called that this returns. */
   begin(writes: readonly ItemWrite[]): () => void;
@@ -143,6 +144,10 @@ export class ConditionalLine implements ItemStore {
     _call: ItemCall,
   ): MaybePromise<readonly (Item | undefined)[]> {
     return this.#look(() => this.#end.read(keys, consistent));
+  }
+
+  listKeys(owner: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>> {
+    return this.#look(() => this.#end.listKeys(owner, page));
   }
 
   listBuckets(resource: string, page: PageRequest): MaybePromise<Page<BucketKey>> {

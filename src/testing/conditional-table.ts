@@ -110,7 +110,20 @@ export class ConditionalTable {
       transact: (writes, { token, event }, conflicts) =>
         this.#transact({ namespaceId, token, writes, event }, conflicts),
       read: (keys, consistent) => this.#read(namespaceId, keys, consistent),
-      listBuckets: (resource, page) => this.#listBuckets(namespaceId, resource, page),
+      listKeys: ({ entityId }, page) =>
+        this.#listBuckets(
+          namespaceId,
+          (bucket) => entityId === undefined || bucket.entityId === entityId,
+          page,
+          bothNames,
+        ),
+      listBuckets: (resource, page) =>
+        this.#listBuckets(
+          namespaceId,
+          (bucket) => bucket.resource === resource,
+          page,
+          ({ entityId }) => entityId,
+        ),
       begin: (writes) => this.#begin(namespaceId, writes),
     };
     return new ConditionalLine(end, options, options.random ?? this.#options.random.fork());
@@ -219,18 +232,23 @@ export class ConditionalTable {
   }
 
   /** From an index, which is never consistent. */
-  #listBuckets(namespaceId: string, resource: string, page: PageRequest): Page<BucketKey> {
+  #listBuckets(
+    namespaceId: string,
+    isWanted: (bucket: BucketKey) => boolean,
+    page: PageRequest,
+    textOf: (bucket: BucketKey) => string,
+  ): Page<BucketKey> {
     this.#counts.reads++;
     const buckets = new Map<string, BucketKey>();
     for (const cell of this.#namespaces.get(namespaceId)?.values() ?? []) {
       const { bucket, shard, operation } = cell.key;
-      if (bucket.resource !== resource || shard !== 0 || operation !== undefined) continue;
-      if (this.#seen(cell) !== undefined) buckets.set(bucket.entityId, bucket);
+      if (!isWanted(bucket) || shard !== 0 || operation !== undefined) continue;
+      if (this.#seen(cell) !== undefined) buckets.set(textOf(bucket), bucket);
     }
     const list = textList(
-      resource,
+      "buckets",
       () => [...buckets.keys()],
-      (entityId) => buckets.get(entityId),
+      (key) => buckets.get(key),
     );
     return new ListOrders().page(list, page);
   }
@@ -317,4 +335,9 @@ const EMPTY: Item = Object.freeze({});
 /** Whether a write that is applied changes anything: a check never does, nor a delete where nothing is. */
 function changes({ kind }: ItemWrite, before: Item | undefined): boolean {
   return kind === "update" || kind === "put" || (kind === "delete" && before !== undefined);
+}
+
+/** Sorts by entity id, then by resource: a line break comes before every character of a name. */
+function bothNames({ entityId, resource }: BucketKey): string {
+  return `${entityId}\n${resource}`;
 }

@@ -180,6 +180,31 @@ export function bucketContract(suite: Suite): void {
     await samePaged(ids, expected);
   });
 
+  suite.test("buckets are listed by entity and resource, of one entity or of all, page by page", async (place) => {
+    const { buckets } = place.scope;
+    for (const [entityId, resource] of [
+      ["b", "api"],
+      ["a-1", "api"],
+      ["a", "other"],
+      ["a", "api"],
+      ["a", "api/v2"],
+    ] as const) {
+      await place.take([claim(entityId, rpm, { rpm: 1 }, { resource })], T0);
+    }
+    const keys = (owner: { entityId?: string }) => async (page: { limit: number; cursor?: string }) => {
+      const { items, ...rest } = await buckets.listKeys(owner, page);
+      return { ...rest, items: items.map((key) => [key.entityId, key.resource]) };
+    };
+    const ofA = [
+      ["a", "api"],
+      ["a", "api/v2"],
+      ["a", "other"],
+    ];
+    await samePaged(keys({}), [...ofA, ["a-1", "api"], ["b", "api"]]);
+    await samePaged(keys({ entityId: "a" }), ofA);
+    await samePaged(keys({ entityId: "nobody" }), []);
+  });
+
   suite.test("taking without waiting, where the store can, is the same as taking", async (place) => {
     const { buckets } = place.scope;
     if (buckets.takeSync === undefined) return;

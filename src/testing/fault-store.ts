@@ -121,6 +121,7 @@ export class FaultStore implements Store {
       topUp: (...args) => this.#plain("change", () => inner.topUp(...args)),
       reset: (...args) => this.#plain("change", () => inner.reset(...args)),
       read: (...args) => this.#plain("look", () => inner.read(...args)),
+      listKeys: (...args) => this.#plain("look", () => inner.listKeys(...args)),
       listByResource: (...args) => this.#plain("look", () => inner.listByResource(...args)),
     };
   }

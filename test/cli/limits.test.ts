@@ -6,7 +6,7 @@ import { Limit } from "../../src/entry/limits.ts";
 import { manifestSchema } from "../../src/entry/manifest.ts";
 import { RateLimiter } from "../../src/entry/rate-limiter.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
-import { zaeLimiter } from "./run-bin.ts";
+import { here } from "./in-process.ts";
 
 const MANIFEST = `owner: platform
 resources:
@@ -25,7 +25,7 @@ async function place(t: TestContext) {
   const put = (text: string) => writeFileSync(manifest, text);
   put(MANIFEST);
   const run = async (command: string, ...more: readonly string[]) => {
-    const ran = await zaeLimiter(["limits", command, "--store", store, ...more]);
+    const ran = await here(["limits", command, "--store", store, ...more]);
     return { ...ran, json: ran.stdout.startsWith("{") ? JSON.parse(ran.stdout) : undefined };
   };
   return { file, store, limiter, manifest, put, run };
@@ -54,6 +54,9 @@ test("validate, plan, apply, plan, diff, export: the answers, and what they exit
     [2, "", "confirmation_required"],
   );
   assert.deepEqual([...(await limiter.listEntities())], [], "nothing was changed so far");
+  const declined = await here(["limits", "apply", "--store", store, "-f", manifest], { answer: "" });
+  assert.deepEqual([declined.code, declined.stdout], [1, ""]);
+  assert.match(declined.stderr, /Plan in default for platform: 4 to create.*\nApply this\? \[y\/N\] Declined/s);
 
   const applied = await run("apply", ...named, "--yes", "--principal", "ci");
   assert.deepEqual([applied.code, applied.stderr], [0, ""]);
@@ -76,6 +79,9 @@ test("validate, plan, apply, plan, diff, export: the answers, and what they exit
     [refused.code, refused.stdout, JSON.parse(refused.stderr).error.code],
     [1, "", "deletions_need_prune"],
   );
+  const asked = await here(["limits", "apply", "--store", store, "-f", manifest], { answer: "n" });
+  assert.match(asked.stderr, /Apply this, and delete 4\? \[y\/N\] /);
+  assert.equal((await limiter.listEntities()).length, 2);
   const kept = await run("apply", ...named, "--yes", "--keep");
   assert.deepEqual([kept.code, kept.json.summary.release], [0, 4]);
 
@@ -86,7 +92,6 @@ test("validate, plan, apply, plan, diff, export: the answers, and what they exit
   assert.equal((await run("export", "--json")).json.namespace, "default");
   const file = `${manifest}.out`;
   assert.deepEqual([(await run("export", "-o", file)).stdout, readFileSync(file, "utf8")], ["", exported.stdout]);
-  assert.equal(store.startsWith("sqlite:"), true);
 });
 
 test("two owners: a conflict is an answer of plan and an error of apply; --take-over takes", async (t) => {
@@ -142,14 +147,11 @@ test("whose namespace it is: the file's, the option's, one of them, and it must 
 
 test("the schema and the template, without a store", async (t) => {
   const { manifest, put, run } = await place(t);
-  assert.deepEqual(
-    (await zaeLimiter(["limits", "schema"])).stdout,
-    `${JSON.stringify(manifestSchema(), undefined, 2)}\n`,
-  );
+  assert.deepEqual((await here(["limits", "schema"])).stdout, `${JSON.stringify(manifestSchema(), undefined, 2)}\n`);
   put(
     'owner: o\nsystem: { on_unavailable: allow }\nresources: { a: { limits: { q: "5,reset=daily", r: { capacity: 5, burst: 9 } }, disabled: bypass } }\n',
   );
-  const { code, stdout } = await zaeLimiter(["limits", "cfn-template", "-f", manifest, "-n", "stk", "--json"]);
+  const { code, stdout } = await here(["limits", "cfn-template", "-f", manifest, "-n", "stk", "--json"]);
   assert.equal(code, 0);
   const { Type, Properties } = JSON.parse(stdout).Resources.TenantLimits;
   assert.equal(Type, "Custom::ZaeLimiterLimits");

@@ -39,6 +39,7 @@ export class Wires {
         ),
       read: (keys: readonly ItemKey[], options: { readonly consistent: boolean }, call: ItemCall) =>
         line.read(keys, options, call),
+      listKeys: (owner, page) => line.listKeys(owner, page),
       listBuckets: (resource, page) => line.listBuckets(resource, page),
     };
   }

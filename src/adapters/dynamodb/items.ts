@@ -1,7 +1,9 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import { RateLimiterUnavailable } from "../../domain/errors.ts";
+import { RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
+import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { BucketOwner } from "../../ports/bucket-store.ts";
 import type {
   Item,
   ItemAnswer,
@@ -21,7 +23,7 @@ import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
 import { type DynamoRequest, ItemRequests } from "./requests.ts";
 import { RetriedCalls } from "./retried-calls.ts";
 import { RETRY } from "./retry-policy.ts";
-import { GSI2SK, parseResourceBucketSk } from "./schema.ts";
+import { GSI2SK, PK, parseItemKey, parseResourceBucketSk, SK } from "./schema.ts";
 
 interface DynamoItemsOptions {
   readonly client: DynamoClient;
@@ -104,6 +106,27 @@ export class DynamoItems implements ItemStore {
     );
   }
 
+  async listKeys({ entityId }: BucketOwner, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
+    const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
+    const after = cursor === undefined ? undefined : keyOfCursor(cursor);
+    const keys: BucketKey[] = [];
+    let from: unknown;
+    do {
+      const request = this.#requests.bucketKeys(entityId, { after, from, count: limit + 1 - keys.length });
+      const body = await this.#calls.call(request, deadline, "list");
+      for (const { [PK]: pk, [SK]: sk } of body.Items as readonly Attributes[]) {
+        const parsed = parseItemKey({ pk: pk?.S ?? "", sk: sk?.S ?? "" })?.key;
+        if (parsed?.shard === 0 && parsed.operation === undefined) keys.push(parsed.bucket);
+      }
+      from = body.LastEvaluatedKey;
+    } while (from !== undefined && keys.length <= limit);
+    const items = keys.slice(0, limit);
+    const last = items.at(-1);
+    return keys.length > limit && last !== undefined
+      ? { items, cursor: `${last.entityId}#${last.resource}` }
+      : { items };
+  }
+
   async listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
     const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
     const entityIds: string[] = [];
@@ -147,6 +170,16 @@ export class DynamoItems implements ItemStore {
     const { tableName } = this.#options;
     return { tableName, decode: decoderOf(key), after: kind === "put" ? stored(set) : NOTHING };
   }
+}
+
+/** `#` is in no id. */
+function keyOfCursor(cursor: string): BucketKey {
+  const [entityId, resource, ...others] = cursor.split("#");
+  if (entityId !== undefined && resource !== undefined && others.length === 0) return bucketKey(entityId, resource);
+  throw new ValidationError(
+    "cursor_invalid",
+    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+  );
 }
 
 const NOTHING: Item = Object.freeze({});

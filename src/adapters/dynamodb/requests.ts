@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../../domain/audit.ts";
+import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import { eventItem } from "./audit-record.ts";
 import type { DynamoOperation } from "./client.ts";
@@ -7,10 +8,17 @@ import type { RecordWrite } from "./records-write.ts";
 import { checkName, Shapes } from "./requests-shape.ts";
 import {
   auditKey,
+  ENTITY_INDEX,
+  entityPk,
   GSI2PK,
   GSI2SK,
+  GSI3PK,
+  GSI3SK,
+  GSI4PK,
+  GSI4SK,
   itemPlace,
   itemTableKey,
+  NAMESPACE_INDEX,
   PK,
   RESOURCE_INDEX,
   resourceBucketRange,
@@ -111,6 +119,28 @@ export class ItemRequests {
       `${this.#table},"IndexName":"${RESOURCE_INDEX}",` +
       `"KeyConditionExpression":"${GSI2PK} = :0 AND ${GSI2SK} BETWEEN :1 AND :2",` +
       `"ProjectionExpression":"${GSI2SK}","ExpressionAttributeValues":{${values}},` +
+      `"Limit":${page.count}${start}}`;
+    return { operation: "Query", body };
+  }
+
+  /** The shards of the buckets of one entity or of all, by entity id and resource. */
+  bucketKeys(
+    entityId: string | undefined,
+    page: { readonly after: BucketKey | undefined; readonly from: unknown; readonly count: number },
+  ): DynamoRequest {
+    const { after } = page;
+    const [index, pk, sk, owner] =
+      entityId === undefined
+        ? [NAMESPACE_INDEX, GSI4PK, GSI4SK, this.#namespaceId]
+        : [ENTITY_INDEX, GSI3PK, GSI3SK, entityPk(this.#namespaceId, entityId)];
+    const named = after && (entityId === undefined ? `${after.entityId}#${after.resource}` : after.resource);
+    const range = resourceBucketRange(named);
+    const values = encodeMembers({ ":0": owner, ":1": range.from, ":2": range.to });
+    const start = page.from === undefined ? "" : `,"ExclusiveStartKey":${JSON.stringify(page.from)}`;
+    const body =
+      `${this.#table},"IndexName":"${index}",` +
+      `"KeyConditionExpression":"${pk} = :0 AND ${sk} BETWEEN :1 AND :2",` +
+      `"ProjectionExpression":"${PK},${SK}","ExpressionAttributeValues":{${values}},` +
       `"Limit":${page.count}${start}}`;
     return { operation: "Query", body };
   }

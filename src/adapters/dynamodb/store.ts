@@ -189,6 +189,7 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
       return buckets.reset(operation, limits);
     },
     read: (keys) => buckets.read(keys),
+    listKeys: (owner, page) => buckets.listKeys(owner, page),
     listByResource: (resource, page) => buckets.listByResource(resource, page),
   };
 }

@@ -20,6 +20,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type {
   Answer,
+  BucketOwner,
   BucketStore,
   CallContext,
   Claim,
@@ -130,6 +131,21 @@ export class MemoryBuckets implements BucketStore {
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
     return keys.map(({ id }) => seenState(this.#data.buckets.get(id)));
+  }
+
+  listKeys({ entityId: wanted }: BucketOwner, page: PageRequest): Page<BucketKey> {
+    const { buckets, orders } = this.#data;
+    // A line break comes before every character of a name: so they sort by entity id, then by resource.
+    const keys = () =>
+      Array.from(buckets.values()).flatMap(({ key: { entityId, resource } }) =>
+        wanted === undefined || wanted === entityId ? [`${entityId}\n${resource}`] : [],
+      );
+    const keyOf = (text: string) => {
+      const [entityId = "", resource = ""] = text.split("\n");
+      const cell = buckets.get(bucketKey(entityId, resource).id);
+      return seenState(cell) === undefined ? undefined : cell?.key;
+    };
+    return orders.page(textList(`buckets of entity ${wanted ?? ""}`, keys, keyOf), page);
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ key: BucketKey; state: BucketState }> {

@@ -4,6 +4,7 @@ import type { BucketState } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type {
+  BucketOwner,
   BucketStore,
   CallContext,
   Claim,
@@ -17,7 +18,7 @@ import type {
 import { credit, debit, type RowsContext, reset, takeAll, topUp } from "./bucket-changes.ts";
 import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
-import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
 import type { Operations } from "./operations.ts";
 import type { Watch } from "./watch.ts";
@@ -31,6 +32,8 @@ export class SqliteBuckets implements BucketStore {
   readonly #namespace: NamespaceRows;
   readonly #read: Statement;
   readonly #list: Statement;
+  readonly #listAll: Statement;
+  readonly #listOf: Statement;
   readonly #operations: Operations;
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
@@ -61,6 +64,14 @@ export class SqliteBuckets implements BucketStore {
     this.#list = parts.connection.prepare(
       `SELECT id, hour_ms, limits, level, entity FROM bucket
        WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?`,
+    );
+    this.#listAll = parts.connection.prepare(
+      `SELECT entity, resource FROM bucket
+       WHERE namespace = ? AND (entity, resource) > (?, ?) ORDER BY entity, resource LIMIT ?`,
+    );
+    this.#listOf = parts.connection.prepare(
+      `SELECT entity, resource FROM bucket
+       WHERE namespace = ? AND entity = ? AND resource > ? ORDER BY resource LIMIT ?`,
     );
   }
 
@@ -103,6 +114,18 @@ export class SqliteBuckets implements BucketStore {
         return found === undefined ? undefined : bucketRow(found).state;
       }),
     );
+  }
+
+  listKeys({ entityId }: BucketOwner, page: PageRequest): Page<BucketKey> {
+    const [entity, resource] = keyAfter(page.cursor, 2) ?? [entityId ?? "", ""];
+    const { namespaceId } = this.#namespace;
+    const found = this.#connection.read(() =>
+      entityId === undefined
+        ? this.#listAll.all(namespaceId, entity as string, resource as string, page.limit + 1)
+        : this.#listOf.all(namespaceId, entityId, resource as string, page.limit + 1),
+    );
+    const items = found.map(([owner, on]) => bucketKey(owner as string, on as string));
+    return pageOf(items, page.limit, (key) => keyCursor(key.entityId, key.resource));
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ readonly key: BucketKey; readonly state: BucketState }> {

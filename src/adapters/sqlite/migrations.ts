@@ -88,6 +88,17 @@ export function requireOurs(connection: Connection): void {
   );
 }
 
+/** Throws where the file would have to be migrated first. */
+export function requireNewest(connection: Connection): void {
+  const version = versionOf(connection);
+  if (version === MIGRATIONS.length) return;
+  throw new VersionError(
+    "schema_older",
+    `${connection.file} has schema version ${version}, this version of zae-limiter writes ${MIGRATIONS.length}. ` +
+      "Bring it up to date with `zae-limiter init`, or open it without `create: false`.",
+  );
+}
+
 /** Brings the file to the newest version, in one transaction; several processes may try at once. */
 export function migrate(connection: Connection): void {
   if (versionOf(connection) === MIGRATIONS.length) return;

@@ -1,29 +1,33 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { LimiterError, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, NotFoundError, ValidationError } from "../../domain/errors.ts";
 import { Connection } from "./connection.ts";
 import { openingError } from "./faults.ts";
 import { OPEN_WAIT_MS } from "./lock-backoff.ts";
-import { migrate, requireOurs } from "./migrations.ts";
+import { migrate, requireNewest, requireOurs } from "./migrations.ts";
 import { ensureDefault } from "./namespaces.ts";
 
 export type Durability = "normal" | "full";
 
 interface ConnectionOptions {
   readonly file: string;
+  /** False: a file that is missing or older is an error. Absent: it is made, or brought to the newest version. */
+  readonly create?: boolean;
   readonly durability: Durability;
   readonly random: () => number;
   readonly steadyMs: () => number;
 }
 
-/** Opens the file, made if missing, and brings it to the newest version. */
+/** Opens the file. With `create` it is made if missing, and brought to the newest version. */
 export function openConnection(options: ConnectionOptions): Connection {
-  const { file, durability } = options;
+  const { file, create = true, durability } = options;
+  if (!create) requireFile(file);
   const database = openDatabase(file);
   try {
     const connection = new Connection(database, options);
-    connection.retryWhileBusy(OPEN_WAIT_MS, () => setUp(connection, durability));
+    connection.retryWhileBusy(OPEN_WAIT_MS, () => setUp(connection, durability, create));
+    if (!create) return connection;
     connection.retryWhileBusy(OPEN_WAIT_MS, () => migrate(connection));
     connection.retryWhileBusy(OPEN_WAIT_MS, () => ensureDefault(connection));
     return connection;
@@ -54,11 +58,25 @@ function loadSqlite(): typeof import("node:sqlite") {
   );
 }
 
-function setUp(connection: Connection, durability: Durability): void {
+/** An empty file is no store either: SQLite would make it one. */
+function requireFile(file: string): void {
+  const size = statSync(file, { throwIfNoEntry: false })?.size;
+  if (size !== undefined && size > 0) return;
+  const what = size === undefined ? "There is no store at" : "There is an empty file and no store at";
+  throw new NotFoundError(
+    "store_not_found",
+    `${what} ${file}; make one with \`zae-limiter init\`, or open it without \`create: false\`.`,
+  );
+}
+
+function setUp(connection: Connection, durability: Durability, create: boolean): void {
   connection.exec("PRAGMA busy_timeout = 0");
   // Before the journal mode is set: that writes to the file, and another program's must stay as it is.
   requireOurs(connection);
-  const mode = connection.prepare("PRAGMA journal_mode = WAL").get()?.[0];
+  if (!create) requireNewest(connection);
+  const mode = connection.prepare(create ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode").get()?.[0];
+  // A copy that another tool made may have no log. Who only looks leaves it so, and writes without one in the safe way.
+  if (mode !== "wal" && !create) return;
   if (mode !== "wal") {
     throw new ValidationError(
       "store_invalid",

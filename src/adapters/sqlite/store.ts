@@ -24,6 +24,8 @@ import { Watch } from "./watch.ts";
 interface SqliteOptions {
   /** Made if missing, with its folder. Two more files stand beside it while it is open: `-wal` and `-shm`. */
   readonly file: string;
+  /** False: a file that is missing or older is an error. Absent: it is made, or brought to the newest version. */
+  readonly create?: boolean;
   /**
    * What a loss of power may take. `normal`: the takes of the last moments, those since the log was last synced; `full`:
    * nothing that was answered, at the price of a sync for each transaction. A crash of the process loses nothing in either.

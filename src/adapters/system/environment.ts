@@ -11,6 +11,11 @@ type Setting =
     )
   | ("TABLE_NAME" | "ARCHIVE_BUCKET_NAME" | "ARCHIVE_PREFIX" | "SWEEP_AFTER_HOURS" | "LOG_LEVEL");
 
+/** All of it, for a choice that depends on several settings. */
+export function environment(): Readonly<Record<string, string | undefined>> {
+  return process.env;
+}
+
 /** The settings of this process's environment. An empty value counts as absent. */
 export function fromEnvironment(name: Setting): string | undefined {
   const value = process.env[name];

@@ -1,49 +1,67 @@
 import type { ArchivedEvent } from "../../entry/aggregator.ts";
-import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import type { AuditEvent } from "../../entry/index.ts";
+import { AUDIT_COLUMNS, type AuditOptions, auditFilter, auditOptions } from "../audit-options.ts";
+import { type CommandContext, type CommandFile, examples, listOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { namespaceIdFor } from "../namespace-option.ts";
+import { onStore } from "../on-store.ts";
+import { printList } from "../print.ts";
+import { countOf } from "../values.ts";
 
-interface AuditListOptions extends GlobalOptions {
+interface AuditListOptions extends AuditOptions {
   readonly archive?: string;
   readonly s3Endpoint?: string;
-  readonly entity?: string;
-  readonly max?: string;
-  readonly cursor?: string;
 }
 
-/** Shows the audit events of an archive, of one namespace, newest first, each once. */
+/** Audit events, newest first: of the store, or with `--archive` those that outlived it there. */
 export const auditList: CommandFile<AuditListOptions> = {
   configure: (command) => {
-    command
-      .option("--archive <location>", "s3://BUCKET[/PREFIX]")
+    auditOptions(listOptions(command))
+      .option("--archive <location>", "s3://BUCKET[/PREFIX]: those that went into the archive")
       .option("--s3-endpoint <url>", "address of S3")
-      .option("-e, --entity <id>", "of one entity")
-      .option("--max <n>", "at most so many")
-      .option("--cursor <cursor>", "go on where a list of --max ended")
       .addHelpText(
         "after",
         examples(
+          "zae-limiter audit list --from 24h",
+          "zae-limiter audit list -e key-1 --json",
           "zae-limiter audit list --store dynamodb:limits --archive s3://my-archive",
-          "zae-limiter audit list --archive s3://my-archive --ndjson",
         ),
       );
   },
   run: async (context, options) => {
     const { archive, max } = options;
-    if (archive === undefined) throw new UsageError("Which archive? Give --archive s3://BUCKET[/PREFIX].");
-    if (max !== undefined && !/^[1-9]\d*$/.test(max)) throw new UsageError(`--max is "${max}"; give a whole number.`);
+    if (max !== undefined) countOf(max, "--max");
+    if (archive === undefined) return listStored(context, options);
     const place = cursorPlace(options.cursor);
     const events = await eventsFor({ ...options, archive }, context, place);
     return print(events, context, options);
   },
 };
 
+/** What the store still has. */
+function listStored(context: CommandContext, options: AuditListOptions): Promise<number> {
+  const { filter, fromMs } = auditFilter(options, Date.now());
+  return onStore(context, options, (limiter) =>
+    printList<AuditEvent>(context, options, {
+      page: async (request) => {
+        const { events, cursor } = await limiter.auditEvents({ ...filter, ...request });
+        const items = events.filter(({ atMs }) => atMs >= fromMs);
+        // Newest first: once one is too old, so is all that follows.
+        return items.length < events.length ? { items } : { items, cursor };
+      },
+      columns: AUDIT_COLUMNS,
+      empty: "Nothing was changed in that time.",
+    }),
+  );
+}
+
 async function eventsFor(
   options: AuditListOptions & { readonly archive: string },
   context: CommandContext,
   place: Place | undefined,
 ): Promise<AsyncIterable<ArchivedEvent>> {
-  const { archive, s3Endpoint, region, entity } = options;
+  const { archive, s3Endpoint, region } = options;
+  const { filter, fromMs } = auditFilter(options, Date.now());
   const namespaceId = await namespaceIdFor(options, context);
   const { readArchive } = await import("../../entry/aggregator.ts");
   const events = readArchive({
@@ -57,7 +75,9 @@ async function eventsFor(
   return (async function* () {
     let isShown = place !== undefined;
     for await (const event of events) {
-      if (!isShown && (entity === undefined || event.entityId === entity)) yield event;
+      const isOld = event.atMs < fromMs;
+      const isWanted = filter.entityId === undefined || event.entityId === filter.entityId;
+      if (!isShown && !isOld && isWanted) yield event;
       if (isShown) isShown = event.eventId !== place?.eventId;
     }
   })();

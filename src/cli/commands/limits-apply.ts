@@ -4,19 +4,21 @@ import type { Limiter } from "../../engine/limiter.ts";
 import type { Change } from "../../manifest/change.ts";
 import type { Manifest } from "../../manifest/manifest.ts";
 import type { Plan } from "../../manifest/plan.ts";
+import { confirmed } from "../ask.ts";
+import { paintOf } from "../color.ts";
 import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { canAsk, confirmed, paintOf, principalOf } from "../limits-frame.ts";
 import {
   EXIT_CODES,
   fileOption,
-  isJson,
   type ManifestOptions,
   namespaceFor,
   onNamespace,
   withManifest,
 } from "../manifest-options.ts";
 import { planText } from "../plan-text.ts";
+import { principalOf } from "../principal.ts";
+import { isJson } from "../print.ts";
 
 /** Makes a namespace what a manifest says. */
 export const limitsApply: CommandFile<ManifestOptions> = {
@@ -25,9 +27,6 @@ export const limitsApply: CommandFile<ManifestOptions> = {
       .option("--prune", "delete what is owned and no longer declared")
       .option("--keep", "let it stay instead, as nobody's")
       .option("--take-over", "take what another owns")
-      .option("-y, --yes", "do not ask")
-      .option("--dry-run", "the same as limits plan")
-      .option("--principal <who>", "whom the audit trail names (ZAEL_PRINCIPAL)")
       .addHelpText("after", examples("zae-limiter limits apply -f limits.yaml --yes"))
       .addHelpText("after", `${EXIT_CODES.trimEnd()} 1 conflicts, deletions without --prune or --keep, declined.\n`);
   },
@@ -86,11 +85,15 @@ async function approved(
   const { delete: deletions } = plan.summary;
   const isOpen = deletions > 0 && options.prune !== true && options.keep !== true;
   // Refused by the apply itself, before anything is changed.
-  if (isOpen && !canAsk(options)) return plan;
-  if (canAsk(options)) context.output.note(planText(plan, paintOf(context, options), "planned"));
+  if (isOpen && !canAsk(context, options)) return plan;
+  if (canAsk(context, options)) context.output.note(planText(plan, paintOf(context, options), "planned"));
   const what = isOpen ? `Apply this, and delete ${deletions}?` : "Apply this?";
-  await confirmed(options, what);
+  await confirmed(context, options, what);
   return isOpen ? planned({ ...options, prune: true }, parts) : plan;
+}
+
+function canAsk({ terminal }: CommandContext, { yes }: ManifestOptions): boolean {
+  return yes !== true && terminal.stdin && terminal.stderr;
 }
 
 const ATTEMPTS_MAX = 3;
@@ -119,11 +122,11 @@ async function applyApproved(
 }
 
 function progress(
-  { output }: CommandContext,
+  { output, terminal }: CommandContext,
   options: ManifestOptions,
   { done, all }: { readonly done: number; readonly all: number },
 ): void {
-  if (options.quiet === true || isJson(options) || process.stderr.isTTY !== true || all < PROGRESS_FROM) return;
+  if (options.quiet === true || isJson(options) || !terminal.stderr || all < PROGRESS_FROM) return;
   output.note(`\r${done} of ${all}${done === all ? "\n" : ""}`);
 }
 

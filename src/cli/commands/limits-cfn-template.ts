@@ -1,13 +1,7 @@
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import {
-  EXIT_CODES,
-  fileOption,
-  isJson,
-  type ManifestOptions,
-  namespaceFor,
-  withManifest,
-} from "../manifest-options.ts";
+import { EXIT_CODES, fileOption, type ManifestOptions, namespaceFor, withManifest } from "../manifest-options.ts";
+import { isJson } from "../print.ts";
 import { requiredTable } from "../store-option.ts";
 
 /** Shows a manifest as a resource of CloudFormation; opens no store. */

@@ -1,16 +1,10 @@
 import type { Manifest } from "../../manifest/manifest.ts";
+import { paintOf } from "../color.ts";
 import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { paintOf } from "../limits-frame.ts";
-import {
-  fileOption,
-  isJson,
-  type ManifestOptions,
-  namespaceFor,
-  onNamespace,
-  withManifest,
-} from "../manifest-options.ts";
+import { fileOption, type ManifestOptions, namespaceFor, onNamespace, withManifest } from "../manifest-options.ts";
 import { driftText } from "../plan-text.ts";
+import { isJson } from "../print.ts";
 
 /** Shows what is no longer as it was last applied, and who did it. */
 export const limitsDiff: CommandFile<ManifestOptions> = {

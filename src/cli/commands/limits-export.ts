@@ -1,7 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
-import { isJson, type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
+import { type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
+import { isJson } from "../print.ts";
 
 /** Shows a namespace as a manifest. */
 export const limitsExport: CommandFile<ManifestOptions> = {

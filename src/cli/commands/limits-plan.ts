@@ -1,16 +1,16 @@
+import { paintOf } from "../color.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { paintOf } from "../limits-frame.ts";
 import {
   EXIT_CODES,
   fileOption,
-  isJson,
   type ManifestOptions,
   namespaceFor,
   onNamespace,
   withManifest,
 } from "../manifest-options.ts";
 import { planText } from "../plan-text.ts";
+import { isJson } from "../print.ts";
 
 /** Shows what an apply would do; reads only. */
 export const limitsPlan: CommandFile<ManifestOptions> = {

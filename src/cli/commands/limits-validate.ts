@@ -1,6 +1,7 @@
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { EXIT_CODES, fileOption, isJson, type ManifestOptions, withManifest } from "../manifest-options.ts";
+import { EXIT_CODES, fileOption, type ManifestOptions, withManifest } from "../manifest-options.ts";
+import { isJson } from "../print.ts";
 
 /** Checks a manifest; opens no store. */
 export const limitsValidate: CommandFile<ManifestOptions> = {

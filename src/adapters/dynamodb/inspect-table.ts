@@ -1,0 +1,93 @@
+import { LimiterError } from "../../domain/errors.ts";
+import type { Clock } from "../../ports/system.ts";
+import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
+import { entityPk, PK, SCHEMA_VERSION_ATTRIBUTE, SK, versionKey } from "./schema.ts";
+
+/** What a table says of itself, and what we may do there. */
+export interface TableInspection {
+  /** Absent: it is no table of ours, or not prepared. */
+  readonly schema?: string;
+  /** Operations that were refused for want of a right. */
+  readonly denied: readonly string[];
+  /** How far this machine's clock is ahead of the server's. */
+  readonly aheadMs: number;
+}
+
+interface InspectOptions {
+  readonly client: DynamoClient;
+  readonly table: string;
+  readonly namespaceId: string;
+  /** Kept to the server's time by every answer. */
+  readonly clock: Clock;
+  /** The machine's own. */
+  readonly local: Clock;
+  readonly timeoutMs: number;
+}
+
+/** Tries every right that a limiter needs by calls that change nothing: each write has a condition that cannot hold. */
+export async function inspectTable(options: InspectOptions): Promise<TableInspection> {
+  const { client, table, timeoutMs } = options;
+  const { pk, sk } = versionKey();
+  const read = await client.send(
+    "GetItem",
+    JSON.stringify({ TableName: table, Key: { [PK]: { S: pk }, [SK]: { S: sk } }, ConsistentRead: true }),
+    { timeoutMs },
+  );
+  const denied: string[] = [];
+  for (const [operation, body] of tries(options)) {
+    const answer = await client.send(operation, JSON.stringify(body), { timeoutMs });
+    if (isDenied(answer)) denied.push(operation);
+    else requireReached(answer);
+  }
+  const item = read.kind === "answered" ? (read.body.Item as Record<string, { S?: string }> | undefined) : undefined;
+  const schema = item?.[SCHEMA_VERSION_ATTRIBUTE]?.S;
+  const aheadMs = options.local.now() - options.clock.now();
+  return { ...(schema === undefined ? {} : { schema }), denied, aheadMs };
+}
+
+/** An entity of that id may be; the conditions hold for none. */
+function tries({ table: TableName, namespaceId }: InspectOptions): readonly (readonly [DynamoOperation, object])[] {
+  const partition = { S: entityPk(namespaceId, "zae-limiter.doctor") };
+  const Key = { [PK]: partition, [SK]: { S: "#DOCTOR" } };
+  const never = { ConditionExpression: "attribute_exists(#pk)", ExpressionAttributeNames: { "#pk": PK } };
+  const one = { TableName, Key };
+  return [
+    ["GetItem", one],
+    ["BatchGetItem", { RequestItems: { [TableName]: { Keys: [Key] } } }],
+    [
+      "Query",
+      {
+        TableName,
+        Limit: 1,
+        KeyConditionExpression: "#pk = :pk",
+        ExpressionAttributeNames: { "#pk": PK },
+        ExpressionAttributeValues: { ":pk": partition },
+      },
+    ],
+    ["PutItem", { TableName, Item: Key, ...never }],
+    [
+      "UpdateItem",
+      {
+        ...one,
+        UpdateExpression: "SET #d = :d",
+        ConditionExpression: "attribute_exists(#pk)",
+        ExpressionAttributeNames: { "#pk": PK, "#d": "doctor" },
+        ExpressionAttributeValues: { ":d": { S: "" } },
+      },
+    ],
+    ["DeleteItem", { ...one, ...never }],
+    ["TransactWriteItems", { TransactItems: [{ ConditionCheck: { ...one, ...never } }] }],
+  ];
+}
+
+function isDenied(answer: DynamoAnswer): boolean {
+  return answer.kind === "failed" && /AccessDenied|NotAuthorized|UnrecognizedClient/.test(answer.code);
+}
+
+/** A condition that did not hold is what was wanted. */
+function requireReached(answer: DynamoAnswer): void {
+  if (answer.kind === "answered") return;
+  if (answer.kind === "failed" && /ConditionalCheckFailed|TransactionCanceled/.test(answer.code)) return;
+  const why = answer.kind === "failed" ? `${answer.code}: ${answer.message}` : String(answer.cause);
+  throw new LimiterError("store_refused", `The table could not be asked about rights (${why}); try again.`);
+}

@@ -1,0 +1,116 @@
+import { accessSync, constants } from "node:fs";
+import { dirname } from "node:path";
+import { LimiterError } from "../domain/errors.ts";
+import type { CommandContext, GlobalOptions } from "./command.ts";
+import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
+import { schemaOf } from "./schema-of.ts";
+import { chosenStore, type StorePlace } from "./store-option.ts";
+
+/** Whether one thing is well; null: what stands before it is not, so that it could not be looked at. */
+export interface Check {
+  readonly name: "store" | "namespace" | "version" | "clock" | "permissions";
+  readonly ok: boolean | null;
+  readonly detail: string;
+  readonly remedy?: string;
+}
+
+const NAMES = ["store", "namespace", "version", "clock", "permissions"] as const;
+
+/** A machine whose clock is further off than this is likely to be refused by AWS before long. */
+const AHEAD_MAX_MS = 60_000;
+
+/** Each thing that must be well, in the order in which one depends on the other. */
+export async function checksOf(context: CommandContext, options: GlobalOptions): Promise<readonly Check[]> {
+  const place = chosenStore(options, context);
+  const timeoutMs = timeoutOf(options);
+  const found: Check[] = [];
+  const add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) =>
+    found.push({ name, ok, detail, ...(remedy === undefined ? {} : { remedy }) });
+  const namespace = namespaceOf(context, options);
+  try {
+    const limiter = await openLimiter(context, options, namespace);
+    try {
+      const { id } = await limiter.getNamespace(namespace);
+      add("store", true, `${place.name} answers`);
+      add("namespace", true, `${namespace} is there`);
+      await inspected(place, { namespaceId: id, timeoutMs, options }, add);
+    } finally {
+      await limiter.close();
+    }
+  } catch (error) {
+    if (!(error instanceof LimiterError)) throw error;
+    addFault(error, found, place, add);
+  }
+  const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
+  const unknown = missing.map((name) => ({ name, ok: null, detail: "not looked at, because of what is not well" }));
+  return [...found, ...unknown].sort((a, b) => NAMES.indexOf(a.name) - NAMES.indexOf(b.name));
+}
+
+type Add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) => void;
+
+/** Which of the things an error of opening is about. */
+function addFault(error: LimiterError, found: readonly Check[], place: StorePlace, add: Add): void {
+  const { code, message } = error;
+  const has = (name: Check["name"]) => found.some((check) => check.name === name);
+  if (code === "namespace_not_found") {
+    add("store", true, `${place.name} answers`);
+    add("namespace", false, message, "zae-limiter namespace register NAME");
+    return;
+  }
+  if (/^(schema_|version_|client_|shared_|index_projection)/.test(code)) {
+    if (!has("store")) add("store", true, `${place.name} is there`);
+    add(
+      "version",
+      false,
+      message,
+      code === "schema_older" ? "zae-limiter init" : "Upgrade zae-limiter, or name another store.",
+    );
+    return;
+  }
+  if (has("store")) {
+    add("permissions", false, message);
+    return;
+  }
+  const isMissing = code === "store_not_found";
+  add("store", false, message, isMissing ? "zae-limiter init" : "See the message; --debug shows the cause.");
+}
+
+async function inspected(
+  place: StorePlace,
+  { namespaceId, timeoutMs, options }: { namespaceId: string; timeoutMs: number; options: GlobalOptions },
+  add: Add,
+): Promise<void> {
+  if (place.kind === "sqlite") {
+    add("version", true, `schema ${await schemaOf(place, options)}`);
+    add("clock", true, "all processes on the file share this machine's clock");
+    const denied = [place.file, dirname(place.file)].filter((path) => !isWritable(path));
+    if (denied.length === 0) add("permissions", true, "the file and its folder can be written");
+    else
+      add(
+        "permissions",
+        false,
+        `${denied.join(" and ")} cannot be written`,
+        "Give this user the right to write there.",
+      );
+    return;
+  }
+  const { inspectTable } = await import("../entry/dynamodb.ts");
+  const { sharedTable: _, ...table } = place.table;
+  const { schema, denied, aheadMs } = await inspectTable({ ...table, namespaceId, timeoutMs });
+  add("version", schema !== undefined, schema === undefined ? "the table has no version record" : `schema ${schema}`);
+  const isNear = Math.abs(aheadMs) <= AHEAD_MAX_MS;
+  const off = `this machine is ${Math.abs(aheadMs)} ms ${aheadMs < 0 ? "behind" : "ahead of"} DynamoDB`;
+  if (isNear) add("clock", true, off);
+  else add("clock", false, off, "Set the machine's clock, or let it be kept by NTP.");
+  if (denied.length === 0) add("permissions", true, "every operation that a limiter needs is allowed");
+  else add("permissions", false, `not allowed: ${denied.join(", ")}`, "Allow them in the policy of this user or role.");
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,120 @@
+import type { Availability, Outcome } from "../../entry/index.ts";
+import type { RateLimiter } from "../../entry/rate-limiter.ts";
+import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { requireKnown } from "../known.ts";
+import { waitText } from "../limit-print.ts";
+import { onStore } from "../on-store.ts";
+import { printValue } from "../print.ts";
+import { durationMs, tokensOf } from "../values.ts";
+
+interface AcquireOptions extends GlobalOptions {
+  readonly consume?: readonly string[];
+  readonly also?: readonly string[];
+  readonly wait?: string;
+  readonly giveBack?: boolean;
+  readonly requestId?: string;
+  readonly allowUnknown?: boolean;
+}
+
+export const acquire: CommandFile<AcquireOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "who takes")
+      .argument("<resource>", "from what")
+      .option("-c, --consume <name=n>", "how much; repeated or with commas", repeated)
+      .option("--also <resource:name=n>", "from a further resource together with it; repeated", repeated)
+      .option("--wait <duration>", "wait so long for the tokens")
+      .option("--give-back", "give back at once what was taken")
+      .option("--request-id <id>", "carried into events")
+      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter acquire key-1 gpt-4 -c rpm=1 -c tpm=500",
+          "zae-limiter acquire key-1 gpt-4 -c rpm=1,tpm=500 --wait 2s --give-back --json",
+        ),
+      )
+      .addHelpText("after", "\nExit codes: 1 refused or disabled, 4 nothing is known of the entity or resource.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) => {
+    const { consume, wait, requestId, allowUnknown } = options;
+    if (consume === undefined) throw new UsageError("How much is to be taken? Give -c NAME=N, such as -c rpm=1.");
+    const request = {
+      entityId,
+      resource,
+      consume: tokensOf(consume, "-c"),
+      ...(options.also === undefined ? {} : { also: alsoOf(options.also) }),
+      ...(wait === undefined ? {} : { wait: { maxMs: durationMs(wait, "--wait") } }),
+      ...(requestId === undefined ? {} : { requestId }),
+      signal: context.interrupted,
+    };
+    return onStore(context, options, async (limiter) => {
+      await requireKnown(limiter, { entityId, resource, allowUnknown });
+      for (const other of Object.keys(request.also ?? {})) {
+        await requireKnown(limiter, { resource: other, allowUnknown });
+      }
+      if (options.dryRun === true) return dryRun(context, options, limiter, request);
+      const outcome = await limiter.tryAcquire(request);
+      if (outcome.ok && options.giveBack === true) await outcome.lease.rollback();
+      else if (outcome.ok) await outcome.lease.settle();
+      return answered(context, options, outcome);
+    });
+  },
+};
+
+async function answered(context: CommandContext, options: GlobalOptions, outcome: Outcome): Promise<number> {
+  if (outcome.ok) {
+    const { consumed, overdrawn, bypassed, degraded, status, remaining } = outcome.lease;
+    const granted = { ok: true, consumed, overdrawn, bypassed, degraded, status };
+    await printValue(context, options, granted, () => grantedText(status, remaining));
+    return EXIT.done;
+  }
+  const { statuses, primary, retryAfterMs } = outcome;
+  await printValue(context, options, { ok: false, statuses, primary, retryAfterMs }, () => {
+    const { limit, entityId, available, requested } = primary;
+    return (
+      `Refused: ${limit} of ${entityId} holds ${available}, and ${requested} were asked for. ` +
+      `${retryAfterMs === Number.POSITIVE_INFINITY ? "That much will never fit." : `It fits in ${waitText(retryAfterMs)}.`}\n`
+    );
+  });
+  return EXIT.refused;
+}
+
+/** What would be answered now; nothing is taken. */
+async function dryRun(
+  context: CommandContext,
+  options: GlobalOptions,
+  limiter: RateLimiter,
+  { entityId, resource, consume }: { entityId: string; resource: string; consume: Readonly<Record<string, number>> },
+): Promise<number> {
+  const { outcome, retryAfterMs, reason, primary } = await limiter.explain({ entityId, resource, consume });
+  const isGranted = outcome === "granted";
+  const value = isGranted
+    ? { ok: true, consumed: consume, overdrawn: [], bypassed: false, degraded: false, status: "open", dryRun: true }
+    : { ok: false, statuses: primary === undefined ? [] : [primary], primary, retryAfterMs, dryRun: true };
+  await printValue(context, options, value, () =>
+    isGranted ? "It would be granted; nothing was taken.\n" : `It would be refused: ${reason}.\n`,
+  );
+  return isGranted ? EXIT.done : EXIT.refused;
+}
+
+function grantedText(status: string, remaining: readonly Availability[]): string {
+  const left = remaining.map(
+    ({ entityId, limit, available, capacity }) => `  ${entityId} ${limit}: ${available} of ${capacity} left\n`,
+  );
+  return `Granted${status === "settled" ? "" : ", and given back"}.\n${left.join("")}`;
+}
+
+/** `RESOURCE:NAME=N`; a resource may have a ":" itself, so the last one counts. */
+function alsoOf(texts: readonly string[]): Readonly<Record<string, Readonly<Record<string, number>>>> {
+  const parts = new Map<string, string[]>();
+  for (const text of texts) {
+    const [, resource, amounts] = /^(.+):([^:]+=[^:]*)$/.exec(text) ?? [];
+    if (resource === undefined || amounts === undefined) {
+      throw new UsageError(`--also is "${text}"; give RESOURCE:NAME=N, such as --also gpu:slots=1.`);
+    }
+    parts.set(resource, [...(parts.get(resource) ?? []), amounts]);
+  }
+  return Object.fromEntries(Array.from(parts, ([resource, amounts]) => [resource, tokensOf(amounts, "--also")]));
+}

@@ -1,0 +1,58 @@
+import type { Availability } from "../../entry/index.ts";
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { waitText } from "../limit-print.ts";
+import { onStore } from "../on-store.ts";
+import { jsonOf } from "../print.ts";
+import { tableOf } from "../table.ts";
+import { tokensOf } from "../values.ts";
+
+interface AvailableOptions extends GlobalOptions {
+  readonly consume?: readonly string[];
+  readonly exitCode?: boolean;
+}
+
+export const available: CommandFile<AvailableOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "who would take")
+      .argument("<resource>", "from what")
+      .option("-c, --consume <name=n>", "how long until so much fits; repeated or with commas", repeated)
+      .option("--exit-code", "1 unless what -c names fits now")
+      .addHelpText(
+        "after",
+        examples("zae-limiter available key-1 gpt-4", "zae-limiter available key-1 gpt-4 -c tpm=500 --json"),
+      )
+      .addHelpText("after", "\nExit codes: 1 with --exit-code, when it does not fit; 4 no limits apply.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) => {
+    const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
+    if (options.exitCode === true && consume === undefined)
+      throw new UsageError("--exit-code asks whether -c NAME=N fits; give both.");
+    return onStore(context, options, async (limiter) => {
+      const items = await limiter.available({ entityId, resource });
+      const retryAfterMs =
+        consume === undefined ? undefined : await limiter.timeUntilAvailable({ entityId, resource, consume });
+      const { output } = context;
+      if (options.ndjson === true) await output.write(items.map((item) => `${jsonOf(item)}\n`).join(""));
+      else if (options.json === true) {
+        await output.write(`${jsonOf({ items, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })}\n`);
+      } else {
+        const draw = await tableOf<Availability>(context, options, [
+          { title: "ENTITY", text: (item) => item.entityId },
+          { title: "LIMIT", text: ({ limit }) => limit },
+          { title: "AVAILABLE", text: (item) => String(item.available), right: true },
+          { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
+        ]);
+        await output.write(draw(items));
+        if (retryAfterMs !== undefined) await output.write(`\n${fitsText(retryAfterMs)}\n`);
+      }
+      return options.exitCode === true && retryAfterMs !== 0 ? EXIT.refused : EXIT.done;
+    });
+  },
+};
+
+function fitsText(retryAfterMs: number): string {
+  if (retryAfterMs === 0) return "It fits now.";
+  return retryAfterMs === Number.POSITIVE_INFINITY ? "It will never fit." : `It fits in ${waitText(retryAfterMs)}.`;
+}

@@ -1,0 +1,53 @@
+import { ValidationError } from "../../domain/errors.ts";
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { requireKnown } from "../known.ts";
+import { onStore } from "../on-store.ts";
+import { operationText } from "../operation-text.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+
+interface BucketResetOptions extends GlobalOptions {
+  readonly limit?: readonly string[];
+  readonly idempotencyKey?: string;
+  readonly allowUnknown?: boolean;
+}
+
+export const bucketReset: CommandFile<BucketResetOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "whose bucket")
+      .argument("<resource>", "on what")
+      .option("-l, --limit <name>", "which limit; default: all; repeated", repeated)
+      .option("--idempotency-key <key>", "the same key within three days does nothing again")
+      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .addHelpText("after", examples("zae-limiter bucket reset key-1 gpt-4 -l tpm"))
+      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource, or no limits apply.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const { limit: limits, idempotencyKey, allowUnknown } = options;
+      await requireKnown(limiter, { entityId, resource, allowUnknown });
+      if (options.dryRun === true) {
+        const [own] = (await limiter.explain({ entityId, resource })).levels;
+        const known = (own?.limits ?? []).map(({ limit }) => limit);
+        const unknown = limits?.find((name) => !known.includes(name));
+        if (unknown !== undefined) {
+          throw new ValidationError(
+            "limit_unknown",
+            `No limit "${unknown}" applies to ${entityId} on ${resource}; known limits: ${known.join(", ")}.`,
+          );
+        }
+        const planned = { entityId, resource, amounts: {}, repeated: false };
+        await printChange(context, options, planned, () => operationText(planned, "reset"));
+        return EXIT.done;
+      }
+      const result = await limiter.resetBucket({
+        ...{ entityId, resource, ...principalOf(context, options) },
+        ...(limits === undefined ? {} : { limits }),
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      });
+      await printChange(context, options, result, () => operationText(result, "reset"));
+      return EXIT.done;
+    }),
+};

@@ -1,0 +1,29 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { definitionText, type ExplainedRow, rowsOf, sourceText } from "../explain-text.ts";
+import { onStore } from "../on-store.ts";
+import { printValue } from "../print.ts";
+import { tableOf } from "../table.ts";
+
+export const bucketShow: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "whose bucket")
+      .argument("<resource>", "on what")
+      .addHelpText("after", examples("zae-limiter bucket show key-1 gpt-4"))
+      .addHelpText("after", "\nExit codes: 4 no limits apply.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const { levels } = await limiter.explain({ entityId, resource });
+      const [own] = levels;
+      const draw = await tableOf<ExplainedRow>(context, options, [
+        { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
+        { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
+        { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
+        { title: "FROM", text: ({ source }) => sourceText(source) },
+      ]);
+      await printValue(context, options, { resource, ...own }, () => draw(rowsOf(levels.slice(0, 1))));
+      return EXIT.done;
+    }),
+};

@@ -1,0 +1,67 @@
+import { ValidationError } from "../../domain/errors.ts";
+import type { RateLimiter } from "../../entry/rate-limiter.ts";
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { requireKnown } from "../known.ts";
+import { onStore } from "../on-store.ts";
+import { operationText } from "../operation-text.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+import { tokensOf } from "../values.ts";
+
+interface BucketTopUpOptions extends GlobalOptions {
+  readonly amount?: readonly string[];
+  readonly idempotencyKey?: string;
+  readonly allowUnknown?: boolean;
+}
+
+export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "whose bucket")
+      .argument("<resource>", "on what")
+      .option("-a, --amount <name=n>", "how much; repeated or with commas", repeated)
+      .option("--idempotency-key <key>", "the same key within three days does nothing again")
+      .option("--allow-unknown", "also for an entity or resource that nothing is known of")
+      .addHelpText("after", examples("zae-limiter bucket top-up key-1 gpt-4 -a tpm=5000 --idempotency-key order-17"))
+      .addHelpText("after", "\nExit codes: 4 nothing is known of the entity or resource, or no limits apply.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) => {
+    const { amount, idempotencyKey, allowUnknown } = options;
+    if (amount === undefined) throw new UsageError("How much is to be added? Give -a NAME=N, such as -a tpm=5000.");
+    const amounts = tokensOf(amount, "-a");
+    return onStore(context, options, async (limiter) => {
+      await requireKnown(limiter, { entityId, resource, allowUnknown });
+      const result =
+        options.dryRun === true
+          ? await planned(limiter, { entityId, resource, amounts })
+          : await limiter.topUp({
+              ...{ entityId, resource, amounts, ...principalOf(context, options) },
+              ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+            });
+      await printChange(context, options, result, () => operationText(result, "topped up"));
+      return EXIT.done;
+    });
+  },
+};
+
+/** What each limit would gain: a limit that drips has no room above its capacity. */
+async function planned(
+  limiter: RateLimiter,
+  { entityId, resource, amounts }: { entityId: string; resource: string; amounts: Readonly<Record<string, number>> },
+) {
+  const [own] = (await limiter.explain({ entityId, resource })).levels;
+  const held = own?.limits ?? [];
+  const gained = Object.entries(amounts).map(([name, tokens]) => {
+    const limit = held.find((each) => each.limit === name);
+    if (limit === undefined) {
+      throw new ValidationError(
+        "limit_unknown",
+        `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${held.map((each) => each.limit).join(", ")}.`,
+      );
+    }
+    const room = limit.kind === "drip" ? Math.max(0, limit.capacity - limit.available) : tokens;
+    return [name, Math.min(tokens, room)] as const;
+  });
+  return { entityId, resource, amounts: Object.fromEntries(gained), repeated: false };
+}

@@ -1,0 +1,32 @@
+import { type Check, checksOf } from "../checks.ts";
+import { paintOf } from "../color.ts";
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { printValue } from "../print.ts";
+import { chosenStore } from "../store-option.ts";
+
+export const doctor: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .addHelpText("after", examples("zae-limiter doctor", "zae-limiter doctor --json"))
+      .addHelpText(
+        "after",
+        "\nRights are tried by calls that change nothing.\n\nExit codes: 1 something is not well.\n",
+      );
+  },
+  run: async (context, options) => {
+    const checks = await checksOf(context, options);
+    const ok = checks.every((check) => check.ok === true);
+    const paint = paintOf(context, options);
+    const mark = (check: Check) =>
+      check.ok === null ? paint("dim", "?") : check.ok ? paint("green", "✔") : paint("red", "✘");
+    await printValue(context, options, { ok, checks }, () => {
+      const lines = checks.map((check) => {
+        const remedy = check.remedy === undefined ? "" : `\n    ${check.remedy}`;
+        return `${mark(check)} ${check.name.padEnd(11)}  ${check.detail}${remedy}\n`;
+      });
+      return `${chosenStore(options, context).name}\n${lines.join("")}`;
+    });
+    return ok ? EXIT.done : EXIT.refused;
+  },
+};

@@ -1,0 +1,68 @@
+import { newEntity } from "../../domain/entity.ts";
+import { ExistsError, NotFoundError } from "../../domain/errors.ts";
+import type { RateLimiter } from "../../entry/rate-limiter.ts";
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { requireParent } from "../known.ts";
+import { onStore } from "../on-store.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+import { entityText } from "../show-entity.ts";
+import { metadataOf } from "../values.ts";
+
+interface EntityCreateOptions extends GlobalOptions {
+  /** Of `--name` and `--display-name`. */
+  readonly displayName?: string;
+  readonly parent?: string;
+  readonly cascade?: boolean;
+  readonly meta?: readonly string[];
+}
+
+export const entityCreate: CommandFile<EntityCreateOptions> = {
+  configure: (command) => {
+    command
+      .argument("<id>", "letters, digits and _ . - : @")
+      .option("--name, --display-name <text>", "for people; default: the id")
+      .option("--parent <id>", "it is charged too, unless --no-cascade")
+      .option("--cascade", "taking from this one takes from its parent too; the default with --parent")
+      .option("--no-cascade", "it belongs to its parent and is not charged to it")
+      .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter entity create team-a --name 'Team A' --meta plan=gold",
+          "zae-limiter entity create key-2 --parent proj-1 --cascade",
+        ),
+      )
+      .addHelpText("after", "\nExit codes: 1 it exists already, 4 there is no such parent.\n");
+  },
+  run: (context, options, [id = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const { displayName: name, parent: parentId, cascade, meta } = options;
+      const given = {
+        id,
+        ...(name === undefined ? {} : { name }),
+        ...(parentId === undefined ? {} : { parentId }),
+        ...(cascade === undefined ? {} : { cascade }),
+        ...(meta === undefined ? {} : { metadata: metadataOf(meta) }),
+      };
+      // Checked before the store is asked, and what would be is known.
+      const planned = newEntity(given, Date.now());
+      if (parentId !== undefined) await requireParent(limiter, parentId);
+      if (options.dryRun === true) await requireAbsent(limiter, id);
+      const entity =
+        options.dryRun === true ? planned : await limiter.createEntity(given, principalOf(context, options));
+      await printChange(context, options, entity, () => entityText(entity));
+      return EXIT.done;
+    }),
+};
+
+async function requireAbsent(limiter: RateLimiter, id: string): Promise<void> {
+  try {
+    await limiter.getEntity(id);
+  } catch (error) {
+    if (error instanceof NotFoundError) return;
+    throw error;
+  }
+  throw new ExistsError("entity_exists", `Entity ${id} exists already; change it with \`zae-limiter entity update\`.`);
+}

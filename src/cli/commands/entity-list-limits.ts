@@ -1,0 +1,24 @@
+import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
+import { limitsText } from "../limit-print.ts";
+import { onStore } from "../on-store.ts";
+import { pageFrom, printList } from "../print.ts";
+
+export const entityListLimits: CommandFile<ListOptions> = {
+  configure: (command) => {
+    listOptions(command.argument("<id>", "whose limits")).addHelpText(
+      "after",
+      examples("zae-limiter entity list-limits key-1"),
+    );
+  },
+  run: (context, options, [id = ""]) =>
+    onStore(context, options, (limiter) =>
+      printList(context, options, {
+        page: (request) => pageFrom(limiter.listLimits(id, request)),
+        columns: [
+          { title: "RESOURCE", text: ({ resource }) => resource ?? "(all others)" },
+          { title: "LIMITS", text: ({ limits }) => limitsText(limits), flexible: true },
+        ],
+        empty: `${id} has no limits of its own.`,
+      }),
+    ),
+};

@@ -1,0 +1,50 @@
+import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
+import { limitsText } from "../limit-print.ts";
+import { onStore } from "../on-store.ts";
+import { mapped, pageFrom, printList } from "../print.ts";
+import { ENTITY_COLUMNS } from "../show-entity.ts";
+
+interface EntityListOptions extends ListOptions {
+  /** Of `--with-limits` and `--with-custom-limits`. */
+  readonly withCustomLimits?: string;
+}
+
+export const entityList: CommandFile<EntityListOptions> = {
+  configure: (command) => {
+    listOptions(command)
+      .option("--with-limits, --with-custom-limits <resource>", "those with limits of their own on a resource")
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter entity list",
+          "zae-limiter entity list --with-limits gpt-4 --json",
+          "zae-limiter entity list --max 10",
+        ),
+      );
+  },
+  run: (context, options) =>
+    onStore(context, options, (limiter) => {
+      const { withCustomLimits: resource } = options;
+      if (resource === undefined) {
+        return printList(context, options, {
+          page: (request) => pageFrom(limiter.listEntities(request)),
+          columns: ENTITY_COLUMNS,
+          empty: "There are no entities; make one with `zae-limiter entity create ID`.",
+        });
+      }
+      return printList(context, options, {
+        page: async (request) =>
+          mapped(await pageFrom(limiter.listEntitiesWithLimits(resource, request)), async (entityId) => ({
+            entityId,
+            resource,
+            limits: await limiter.getLimits(entityId, { resource }),
+          })),
+        columns: [
+          { title: "ENTITY", text: ({ entityId }) => entityId },
+          { title: "RESOURCE", text: (item) => item.resource },
+          { title: "LIMITS", text: ({ limits }) => limitsText(limits), flexible: true },
+        ],
+        empty: `No entity has limits of its own on ${resource}.`,
+      });
+    }),
+};

@@ -1,0 +1,125 @@
+import { checkPatch, type EntityPatch, patched } from "../../domain/entity.ts";
+import { ConflictError, ValidationError } from "../../domain/errors.ts";
+import type { Entity } from "../../entry/index.ts";
+import type { RateLimiter } from "../../entry/rate-limiter.ts";
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { requireEntity, requireParent } from "../known.ts";
+import { onStore } from "../on-store.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+import { entityText } from "../show-entity.ts";
+import { countOf, metadataOf } from "../values.ts";
+
+interface EntityUpdateOptions extends GlobalOptions {
+  readonly displayName?: string;
+  /** False: `--no-parent`. */
+  readonly parent?: string | false;
+  readonly cascade?: boolean;
+  readonly meta?: readonly string[];
+  readonly unsetMeta?: readonly string[];
+  readonly ifVersion?: string;
+}
+
+export const entityUpdate: CommandFile<EntityUpdateOptions> = {
+  configure: (command) => {
+    command
+      .argument("<id>", "which entity")
+      .option("--name, --display-name <text>", "for people")
+      .option("--parent <id>", "another parent")
+      .option("--no-parent", "it belongs to nobody any more")
+      .option("--cascade", "its parent is charged too")
+      .option("--no-cascade", "its parent is not charged")
+      .option("--meta <key=value>", "set one, the others stay; repeated", repeated)
+      .option("--unset-meta <key>", "remove one; repeated", repeated)
+      .option("--if-version <n>", "only while nobody else has changed it")
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter entity update key-1 --name 'Build server' --meta owner=ops",
+          "zae-limiter entity update key-1 --no-cascade --dry-run",
+        ),
+      )
+      .addHelpText("after", "\nExit codes: 1 it was changed meanwhile, 4 there is no such entity or parent.\n");
+  },
+  run: (context, options, [id = ""]) => {
+    const { meta, unsetMeta, ifVersion } = options;
+    const version = ifVersion === undefined ? undefined : countOf(ifVersion, "--if-version");
+    const changes = meta === undefined ? undefined : metadataOf(meta);
+    const patch: EntityPatch = patchOf(options);
+    if (Object.keys(patch).length === 0 && changes === undefined && unsetMeta === undefined) {
+      throw new UsageError("Nothing is to be changed; give --name, --parent, --cascade, --meta or their like.");
+    }
+    return onStore(context, options, async (limiter) => {
+      if (typeof patch.parentId === "string") await requireParent(limiter, patch.parentId);
+      for (;;) {
+        const before = await requireEntity(limiter, id);
+        requireVersion(before, version);
+        const whole = withMetadata(patch, before, { changes, unset: unsetMeta });
+        if (options.dryRun === true) {
+          if (typeof patch.parentId === "string") await requireNoCycle(limiter, id, patch.parentId);
+          const entity = patched(before, checkPatch(id, whole), Date.now());
+          await printChange(context, options, entity, () => entityText(entity));
+          return EXIT.done;
+        }
+        try {
+          const made = { version: before.version, ...principalOf(context, options) };
+          const entity = await limiter.updateEntity(id, whole, made);
+          await printChange(context, options, entity, () => entityText(entity));
+          return EXIT.done;
+        } catch (error) {
+          // Somebody else changed it since it was read: metadata that he set must stay, so it is read again.
+          const isMeanwhile = error instanceof ConflictError && error.code === "entity_changed";
+          if (!isMeanwhile || version !== undefined) throw error;
+        }
+      }
+    });
+  },
+};
+
+function patchOf({ displayName, parent, cascade }: EntityUpdateOptions): EntityPatch {
+  return {
+    ...(displayName === undefined ? {} : { name: displayName }),
+    ...(parent === undefined ? {} : { parentId: parent === false ? null : parent }),
+    ...(cascade === undefined ? {} : { cascade }),
+  };
+}
+
+function withMetadata(
+  patch: EntityPatch,
+  { metadata }: Entity,
+  {
+    changes,
+    unset,
+  }: { readonly changes: Readonly<Record<string, string>> | undefined; readonly unset: readonly string[] | undefined },
+): EntityPatch {
+  if (changes === undefined && unset === undefined) return patch;
+  const kept = Object.entries(metadata).filter(([key]) => unset?.includes(key) !== true);
+  return { ...patch, metadata: { ...Object.fromEntries(kept), ...changes } };
+}
+
+function requireVersion({ id, version }: Entity, wanted: number | undefined): void {
+  if (wanted === undefined || wanted === version) return;
+  throw new ConflictError(
+    "entity_changed",
+    `Entity ${id} is at version ${version}, not ${wanted}: it was changed meanwhile. Look at it again, then decide.`,
+  );
+}
+
+/** What the store checks within the change itself. */
+async function requireNoCycle(limiter: RateLimiter, id: string, parentId: string): Promise<void> {
+  const path = [id];
+  for (
+    let above: string | undefined = parentId;
+    above !== undefined;
+    above = (await limiter.getEntity(above)).parentId
+  ) {
+    path.push(above);
+    if (above === id) {
+      throw new ValidationError(
+        "entity_cycle",
+        `${id} cannot be below itself: ${path.join(" -> ")}. Choose another parent.`,
+      );
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { definitionText, type ExplainedRow, explainText, rowsOf, sourceText } from "../explain-text.ts";
+import { onStore } from "../on-store.ts";
+import { printValue } from "../print.ts";
+import { tableOf } from "../table.ts";
+import { tokensOf } from "../values.ts";
+
+interface ExplainOptions extends GlobalOptions {
+  readonly consume?: readonly string[];
+  readonly exitCode?: boolean;
+}
+
+export const explain: CommandFile<ExplainOptions> = {
+  configure: (command) => {
+    command
+      .argument("<entity>", "who would take")
+      .argument("<resource>", "from what")
+      .option("-c, --consume <name=n>", "how much; repeated or with commas", repeated)
+      .option("--exit-code", "1 unless it would be granted")
+      .addHelpText(
+        "after",
+        examples("zae-limiter explain key-1 gpt-4", "zae-limiter explain key-1 gpt-4 -c tpm=9000 --json"),
+      )
+      .addHelpText("after", "\nExit codes: 1 with --exit-code, unless it would be granted; 4 no limits apply.\n");
+  },
+  run: (context, options, [entityId = "", resource = ""]) => {
+    const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
+    return onStore(context, options, async (limiter) => {
+      const explanation = await limiter.explain({ entityId, resource, ...(consume === undefined ? {} : { consume }) });
+      const draw = await tableOf<ExplainedRow>(context, options, [
+        { title: "ENTITY", text: (row) => row.entityId },
+        { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
+        { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
+        { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
+        { title: "FROM", text: ({ source }) => sourceText(source) },
+      ]);
+      await printValue(context, options, explanation, () => {
+        const rows = rowsOf(explanation.levels);
+        return `${explainText(explanation, consume)}\n${rows.length === 0 ? "" : `\n${draw(rows)}`}`;
+      });
+      return options.exitCode === true && explanation.outcome !== "granted" ? EXIT.refused : EXIT.done;
+    });
+  },
+};

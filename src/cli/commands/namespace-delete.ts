@@ -1,0 +1,35 @@
+import { ValidationError } from "../../domain/errors.ts";
+import { confirmed } from "../ask.ts";
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { requireNamespace } from "../known-namespace.ts";
+import { onStore } from "../on-store.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+import { namespaceText } from "../show-namespace.ts";
+
+export const namespaceDelete: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .argument("<name>", "it is hidden; its data stays until it is purged")
+      .addHelpText("after", examples("zae-limiter namespace delete tenant-z --yes"))
+      .addHelpText("after", "\nExit codes: 1 declined, 4 there is none of that name.\n");
+  },
+  run: (context, options, [name = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const before = await requireNamespace(limiter, name);
+      if (name === "default") {
+        throw new ValidationError(
+          "namespace_default",
+          "The namespace default cannot be deleted; delete its entities instead.",
+        );
+      }
+      await confirmed(context, options, `Hide the namespace ${name}, so that nobody can use it?`);
+      const namespace =
+        options.dryRun === true
+          ? { ...before, status: "deleted" as const, deletedAtMs: Date.now() }
+          : await limiter.deleteNamespace(name, principalOf(context, options));
+      await printChange(context, options, namespace, () => namespaceText(namespace));
+      return EXIT.done;
+    }),
+};

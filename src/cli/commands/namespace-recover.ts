@@ -1,0 +1,28 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { orphanMissing, orphanOf } from "../known-namespace.ts";
+import { onStore } from "../on-store.ts";
+import { principalOf } from "../principal.ts";
+import { printChange } from "../print.ts";
+import { namespaceText } from "../show-namespace.ts";
+
+export const namespaceRecover: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .argument("<id>", "its id, as `namespace orphans` shows it")
+      .addHelpText("after", examples("zae-limiter namespace orphans", "zae-limiter namespace recover --help"))
+      .addHelpText("after", "\nExit codes: 1 its name is in use again, 4 there is no deleted one of that id.\n");
+  },
+  run: (context, options, [id = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const found = options.dryRun === true ? await orphanOf(limiter, id) : undefined;
+      if (options.dryRun === true && found === undefined) throw orphanMissing(id);
+      const { deletedAtMs: _, ...kept } = found ?? {};
+      const namespace =
+        found === undefined
+          ? await limiter.recoverNamespace(id, principalOf(context, options))
+          : { ...found, ...kept, status: "active" as const };
+      await printChange(context, options, namespace, () => namespaceText(namespace));
+      return EXIT.done;
+    }),
+};

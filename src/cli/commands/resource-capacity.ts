@@ -1,0 +1,32 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { onStore } from "../on-store.ts";
+import { printValue } from "../print.ts";
+import { tableOf } from "../table.ts";
+
+export const resourceCapacity: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .argument("<resource>", "which resource")
+      .argument("<limit>", "which limit")
+      .addHelpText("after", examples("zae-limiter resource capacity gpt-4 tpm"));
+  },
+  run: (context, options, [resource = "", limit = ""]) =>
+    onStore(context, options, async (limiter) => {
+      const capacity = await limiter.resourceCapacity(resource, limit);
+      const draw = await tableOf<(typeof capacity.entities)[number]>(context, options, [
+        { title: "ENTITY", text: ({ entityId }) => entityId },
+        { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
+        { title: "CAPACITY", text: (entity) => String(entity.capacity), right: true },
+        { title: "USED", text: ({ utilizationPct }) => `${Math.round(utilizationPct)}%`, right: true },
+        { title: "WITHIN", text: ({ within }) => within ?? "" },
+      ]);
+      await printValue(context, options, capacity, () => {
+        const { totalAvailable, totalCapacity, utilizationPct, entities } = capacity;
+        if (entities.length === 0) return `Nobody has taken ${limit} on ${resource} yet.\n`;
+        const total = `${limit} on ${resource}: ${totalAvailable} of ${totalCapacity} left, ${Math.round(utilizationPct)}% used.`;
+        return `${total}\n\n${draw(entities)}`;
+      });
+      return EXIT.done;
+    }),
+};

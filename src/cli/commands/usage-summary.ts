@@ -1,0 +1,40 @@
+import type { UsageSummary } from "../../entry/index.ts";
+import { type CommandFile, examples } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { onStore } from "../on-store.ts";
+import { fieldsText, printValue } from "../print.ts";
+import { countersText, type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
+
+export const usageSummary: CommandFile<UsageOptions> = {
+  configure: (command) => {
+    usageOptions(command).addHelpText("after", examples("zae-limiter usage summary -e key-1 --from 7d"));
+  },
+  run: (context, options) => {
+    const request = usageRequest(options, Date.now());
+    return onStore(context, options, async (limiter) => {
+      const summary = await limiter.usageSummary(request);
+      await printValue(context, options, summary, () => summaryText(summary, request.window));
+      return EXIT.done;
+    });
+  },
+};
+
+function summaryText(summary: UsageSummary, window: "hourly" | "daily" | "monthly"): string {
+  const { snapshotCount, total, average, requests, overdrafts, bypassed, firstWindowStartMs, lastWindowStartMs } =
+    summary;
+  if (firstWindowStartMs === undefined || lastWindowStartMs === undefined) return "Nothing was used in that time.\n";
+  const rounded = Object.fromEntries(
+    Object.entries(average).map(([limit, tokens]) => [limit, Math.round(tokens * 10) / 10]),
+  );
+  const some = (counted: Readonly<Record<string, number>>) => countersText(counted) || undefined;
+  return fieldsText({
+    from: windowText(window, firstWindowStartMs),
+    to: windowText(window, lastWindowStartMs),
+    windows: String(snapshotCount),
+    requests: String(requests),
+    total: countersText(total),
+    average: countersText(rounded),
+    overdrafts: some(overdrafts),
+    bypassed: some(bypassed),
+  });
+}

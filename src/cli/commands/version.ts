@@ -1,0 +1,26 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { packageVersion } from "../package-version.ts";
+import { fieldsText, printValue } from "../print.ts";
+import { schemaOf } from "../schema-of.ts";
+import { chosenStore } from "../store-option.ts";
+
+export const version: CommandFile<GlobalOptions> = {
+  configure: (command) => {
+    command
+      .addHelpText("after", examples("zae-limiter version", "zae-limiter --version"))
+      .addHelpText("after", "\nThe store and its schema are shown where one can be reached.\n");
+  },
+  run: async (context, options) => {
+    const place = chosenStore(options, context);
+    // A store that cannot be asked is no reason not to say which version asks.
+    const schema = await schemaOf(place, options).catch(() => undefined);
+    const value = {
+      client: packageVersion(),
+      node: process.versions.node,
+      ...(schema === undefined ? {} : { store: place.name, schema }),
+    };
+    await printValue(context, options, value, () => fieldsText(value));
+    return EXIT.done;
+  },
+};

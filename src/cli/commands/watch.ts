@@ -1,0 +1,92 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { paintOf } from "../color.ts";
+import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { onStore } from "../on-store.ts";
+import { jsonOf } from "../print.ts";
+import { chosenStore } from "../store-option.ts";
+import { durationMs, tokensOf } from "../values.ts";
+import { type Look, look, type WatchedBucket } from "../watch-look.ts";
+import { BlockLog, screenText } from "../watch-screen.ts";
+
+interface WatchOptions extends GlobalOptions {
+  readonly entity?: string;
+  readonly resource?: string;
+  readonly consume?: readonly string[];
+  readonly interval?: string;
+  readonly once?: boolean;
+}
+
+export const watch: CommandFile<WatchOptions> = {
+  endsByInterrupt: true,
+  configure: (command) => {
+    command
+      .option("-e, --entity <id>", "buckets of one entity")
+      .option("-r, --resource <resource>", "buckets on one resource")
+      .option("-c, --consume <name=n>", "whether so much would be refused; default one token; repeated", repeated)
+      .option("--interval <duration>", "how often it looks; default 1s")
+      .option("--once", "look once, and end")
+      .addHelpText("after", examples("zae-limiter watch -r gpt-4 --once", "zae-limiter watch -e key-1 --once --json"))
+      .addHelpText("after", "\nOn a terminal it draws until Ctrl-C. Elsewhere it needs --once or --ndjson.\n");
+  },
+  run: (context, options) => {
+    const { entity, resource } = options;
+    const intervalMs = durationMs(options.interval ?? "1s", "--interval");
+    if (intervalMs < 10) throw new UsageError(`--interval is "${options.interval}"; give at least 10ms.`);
+    const consume = options.consume === undefined ? {} : tokensOf(options.consume, "-c");
+    if (chosenStore(options, context).kind === "dynamodb" && entity === undefined && resource === undefined) {
+      throw new UsageError("A look at all buckets of a table costs; give -e ID or -r RESOURCE.");
+    }
+    const isScreen = options.once !== true && options.ndjson !== true;
+    if (isScreen && (!context.terminal.stdout || options.json === true)) {
+      throw new UsageError("watch draws on a terminal; elsewhere give --once, or --ndjson to go on.");
+    }
+    const query = {
+      ...(entity === undefined ? {} : { entityId: entity }),
+      ...(resource === undefined ? {} : { resource }),
+    };
+    return onStore(context, options, async (limiter) => {
+      let before: Look | undefined =
+        options.once === true ? await look(limiter, { query, consume, before: undefined }) : undefined;
+      if (options.once === true) await pause(intervalMs, context);
+      const log = new BlockLog();
+      do {
+        const now = await look(limiter, { query, consume, before });
+        before = now;
+        await show(context, options, now, { log, isScreen });
+        if (options.once === true || context.output.isClosed) break;
+        await pause(intervalMs, context);
+      } while (!context.interrupted.aborted);
+      return EXIT.done;
+    });
+  },
+};
+
+function pause(ms: number, { interrupted }: CommandContext): Promise<void> {
+  return sleep(ms, undefined, { signal: interrupted }).catch(() => {});
+}
+
+async function show(
+  context: CommandContext,
+  options: WatchOptions,
+  { items, atMs }: Look,
+  { log, isScreen }: { readonly log: BlockLog; readonly isScreen: boolean },
+): Promise<void> {
+  const { output, terminal } = context;
+  if (options.ndjson === true) return output.write(items.map((item) => `${jsonOf(item)}\n`).join(""));
+  if (options.json === true) return output.write(`${jsonOf({ items })}\n`);
+  const sorted = [...items].sort(byUse);
+  log.observe(sorted, atMs);
+  const screen = screenText(sorted, {
+    atMs,
+    columns: terminal.columns ?? 80,
+    paint: paintOf(context, options),
+    log: isScreen ? log.lines() : [],
+  });
+  await output.write(isScreen ? `\x1b[H\x1b[2J${screen}` : screen);
+}
+
+/** Fullest use first: debt, then what is nearest to nothing. */
+function byUse(a: WatchedBucket, b: WatchedBucket): number {
+  return a.available / a.capacity - b.available / b.capacity;
+}

@@ -1,0 +1,146 @@
+import type { Command } from "commander";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandContext, GlobalOptions } from "./command.ts";
+import { onStore } from "./on-store.ts";
+
+/** The whole command line, with the options of the commands that these words mention. */
+export type MakeProgram = (words: readonly string[]) => Promise<Command>;
+
+/** What shells ask: the words so far, the last of them unfinished. One candidate a line; silent when anything fails. */
+export async function complete(context: CommandContext, words: readonly string[], make: MakeProgram): Promise<void> {
+  // Later than a second nobody waits for it.
+  const late = new Promise<readonly string[]>((resolve) => setTimeout(() => resolve([]), 900).unref());
+  const found = await Promise.race([candidates(context, words, make).catch(() => []), late]);
+  const last = words.at(-1) ?? "";
+  const lines = found.filter((each) => each.startsWith(last)).map((each) => `${each}\n`);
+  await context.output.write(lines.join(""));
+}
+
+/** How many names of a store are offered. */
+const NAMES_MAX = 500;
+
+async function candidates(
+  context: CommandContext,
+  words: readonly string[],
+  make: MakeProgram,
+): Promise<readonly string[]> {
+  const before = words.slice(0, -1);
+  const last = words.at(-1) ?? "";
+  const program = await make(before);
+  const { command, operands, pending } = walk(program, before);
+  const global = program.options;
+  if (pending !== undefined) return valuesOf(context, pending, before);
+  if (last.startsWith("-")) {
+    return [...command.options, ...global].filter(({ hidden }) => !hidden).flatMap(({ long }) => (long ? [long] : []));
+  }
+  const names = command.commands.filter((child) => !isHidden(child)).map((child) => child.name());
+  if (names.length > 0) return names;
+  const argument = command.registeredArguments[Math.min(operands, command.registeredArguments.length - 1)];
+  return argument === undefined ? [] : valuesOf(context, argument.name(), before, argument.argChoices);
+}
+
+function isHidden(command: Command): boolean {
+  return (command as unknown as { _hidden?: boolean })._hidden === true;
+}
+
+/** The command that the words reach, how many of its arguments are there, and the option that waits for its value. */
+function walk(
+  program: Command,
+  words: readonly string[],
+): { command: Command; operands: number; pending: string | undefined } {
+  let command = program;
+  let operands = 0;
+  let pending: string | undefined;
+  for (const word of words) {
+    if (pending !== undefined) {
+      pending = undefined;
+      continue;
+    }
+    if (word.startsWith("-")) {
+      const option = [...command.options, ...program.options].find(
+        ({ short, long }) => short === word || long === word,
+      );
+      pending = option?.required ? option.attributeName() : undefined;
+      continue;
+    }
+    const child = command.commands.find((each) => each.name() === word);
+    if (child === undefined) operands += 1;
+    else command = child;
+  }
+  return { command, operands, pending };
+}
+
+/** Names from the store for an argument or option of this name. */
+async function valuesOf(
+  context: CommandContext,
+  name: string,
+  before: readonly string[],
+  choices?: readonly string[],
+): Promise<readonly string[]> {
+  if (choices !== undefined) return choices;
+  const fixed = FIXED[name];
+  if (fixed !== undefined) return fixed;
+  const options = storeOptions(before);
+  const limit = NAMES_MAX;
+  switch (name) {
+    case "id":
+    case "entity":
+    case "entityId":
+    case "parent":
+      return onStore(context, options, async (limiter) => (await limiter.listEntities({ limit })).map(({ id }) => id));
+    case "resource":
+    case "withCustomLimits":
+      return onStore(context, options, async (limiter) => limiter.listResources({ limit }));
+    case "name":
+    case "namespace":
+      return onStore(context, { ...options, namespace: "default" }, async (limiter) =>
+        (await limiter.listNamespaces({ limit })).map((namespace) => namespace.name),
+      );
+    case "limit":
+    case "consume":
+    case "amount":
+    case "soft":
+      return onStore(context, options, (limiter) => limitNames(limiter));
+    default:
+      return [];
+  }
+}
+
+const FIXED: Readonly<Record<string, readonly string[]>> = {
+  color: ["auto", "always", "never"],
+  window: ["hourly", "daily", "monthly"],
+  mode: ["disabled", "bypass", "enforce", "inherit"],
+  "on|off|inherit": ["on", "off", "inherit"],
+  shell: ["bash", "zsh", "fish", "powershell"],
+  format: ["csv", "ndjson", "json"],
+  onUnavailable: ["allow", "block"],
+};
+
+async function limitNames(limiter: RateLimiter): Promise<readonly string[]> {
+  const names = new Set<string>();
+  for (const resource of await limiter.listResources({ limit: 50 })) {
+    for (const { name } of await limiter.getResourceDefaults(resource)) names.add(name);
+  }
+  return [...names].sort();
+}
+
+/** The store that the words so far name. */
+function storeOptions(words: readonly string[]): GlobalOptions {
+  const valueAfter = (...flags: readonly string[]) => {
+    const at = words.findLastIndex((word) => flags.includes(word));
+    return at === -1 ? undefined : words[at + 1];
+  };
+  const store = valueAfter("--store");
+  const stack = valueAfter("-n", "--stack");
+  const namespace = valueAfter("-N", "--namespace");
+  const region = valueAfter("--region");
+  const endpointUrl = valueAfter("--endpoint", "--endpoint-url");
+  return {
+    timeout: "800ms",
+    ...(store === undefined ? {} : { store }),
+    ...(stack === undefined ? {} : { stack }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(region === undefined ? {} : { region }),
+    ...(endpointUrl === undefined ? {} : { endpointUrl }),
+  };
+}

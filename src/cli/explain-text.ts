@@ -1,0 +1,121 @@
+import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/index.ts";
+import { durationText, limitText, waitText } from "./limit-print.ts";
+
+/** What happened to a caller, in sentences that can be read aloud. */
+export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
+  const { entityId, resource, outcome, levels } = explanation;
+  if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(levels)}.`;
+  const bypass = levels[0]?.access === "bypass" ? ` ${entityId} is let through without being limited (bypass).` : "";
+  if (consume === undefined) return `${entityId} may take ${mostText(levels)} from ${resource} now.${bypass}`;
+  const asked = listOf(Object.entries(consume).map(([limit, tokens]) => `${tokens} ${limit}`));
+  switch (outcome) {
+    case "granted":
+      return `${entityId} may take ${asked} from ${resource} now.${bypass}`;
+    case "never":
+      return `${entityId} will never get ${asked} from ${resource} at once: ${explanation.reason}`;
+    case "refused":
+      return refusedText(explanation);
+  }
+}
+
+function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): string {
+  if (primary === undefined) return `${entityId} is refused for ${waitText(retryAfterMs)}.`;
+  const { limit, requested } = primary;
+  const now = Math.max(0, mostOf(levels, limit));
+  const when =
+    retryAfterMs === Number.POSITIVE_INFINITY
+      ? `${requested} never fit`
+      : `${requested} fit in ${waitText(retryAfterMs)}`;
+  const held = levels.find((level) => level.entityId === primary.entityId);
+  const terms = held?.limits.find((each) => each.limit === limit);
+  const whose = primary.entityId === entityId ? "it" : `${primary.entityId}, which is charged too,`;
+  return `${entityId} may take ${now} more ${limit} now; ${when}, because ${whose} ${holdsText(primary.available, terms)}.`;
+}
+
+/** `holds 300 of 20000 and gains 10000 a minute`. */
+function holdsText(available: number, terms: LimitExplanation | undefined): string {
+  const held = available < 0 ? `is ${-available} in debt` : `holds ${available}`;
+  if (terms === undefined) return held;
+  const { kind, capacity, definition, resetsAtMs } = terms;
+  const of = available < 0 ? "" : ` of ${capacity}`;
+  if (kind === "drip")
+    return `${held}${of} and gains ${definition.refillAmount} ${periodWords(definition.refillPeriodMs)}`;
+  if (resetsAtMs === undefined) return `${held}${of}`;
+  return `${held}${of} and is full again at ${new Date(resetsAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+function periodWords(ms: number): string {
+  const known: Readonly<Record<number, string>> = {
+    1000: "a second",
+    60000: "a minute",
+    3600000: "an hour",
+    86400000: "a day",
+  };
+  return known[ms] ?? `every ${durationText(ms)}`;
+}
+
+/** What each limit of the entity still grants, by the scarcest level of the chain. */
+function mostText(levels: readonly LevelExplanation[]): string {
+  const own = levels[0]?.limits ?? [];
+  return listOf(
+    own.map(({ limit, soft }) => {
+      const most = Math.max(0, mostOf(levels, limit));
+      return soft ? `any ${limit} (only measured)` : `up to ${most} ${limit}`;
+    }),
+  );
+}
+
+/** The least that any level holds of a limit; levels that do not have it, or only measure it, do not count. */
+function mostOf(levels: readonly LevelExplanation[], limit: string): number {
+  const held = levels
+    .filter(({ access }) => access !== "bypass")
+    .flatMap(({ limits }) => limits.filter((each) => each.limit === limit && !each.soft))
+    .map(({ available }) => available);
+  return held.length === 0 ? 0 : Math.min(...held);
+}
+
+function disabledText(levels: readonly LevelExplanation[]): string {
+  const level = levels.find(({ access }) => access === "disabled");
+  if (level === undefined) return "it is disabled";
+  const { entityId, accessSource } = level;
+  if (accessSource === "resource") return "it is disabled for everybody";
+  return accessSource === "entity" ? `${entityId} is disabled on it` : `${entityId} is disabled on everything`;
+}
+
+function listOf(parts: readonly string[]): string {
+  return parts.length < 2 ? (parts[0] ?? "nothing") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
+}
+
+/** Where a level's limits came from, in words. */
+export function sourceText(source: LevelExplanation["source"]): string {
+  switch (source) {
+    case "entity":
+      return "its own";
+    case "entityDefault":
+      return "its own default";
+    case "resource":
+      return "the resource";
+    case "system":
+      return "the system";
+    case "request":
+      return "the request";
+    case "none":
+      return "nowhere";
+  }
+}
+
+/** One row of the table under the sentence. */
+export interface ExplainedRow {
+  readonly entityId: string;
+  readonly explained: LimitExplanation;
+  readonly source: LevelExplanation["source"];
+}
+
+export function rowsOf(levels: readonly LevelExplanation[]): readonly ExplainedRow[] {
+  return levels.flatMap(({ entityId, source, limits }) => limits.map((explained) => ({ entityId, explained, source })));
+}
+
+export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
+  const window = inWindow ? " (a window is open)" : "";
+  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${toppedUp} topped up)` : ""}`;
+}

@@ -1,0 +1,28 @@
+import { NotFoundError } from "../domain/errors.ts";
+import type { Namespace } from "../entry/index.ts";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
+import { nearText } from "./on-store.ts";
+
+/** The active namespace of a name. */
+export async function requireNamespace(limiter: RateLimiter, name: string): Promise<Namespace> {
+  try {
+    return await limiter.getNamespace(name);
+  } catch (error) {
+    if (!(error instanceof NotFoundError)) throw error;
+    const known = (await limiter.listNamespaces({ limit: 1000 })).map((namespace) => namespace.name);
+    throw new NotFoundError("namespace_not_found", `There is no namespace "${name}"${nearText(name, known)}`);
+  }
+}
+
+/** The deleted namespace of an id. Undefined: it is none of them, which the store will say in its own words. */
+export async function orphanOf(limiter: RateLimiter, id: string): Promise<Namespace | undefined> {
+  for await (const namespace of limiter.listOrphanNamespaces()) if (namespace.id === id) return namespace;
+  return undefined;
+}
+
+export function orphanMissing(id: string): NotFoundError {
+  return new NotFoundError(
+    "namespace_not_found",
+    `There is no deleted namespace with the id ${id}; \`zae-limiter namespace orphans\` shows the ids.`,
+  );
+}

@@ -1,0 +1,111 @@
+import { readdirSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { NotFoundError } from "../domain/errors.ts";
+import { nearestName } from "../domain/known-names.ts";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
+import { UsageError } from "./exit-code.ts";
+import { chosenStore, type StorePlace } from "./store-option.ts";
+import { countOf, durationMs } from "./values.ts";
+
+/** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
+export async function onStore<Answer>(
+  context: CommandContext,
+  options: ListOptions,
+  work: (limiter: RateLimiter) => Promise<Answer>,
+): Promise<Answer> {
+  // What is wrong is told before the store is asked whether it is there.
+  if (options.max !== undefined) countOf(options.max, "--max");
+  const limiter = await openLimiter(context, options, namespaceOf(context, options));
+  try {
+    return await work(limiter);
+  } finally {
+    await limiter.close();
+  }
+}
+
+export function namespaceOf({ env }: CommandContext, { namespace }: GlobalOptions): string {
+  return namespace ?? (env.ZAEL_NAMESPACE || "default");
+}
+
+/** The limiter that the options and the environment describe. Nothing is made or migrated by opening it. */
+export async function openLimiter(
+  context: CommandContext,
+  options: GlobalOptions,
+  namespace: string,
+): Promise<RateLimiter> {
+  const place = chosenStore(options, context);
+  const timeoutMs = timeoutOf(options);
+  const { RateLimiter } = await import("../entry/rate-limiter.ts");
+  try {
+    return await RateLimiter.open({
+      ...(place.kind === "sqlite" ? { store: place.name, create: false } : tableOptions(place)),
+      ...{ namespace, timeoutMs, adminTimeoutMs: timeoutMs, configTtlMs: 0, denyMemoryMs: 0 },
+    });
+  } catch (error) {
+    if (!(error instanceof NotFoundError)) throw error;
+    if (error.code === "store_not_found" && place.kind === "sqlite") throw storeMissing(place.file);
+    if (error.code === "table_not_found" && place.kind === "dynamodb") throw tableMissing(place.table.stack, error);
+    if (error.code !== "namespace_not_found" || namespace === "default") throw error;
+    throw await namespaceMissing(context, options, namespace);
+  }
+}
+
+export function timeoutOf({ timeout }: GlobalOptions): number {
+  const ms = durationMs(timeout ?? "10s", "--timeout");
+  if (ms < 1) throw new UsageError(`--timeout is "${timeout}"; give at least 1ms.`);
+  return ms;
+}
+
+function tableOptions({ table: { stack, ...way } }: Extract<StorePlace, { kind: "dynamodb" }>) {
+  return { store: `dynamodb:${stack}`, ...way };
+}
+
+/** Opened once more where every store has a namespace, for names that are near. */
+async function namespaceMissing(context: CommandContext, options: GlobalOptions, name: string): Promise<NotFoundError> {
+  const limiter = await openLimiter(context, options, "default");
+  try {
+    const known = (await limiter.listNamespaces({ limit: 1000 })).map((namespace) => namespace.name);
+    return new NotFoundError(
+      "namespace_not_found",
+      `There is no namespace "${name}"${nearText(name, known)} Make it with \`zae-limiter namespace register ${name}\`.`,
+    );
+  } finally {
+    await limiter.close();
+  }
+}
+
+/** What may have been meant, and what there is; begins where a sentence says that something is not there. */
+export function nearText(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known);
+  if (near !== undefined) return `; did you mean ${near}?`;
+  if (known.length === 0) return "; there is none at all.";
+  return `; there are ${known.slice(0, 5).join(", ")}${known.length > 5 ? " and others" : ""}.`;
+}
+
+function storeMissing(file: string): NotFoundError {
+  const near = nearestName(basename(file), filesBeside(file));
+  const meant =
+    near === undefined ? "" : ` Did you mean sqlite:${dirname(file) === "." ? "" : `${dirname(file)}/`}${near}?`;
+  return new NotFoundError(
+    "store_not_found",
+    `There is no store at sqlite:${file}.${meant} Make it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
+  );
+}
+
+function tableMissing(stack: string, cause: unknown): NotFoundError {
+  return new NotFoundError(
+    "store_not_found",
+    `There is no table "${stack}" at this endpoint and in this region; correct the name, the region or the endpoint, or make it ` +
+      `with \`zae-limiter init --stack ${stack}\`.`,
+    { cause },
+  );
+}
+
+function filesBeside(file: string): readonly string[] {
+  try {
+    return readdirSync(dirname(file)).filter((name) => !/-(wal|shm)$/.test(name) && name !== basename(file));
+  } catch {
+    return [];
+  }
+}

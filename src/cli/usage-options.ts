@@ -1,0 +1,50 @@
+import { type Command, Option } from "commander";
+import type { UsageRequest } from "../entry/index.ts";
+import type { ListOptions } from "./command.ts";
+import { choiceOf, instantMs } from "./values.ts";
+
+/** Which usage is asked for. */
+export interface UsageOptions extends ListOptions {
+  readonly entity?: string;
+  readonly entityId?: string;
+  readonly resource?: string;
+  readonly window?: string;
+  /** Of `--from` and `--start`. */
+  readonly start?: string;
+  /** Of `--to` and `--end`. */
+  readonly end?: string;
+}
+
+export function usageOptions(command: Command): Command {
+  return command
+    .option("-e, --entity <id>", "of one entity")
+    .addOption(new Option("--entity-id <id>").hideHelp())
+    .option("-r, --resource <resource>", "on one resource")
+    .option("-w, --window <hourly|daily|monthly>", "how long the windows are; default hourly")
+    .option("--from, --start <instant>", "since when: ISO 8601, or a duration ago such as 7d")
+    .option("--to, --end <instant>", "until when");
+}
+
+export function usageRequest(options: UsageOptions, nowMs: number): UsageRequest {
+  const { entity, entityId = entity, resource, start, end } = options;
+  return {
+    window: choiceOf(options.window ?? "hourly", ["hourly", "daily", "monthly"], "--window"),
+    ...(entityId === undefined ? {} : { entityId }),
+    ...(resource === undefined ? {} : { resource }),
+    ...(start === undefined ? {} : { fromMs: instantMs(start, "--from", nowMs) }),
+    ...(end === undefined ? {} : { toMs: instantMs(end, "--to", nowMs) }),
+  };
+}
+
+/** `2026-06-01 12:00`, `2026-06-01` or `2026-06`, by the window. */
+export function windowText(window: UsageRequest["window"], startMs: number): string {
+  const iso = new Date(startMs).toISOString();
+  if (window === "monthly") return iso.slice(0, 7);
+  return window === "daily" ? iso.slice(0, 10) : iso.slice(0, 16).replace("T", " ");
+}
+
+export function countersText(counters: Readonly<Record<string, number>>): string {
+  return Object.entries(counters)
+    .map(([limit, tokens]) => `${limit}=${tokens}`)
+    .join(" ");
+}

@@ -1,0 +1,84 @@
+import { UsageError } from "./exit-code.ts";
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `500ms`, `30s`, `5m`, `2h`, `1d` in milliseconds. */
+export function durationMs(text: string, what: string): number {
+  const ms = maybeDurationMs(text);
+  if (ms === undefined) throw new UsageError(`${what} is "${text}"; give a duration such as 500ms, 30s, 5m, 2h or 1d.`);
+  return ms;
+}
+
+function maybeDurationMs(text: string): number | undefined {
+  const [, count, unit = ""] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? [];
+  const ms = Number(count) * (UNIT_MS[unit] ?? Number.NaN);
+  return Number.isSafeInteger(ms) ? ms : undefined;
+}
+
+/** ISO 8601 (without a zone: UTC), or a duration: so long ago. In ms since 1970. */
+export function instantMs(text: string, what: string, nowMs: number): number {
+  const agoMs = maybeDurationMs(text);
+  if (agoMs !== undefined) return nowMs - agoMs;
+  const [, date, time = "T00:00", zone = "Z"] =
+    /^(\d{4}-\d{2}(?:-\d{2})?)(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?)?(Z|[+-]\d{2}:?\d{2})?$/.exec(text) ?? [];
+  const day = date?.length === 7 ? `${date}-01` : date;
+  const atMs = day === undefined ? Number.NaN : Date.parse(`${day}${time}${zone}`);
+  // Date.parse takes the 31st of a short month for the 1st of the next.
+  if (!Number.isNaN(atMs) && new Date(Date.parse(`${day}T00:00Z`)).toISOString().startsWith(day ?? "")) return atMs;
+  throw new UsageError(
+    `${what} is "${text}"; give an instant such as 2026-06-01T12:00Z, or a duration such as 2h: so long ago.`,
+  );
+}
+
+/** Digits with "_" between them and at most one of k and M; undefined for anything else. */
+export function amountOf(text: string): number | undefined {
+  const [, digits, times = ""] = /^(\d+(?:_\d+)*)(k|M)?$/.exec(text) ?? [];
+  if (digits === undefined) return undefined;
+  const amount = Number(digits.replaceAll("_", "")) * (times === "k" ? 1_000 : times === "M" ? 1_000_000 : 1);
+  return Number.isSafeInteger(amount) ? amount : undefined;
+}
+
+/** `rpm=1,tpm=500`, repeated: whole tokens per limit. */
+export function tokensOf(texts: readonly string[], option: string): Readonly<Record<string, number>> {
+  const tokens = new Map<string, number>();
+  for (const part of texts.flatMap((text) => text.split(","))) {
+    const [, name, amountText = ""] = /^([^=:]+)[=:](.*)$/.exec(part) ?? [];
+    const amount = amountOf(amountText);
+    if (name === undefined || amount === undefined) {
+      throw new UsageError(`${option} has "${part}"; give NAME=N with a whole number, such as ${option} rpm=1.`);
+    }
+    if (tokens.has(name)) throw new UsageError(`${option} names ${name} twice; name it once.`);
+    tokens.set(name, amount);
+  }
+  return Object.fromEntries(tokens);
+}
+
+/** `KEY=VALUE`, repeated. The value may be empty and have further "=". */
+export function metadataOf(texts: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const at = text.indexOf("=");
+      if (at < 1) throw new UsageError(`--meta is "${text}"; give KEY=VALUE.`);
+      return [text.slice(0, at), text.slice(at + 1)];
+    }),
+  );
+}
+
+/** A whole number from 1 on. */
+export function countOf(text: string, option: string): number {
+  const count = /^\d+$/.test(text) ? Number(text) : 0;
+  if (count < 1 || !Number.isSafeInteger(count))
+    throw new UsageError(`${option} is "${text}"; give a whole number from 1 on.`);
+  return count;
+}
+
+/** One of several words. */
+export function choiceOf<Choice extends string>(text: string, choices: readonly Choice[], what: string): Choice {
+  const found = choices.find((choice) => choice === text);
+  if (found === undefined) throw new UsageError(`${what} is "${text}"; give ${orOf(choices)}.`);
+  return found;
+}
+
+function orOf(words: readonly string[]): string {
+  return words.length === 1 ? String(words[0]) : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+}

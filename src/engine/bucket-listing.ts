@@ -1,0 +1,88 @@
+import { wholeTokens } from "../bucket/level.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
+import { acrossBoundaries, availableMilli, type BucketState } from "../domain/bucket-state.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { kindOf } from "../domain/limit.ts";
+import type { LimitKind } from "../domain/limit-kind.ts";
+import { checkEntityId, checkResource } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import { type Listing, type ListOptions, listing } from "./listing.ts";
+import type { EngineDeps } from "./settings.ts";
+
+/** Which buckets are asked for. */
+export interface BucketQuery {
+  /** Absent: of all entities. */
+  readonly entityId?: string;
+  /** Absent: on all resources. */
+  readonly resource?: string;
+}
+
+/** A bucket that was taken from, and what it holds now. */
+export interface BucketListing {
+  /** Whose bucket. */
+  readonly entityId: string;
+  /** On which resource. */
+  readonly resource: string;
+  /** Limit by limit. */
+  readonly limits: readonly {
+    /** The limit's name. */
+    readonly limit: string;
+    /** Whole tokens, negative in debt. */
+    readonly available: number;
+    /** Whole tokens: the most it holds at present. */
+    readonly capacity: number;
+    /** How it is filled again. */
+    readonly kind: LimitKind;
+    /** Measured, never a reason to refuse. */
+    readonly soft: boolean;
+  }[];
+}
+
+const BUCKET_QUERY = new KnownNames<BucketQuery & ListOptions>({
+  ...{ entityId: true, resource: true, limit: true, cursor: true },
+});
+
+/** By entity id, then by resource. The limits are those that the bucket last saw. */
+export function bucketsListed(deps: EngineDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
+  const { entityId, resource, ...page } = BUCKET_QUERY.check(query, "The query of listBuckets");
+  if (entityId !== undefined) checkEntityId(entityId);
+  if (resource !== undefined) checkResource(resource);
+  return listing(async (request) => {
+    const { items, cursor } = await statesOf(deps, { entityId, resource }, request);
+    const nowMs = deps.clock.now();
+    return {
+      items: items.map(({ key, state }) => shownBucket(key, acrossBoundaries(state, nowMs, deps.calendar), nowMs)),
+      ...(cursor === undefined ? {} : { cursor }),
+    };
+  }, page);
+}
+
+type StoredBucket = { readonly key: BucketKey; readonly state: BucketState };
+
+async function statesOf(
+  { scope: { buckets } }: EngineDeps,
+  { entityId, resource }: { readonly entityId: string | undefined; readonly resource: string | undefined },
+  page: PageRequest,
+): Promise<Page<StoredBucket>> {
+  if (entityId === undefined && resource !== undefined) return buckets.listByResource(resource, page);
+  const found: Page<BucketKey> =
+    entityId !== undefined && resource !== undefined
+      ? { items: [bucketKey(entityId, resource)] }
+      : await buckets.listKeys(entityId === undefined ? {} : { entityId }, page);
+  const states = await buckets.read(found.items);
+  const items = found.items.flatMap((key, i) => (states[i] === undefined ? [] : [{ key, state: states[i] }]));
+  return { ...found, items };
+}
+
+function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowMs: number): BucketListing {
+  const limits = state.limits
+    .filter(({ configured }) => configured)
+    .map((held) => ({
+      limit: held.name,
+      available: wholeTokens(availableMilli(state, held, nowMs)),
+      capacity: wholeTokens(held.terms.capacityMilli),
+      kind: kindOf(held.limit),
+      soft: held.limit.soft === true,
+    }));
+  return { entityId, resource, limits };
+}

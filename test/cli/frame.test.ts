@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { test } from "node:test";
+import { isColored } from "../../src/cli/color.ts";
+import type { CommandContext } from "../../src/cli/command.ts";
+import { RESERVED } from "../../src/cli/reserved.ts";
+import { RateLimiter } from "../../src/entry/index.ts";
+import { tempFile } from "../sqlite/temp-store.ts";
+import { here } from "./in-process.ts";
+import { started, zaeLimiter } from "./run-bin.ts";
+
+test("the bare command prints help, a group alone its help on stderr with 2", async () => {
+  const bare = await here([]);
+  assert.deepEqual([bare.code, bare.stderr], [0, ""]);
+  assert.match(bare.stdout, /^Usage: zae-limiter/);
+  const group = await here(["entity"]);
+  assert.deepEqual([group.code, group.stdout], [2, ""]);
+  assert.match(group.stderr, /set-limits/);
+  assert.doesNotMatch(group.stderr, /set-cascade|top-up/, "old spellings are not shown");
+  assert.match((await here(["--version"])).stdout, /^\d+\.\d+\.\d+\n$/);
+});
+
+test("mistakes: 2, one sentence with the value and the remedy, and nothing is made", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  for (const [args, message] of [
+    [["entity", "shwo"], /Unknown command 'shwo'; did you mean show\?/],
+    [["entity", "list", "--josn"], /Unknown option '--josn'; did you mean --json\?/],
+    [["entity", "show"], /Missing required argument 'id'/],
+    [["entity", "list", "--store", "memory"], /would be new, and gone/],
+    [["entity", "list", "--store", "redis:x"], /give sqlite:FILE or dynamodb:STACK/],
+    [["entity", "list", "--store", "sqlite:x.db", "--stack", "b"], /give one/],
+    [["entity", "list", "--store", "sqlite:x.db", "--region", "eu-west-1"], /--region is for DynamoDB/],
+    [["entity", "list", "--max", "0", ...store], /whole number from 1 on/],
+    [["entity", "list", "--timeout", "5", ...store], /give a duration/],
+    [["entity", "list", "--color", "pink", ...store], /auto, always, never/],
+    [["usage", "list", "--from", "yesterday", ...store], /give an instant/],
+    [["bucket", "list", ...store], /Give -r RESOURCE/],
+    [["watch", ...store], /give --once, or --ndjson/],
+    [["completion", "tcsh"], /bash, zsh, fish or powershell/],
+    [["resource", "set-defaults", "no such", "-l", "rpm:1", ...store], /Invalid resource/],
+    ...Object.keys(RESERVED).map((name) => [[name, "--whatever", "x"], /is reserved: it will/] as const),
+  ] as const) {
+    const { code, stdout, stderr } = await here(args);
+    assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);
+    assert.match(stderr, message);
+    assert.equal(stderr.trimEnd().split("\n").length, 1, stderr);
+  }
+});
+
+test("a question is asked on a terminal, No is the default, and elsewhere --yes is wanted", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  await here(["init", ...store]);
+  await here(["entity", "create", "a", ...store]);
+  const elsewhere = await here(["entity", "delete", "a", ...store]);
+  assert.deepEqual([elsewhere.code, elsewhere.stdout], [2, ""]);
+  for (const answer of ["", "n", "no", "j"]) {
+    const declined = await here(["entity", "delete", "a", ...store], { answer });
+    assert.deepEqual([declined.code, declined.stdout], [1, ""]);
+    assert.match(declined.stderr, /Delete a with its limits, buckets and usage\? \[y\/N\] Declined/);
+  }
+  assert.equal((await here(["entity", "show", "a", ...store])).code, 0);
+  assert.equal((await here(["entity", "delete", "a", "--dry-run", ...store])).code, 0);
+  assert.equal((await here(["entity", "delete", "a", ...store], { answer: "y" })).code, 0);
+  assert.equal((await here(["entity", "show", "a", ...store])).code, 4);
+});
+
+test("the store: the option wins, then ZAEL_STORE, then ZAEL_STACK; empty is unset", async (t) => {
+  const store = `sqlite:${tempFile(t)}`;
+  const env = { ZAEL_STORE: store, ZAEL_STACK: "limits" };
+  assert.equal(JSON.parse((await here(["init", "--json"], { env })).stdout).store, store);
+  const other = `sqlite:${tempFile(t)}`;
+  assert.equal(JSON.parse((await here(["--json", "init", "--store", other], { env })).stdout).store, other);
+  const { stderr } = await here(["watch", "--once"], { env: { ZAEL_STORE: "", ZAEL_STACK: "limits" } });
+  assert.match(stderr, /all buckets of a table/);
+  const tenant = await here(["entity", "list", "--json"], { env: { ...env, ZAEL_NAMESPACE: "nobody" } });
+  assert.equal(JSON.parse(tenant.stderr).error.code, "namespace_not_found");
+});
+
+test("whom the audit trail names: the option, the environment, or user@host", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  await here(["init", ...store]);
+  await here(["entity", "create", "a", "--principal", "ops@x.org", ...store]);
+  await here(["entity", "create", "b", ...store], { env: { ZAEL_PRINCIPAL: "robot" } });
+  await here(["entity", "create", "c", ...store]);
+  const bad = await here(["entity", "create", "d", "--principal", "no body", ...store]);
+  assert.equal(bad.code, 2);
+  const { items } = JSON.parse((await here(["audit", "list", "--json", ...store])).stdout);
+  const who = items.map(({ principal }: { principal: string }) => principal);
+  assert.deepEqual(who.slice(1), ["robot", "ops@x.org"]);
+  assert.match(who[0], /^[a-zA-Z0-9_.\-:@]+@[a-zA-Z0-9_.\-:@]+$/);
+});
+
+test("colours: the option, then NO_COLOR, then FORCE_COLOR, then a terminal that is not dumb", () => {
+  const at = (env: Record<string, string>, color: string | undefined, stdout: boolean) =>
+    isColored({ env, terminal: { stdout } } as unknown as CommandContext, color === undefined ? {} : { color });
+  assert.equal(at({ NO_COLOR: "1" }, "always", false), true);
+  assert.equal(at({ FORCE_COLOR: "1" }, "never", true), false);
+  assert.equal(at({ NO_COLOR: "1", FORCE_COLOR: "1" }, undefined, true), false);
+  assert.equal(at({ NO_COLOR: "", FORCE_COLOR: "1" }, "auto", false), true);
+  assert.equal(at({ FORCE_COLOR: "0" }, undefined, true), false);
+  assert.deepEqual(
+    [at({}, undefined, true), at({}, undefined, false), at({ TERM: "dumb" }, undefined, true)],
+    [true, false, false],
+  );
+});
+
+test("tables fit 80 columns, and a stored name cannot move the cursor", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  await here(["init", ...store]);
+  await here([
+    "entity",
+    "create",
+    "team-with-a-name.example.org",
+    "--name",
+    `${"a long name ".repeat(12)}\u001b[2J`,
+    ...store,
+  ]);
+  await here([
+    "resource",
+    "set-defaults",
+    "r",
+    ...store,
+    ...["a", "b", "c", "d", "e"].flatMap((name) => ["-l", `${name}:1000/5min:2000,soft`]),
+  ]);
+  for (const args of [
+    ["entity", "list"],
+    ["resource", "list"],
+    ["audit", "list"],
+    ["namespace", "list"],
+  ]) {
+    const { stdout } = await here([...args, ...store]);
+    for (const line of stdout.split("\n")) assert.ok(line.length <= 80, `${args.join(" ")}: ${line.length} ${line}`);
+    assert.equal(stdout.includes("\u001b"), false);
+  }
+});
+
+test("completion: commands, options, and ids from the store; silent where there is none", async (t) => {
+  const store = `sqlite:${tempFile(t)}`;
+  const of = async (...words: readonly string[]) =>
+    (await here(["__complete", "--", ...words], { env: { ZAEL_STORE: store } })).stdout.split("\n").filter(Boolean);
+  assert.deepEqual(await of("entity", "show", ""), []);
+  await here(["init", "--store", store]);
+  for (const id of ["key-1", "key-2", "proj-1"]) await here(["entity", "create", id, "--store", store]);
+  await here(["resource", "set-defaults", "gpt-4", "-l", "rpm:1", "-l", "tpm:1", "--store", store]);
+  assert.deepEqual(await of("ent"), ["entity"]);
+  assert.deepEqual(await of("entity", "set"), ["set-limits"]);
+  assert.deepEqual(await of("entity", "show", "key"), ["key-1", "key-2"]);
+  assert.deepEqual(await of("acquire", "key-1", ""), ["gpt-4"]);
+  assert.deepEqual(await of("acquire", "key-1", "gpt-4", "-c", ""), ["rpm", "tpm"]);
+  assert.deepEqual(await of("access", "set", "dis"), ["disabled"]);
+  assert.deepEqual(await of("entity", "list", "-N", ""), ["default"]);
+  assert.deepEqual(await of("entity", "list", "--with"), ["--with-custom-limits"]);
+  for (const shell of ["bash", "zsh", "fish", "powershell"]) {
+    assert.match((await here(["completion", shell])).stdout, /zae-limiter __complete --/);
+  }
+});
+
+test("a list of 100,000 entities streams, and ends at once when its reader leaves", async (t) => {
+  const file = tempFile(t);
+  const limiter = await RateLimiter.open({ store: `sqlite:${file}` });
+  await limiter.close();
+  const { DatabaseSync } = await import("node:sqlite");
+  const database = new DatabaseSync(file);
+  database.exec(`
+    WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
+    INSERT INTO entity SELECT 'default', printf('e%06d', i), printf('e%06d', i), NULL, 0, '{}', 1, 0, 0 FROM n`);
+  database.close();
+  const store = ["--store", `sqlite:${file}`];
+  const left = await here(["entity", "list", "--ndjson", ...store], { readerLeavesAfter: 1 });
+  assert.deepEqual([left.code, left.stderr, left.stdout.trimEnd().split("\n").length], [0, "", 1_000]);
+  // As a process whose memory would not hold the list, into a reader that takes one line and leaves.
+  const run = started(["entity", "list", "--json", ...store], { NODE_OPTIONS: "--max-old-space-size=40" });
+  const { code, stdout, stderr } = await run.ended;
+  assert.deepEqual([code, stderr], [0, ""]);
+  assert.equal(JSON.parse(stdout).items.length, 100_000);
+  const pipe = started(["entity", "list", ...store]);
+  pipe.child.stdout.once("data", () => pipe.child.stdout.destroy());
+  const ended = await pipe.ended;
+  assert.deepEqual([ended.code, ended.stderr], [0, ""]);
+});
+
+test("signals: what waits ends with 130 or 143 and has taken nothing; follow ends by Ctrl-C with 0", async (t) => {
+  const file = tempFile(t);
+  const store = ["--store", `sqlite:${file}`];
+  for (const line of [
+    "init",
+    "resource set-defaults api -l rpm:1/day:1",
+    "entity create a",
+    "acquire a api -c rpm=1",
+  ]) {
+    assert.equal((await here([...line.split(" "), ...store])).code, 0);
+  }
+  const before = readFileSync(file);
+  for (const [signal, exitCode] of [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const) {
+    const run = started(["acquire", "a", "api", "-c", "rpm=1", "--wait", "1d", "--json", ...store]);
+    await readyToBeSignalled(run.child.pid as number, file);
+    run.child.kill(signal);
+    const { code, stdout, stderr } = await run.ended;
+    assert.deepEqual([code, stdout], [exitCode, ""]);
+    assert.deepEqual([JSON.parse(stderr).error.code, JSON.parse(stderr).error.exitCode], ["interrupted", exitCode]);
+  }
+  assert.deepEqual(readFileSync(file), before);
+  const follow = started(["audit", "follow", "--from", "1h", ...store]);
+  await new Promise((resolve) => follow.child.stdout.once("data", resolve));
+  follow.child.kill("SIGINT");
+  const { code, stdout } = await follow.ended;
+  assert.equal(code, 0);
+  assert.equal(JSON.parse(stdout.split("\n")[0] ?? "").action, "limits_set");
+});
+
+/** The process listens for signals before it opens the file. */
+async function readyToBeSignalled(pid: number, file: string): Promise<void> {
+  for (;;) {
+    const open = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
+    if (open.includes(file)) return;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** A file may be closed again before it is looked at. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
+}
+
+test("the bin, as a process: an answer on stdout, an error on stderr", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  const made = await zaeLimiter(["init", "--json", ...store]);
+  assert.deepEqual([made.code, made.stderr], [0, ""]);
+  const missing = await zaeLimiter(["entity", "show", "a", "--json", ...store]);
+  assert.deepEqual([missing.code, missing.stdout], [4, ""]);
+  assert.equal(JSON.parse(missing.stderr).error.code, "entity_not_found");
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { COMMANDS, GROUPS } from "../../src/cli/commands.ts";
+import { here } from "./in-process.ts";
+import { cliReference, helpOf } from "./reference.ts";
+
+test("docs/reference/cli.md says what the help says", async () => {
+  const file = new URL("../../docs/reference/cli.md", import.meta.url);
+  assert.equal(readFileSync(file, "utf8"), await cliReference(), "run `node scripts/cli-reference.ts`");
+});
+
+test("every command and group has help with examples, and opens no store for it", async () => {
+  const paths = [[], ...Object.keys(GROUPS).map((name) => [name]), ...COMMANDS.map(({ path }) => path)];
+  for (const path of paths) {
+    const { code, stdout, stderr } = await here([...path, "--help"], {
+      env: { ZAEL_STORE: "sqlite:/nowhere/at/all.db" },
+    });
+    assert.deepEqual([code, stderr], [0, ""], path.join(" "));
+    assert.match(stdout, /^Usage: /);
+    assert.match(stdout, /\nExamples:\n {2}\$ zae-limiter /, path.join(" "));
+  }
+});
+
+/** What the examples are about. */
+const PREPARED = [
+  "init",
+  "resource set-defaults gpt-4 -l rpm:100 -l tpm:10k/min:20k",
+  "entity create proj-1 --name Production",
+  "entity create key-1 --parent proj-1",
+  "entity set-limits key-1 -r gpt-4 -l rpm:100 -l tpm:10k/min:20k",
+  "system set-defaults -l rpm:10",
+  "namespace register tenant-z",
+  "acquire key-1 gpt-4 -c rpm=1,tpm=500",
+];
+
+test("every example works when it is pasted", async (t) => {
+  const before = process.cwd();
+  const folder = mkdtempSync(join(tmpdir(), "zae-limiter-cli-"));
+  t.after(() => {
+    process.chdir(before);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const prepared = join(folder, "prepared");
+  for (const line of PREPARED) {
+    const { code, stderr } = await here([
+      ...line.split(" "),
+      "--store",
+      `sqlite:${join(prepared, ".zae-limiter/limiter.db")}`,
+    ]);
+    assert.equal(code, 0, `${line}: ${stderr}`);
+  }
+  let pasted = 0;
+  for (const [i, { path }] of COMMANDS.entries()) {
+    const there = join(folder, String(i));
+    cpSync(prepared, there, { recursive: true });
+    process.chdir(there);
+    for (const line of examplesIn(await helpOf(path))) {
+      // These need a table or a bucket in the cloud, go on until Ctrl-C, or belong to suites of their own.
+      if (/dynamodb:|s3:\/\/|audit follow|^limits |^local |^loadtest/.test(line)) continue;
+      const { code, stderr } = await here(wordsOf(line));
+      assert.equal(code, 0, `zae-limiter ${line}: ${stderr}`);
+      pasted += 1;
+    }
+  }
+  assert.ok(pasted > 60, `${pasted} examples`);
+});
+
+function examplesIn(help: string): readonly string[] {
+  return Array.from(help.matchAll(/^ {2}\$ zae-limiter (.+)$/gm), ([, line]) => line ?? "");
+}
+
+/** As a shell takes a line apart. */
+function wordsOf(line: string): readonly string[] {
+  return Array.from(line.matchAll(/'([^']*)'|(\S+)/g), ([, quoted, plain]) => quoted ?? plain ?? "");
+}
