@@ -1,7 +1,7 @@
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { durationMs, durationText, LIMIT_WORDS, periodMs, periodText, RESETS } from "./limit-words.ts";
+import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText, RESETS } from "./limit-words.ts";
 import { shown } from "./names.ts";
 import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
@@ -16,22 +16,25 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
 
 /** The same where the name stands elsewhere: `1000/min:1500,soft`. */
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
-  const [terms = "", ...words] = spec.trim().split(WORD_BEGINS);
+  const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
   const base = baseOf(spec, terms);
   const make = limitMakers(calendar);
   const isQuota = said.reset !== undefined || said.afterMs !== undefined;
   if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
-    throw invalid(spec, "a quota (reset=, after=) has neither period nor burst; its amount is its capacity");
+    throw invalid(spec, "a quota (reset=, after=) has neither period nor burst; give its capacity alone");
   }
   if (said.tz !== undefined && said.reset === undefined && said.windows.length === 0) {
-    throw invalid(spec, "tz= is the zone of reset= and when=, and there is neither");
+    throw invalid(spec, "tz= is the zone of reset= and when=, and there is neither; give one, or leave it out");
   }
   const tz = said.tz ?? TZ_DEFAULT;
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
   const kind = { ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
   if (said.reset !== undefined && said.afterMs !== undefined) {
-    throw invalid(spec, "it has reset= and after=; a quota resets by the calendar or after its first use, not both");
+    throw invalid(
+      spec,
+      "it has reset= and after=; a quota resets by the calendar or after its first use, not both: give one",
+    );
   }
   if (said.reset !== undefined) return make.quota(name, base.amount, { reset: { cron: said.reset, tz }, ...kind });
   if (said.afterMs !== undefined) return make.quota(name, base.amount, { resetAfterMs: said.afterMs, ...kind });
@@ -48,8 +51,8 @@ export function textOfLimit(limit: Limit): string {
 export function specOfLimit(limit: Limit): string {
   const { capacity, refillAmount, refillPeriodMs, soft, schedule = [], reset, resetAfterMs } = limit;
   const isQuota = reset !== undefined || resetAfterMs !== undefined;
-  const burst = capacity === refillAmount ? "" : `:${capacity}`;
-  const terms = isQuota ? String(capacity) : `${refillAmount}/${periodText(refillPeriodMs)}${burst}`;
+  const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
+  const terms = isQuota ? amountText(capacity) : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
   const tz = reset?.tz ?? schedule[0]?.tz ?? TZ_DEFAULT;
   return [
     terms,
@@ -75,7 +78,7 @@ interface Words {
 function wordsIn(spec: string, words: readonly string[]): Words {
   const said: Words = { soft: false, windows: [] };
   const once = (known: unknown, word: string) => {
-    if (known !== undefined && known !== false) throw invalid(spec, `${word} is said twice`);
+    if (known !== undefined && known !== false) throw invalid(spec, `${word} is said twice; give it once`);
   };
   for (const word of words) {
     const at = word.indexOf("=");
@@ -118,7 +121,7 @@ interface Terms {
 }
 
 function baseOf(spec: string, text: string): Terms {
-  const terms = termsOf(text.trim());
+  const terms = termsOf(text);
   if (terms === undefined) {
     throw invalid(spec, "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=");
   }
@@ -156,7 +159,10 @@ function windowOf(
   const tokens = text.split(/\s+/);
   const change = tokens[5];
   if (tokens.length !== 6 || change === undefined) {
-    throw invalid(spec, `when=${text} needs a cron of five fields and then xSCALE or an amount`);
+    throw invalid(
+      spec,
+      `when=${text} has to be a cron of five fields and a change; give xSCALE or an amount behind the cron`,
+    );
   }
   const cron = tokens.slice(0, 5).join(" ");
   if (/^x\d+(\.\d+)?$/.test(change)) return { cron, tz, scale: Number(change.slice(1)) };
@@ -171,7 +177,7 @@ function windowOf(
     };
   }
   if (terms.periodMs !== undefined || terms.burst !== undefined) {
-    throw invalid(spec, `when=${text}: the window of a quota has neither period nor burst; its amount is the capacity`);
+    throw invalid(spec, `when=${text}: the window of a quota has neither period nor burst; give its capacity alone`);
   }
   return { cron, tz, capacity: amount };
 }
@@ -180,9 +186,9 @@ function windowOf(
 function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
   if (entry.scale !== undefined) return `x${entry.scale}`;
   const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
-  if (isQuota) return String(capacity);
+  if (isQuota) return amountText(capacity);
   const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
-  return `${refillAmount}${period}${capacity === refillAmount ? "" : `:${capacity}`}`;
+  return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
 }
 
 function invalid(text: unknown, what: string): ValidationError {

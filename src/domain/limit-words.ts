@@ -33,10 +33,16 @@ export function durationMs(text: string): number | undefined {
 export function periodText(ms: number): string {
   return written(ms, [
     [86_400_000, "day"],
-    [3_600_000, "h"],
+    [3_600_000, "hour"],
     [60_000, "min"],
-    [1_000, "s"],
+    [1_000, "sec"],
   ]).replace(/^1(?=\D)/, "");
+}
+
+/** With k or M where that is shorter to read. */
+export function amountText(amount: number): string {
+  if (amount >= 1_000_000 && amount % 1_000_000 === 0) return `${amount / 1_000_000}M`;
+  return amount >= 10_000 && amount % 1_000 === 0 ? `${amount / 1_000}k` : String(amount);
 }
 
 export function durationText(ms: number): string {
