@@ -1,3 +1,4 @@
+import { ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitOfText } from "../domain/limit-text.ts";
 import { calendar } from "../entry/limits.ts";
@@ -18,5 +19,11 @@ export function limitsOf(texts: readonly string[], soft: readonly string[]): rea
 
 /** One limit; the grammar is in docs/reference/cli.md. */
 export function limitOf(text: string): Limit {
-  return limitOfText(text, calendar);
+  try {
+    return limitOfText(text, calendar);
+  } catch (error) {
+    // A text that is no limit is wrong use of the option.
+    if (error instanceof ValidationError && error.code === "limit_invalid") throw new UsageError(error.message);
+    throw error;
+  }
 }
