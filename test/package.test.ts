@@ -29,7 +29,7 @@ async function entryNames(): Promise<string[]> {
   const { exports } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as {
     exports: Record<string, unknown>;
   };
-  return Object.keys(exports).filter((name) => name !== "./package.json");
+  return Object.keys(exports).filter((name) => !name.endsWith(".json"));
 }
 
 test("publint finds nothing to say about the tarball, not even a suggestion", async () => {

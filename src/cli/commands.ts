@@ -22,6 +22,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   usage: "What was used",
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
+  limits: "Declared limits: a file says what they are",
 };
 
 // One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -265,6 +266,41 @@ export const COMMANDS: readonly CommandEntry[] = [
     path: ["audit", "verify"],
     summary: "Compare the archive with what was put there",
     load: async () => (await import("./commands/audit-verify.ts")).auditVerify,
+  },
+  {
+    path: ["limits", "validate"],
+    summary: "Check a manifest; opens no store",
+    load: async () => (await import("./commands/limits-validate.ts")).limitsValidate,
+  },
+  {
+    path: ["limits", "plan"],
+    summary: "What applying a manifest would change",
+    load: async () => (await import("./commands/limits-plan.ts")).limitsPlan,
+  },
+  {
+    path: ["limits", "apply"],
+    summary: "Make a namespace what a manifest says",
+    load: async () => (await import("./commands/limits-apply.ts")).limitsApply,
+  },
+  {
+    path: ["limits", "diff"],
+    summary: "What is no longer as it was last applied, and who did it",
+    load: async () => (await import("./commands/limits-diff.ts")).limitsDiff,
+  },
+  {
+    path: ["limits", "export"],
+    summary: "A namespace as a manifest",
+    load: async () => (await import("./commands/limits-export.ts")).limitsExport,
+  },
+  {
+    path: ["limits", "schema"],
+    summary: "The JSON Schema of manifests",
+    load: async () => (await import("./commands/limits-schema.ts")).limitsSchema,
+  },
+  {
+    path: ["limits", "cfn-template"],
+    summary: "A manifest as a resource of CloudFormation",
+    load: async () => (await import("./commands/limits-cfn-template.ts")).limitsCfnTemplate,
   },
   {
     path: ["aggregate"],

@@ -108,12 +108,24 @@ export function withPolicy(config: StoredConfig | undefined, change: PolicyChang
   return saysSomething(changed) ? changed : undefined;
 }
 
-/** A stored configuration with its limits replaced, its policy kept. */
-export function withLimits(
-  config: StoredConfig | undefined,
-  next: Pick<StoredConfig, "limits" | "onUnavailable">,
-): StoredConfig {
-  return { ...config, ...next };
+/** A change of what a scope limits: what is absent stays. */
+export interface LimitsChange {
+  /** Empty: none any more. */
+  readonly limits?: readonly Limit[];
+  /** System level only; `null` takes it away. */
+  readonly onUnavailable?: OnUnavailable | null;
+}
+
+/** A stored configuration with its limits replaced, its policy kept; undefined when it then says nothing at all. */
+export function withLimits(config: StoredConfig | undefined, next: LimitsChange): StoredConfig | undefined {
+  const { onUnavailable: before, ...rest } = config ?? { limits: [] };
+  const onUnavailable = next.onUnavailable === undefined ? before : (next.onUnavailable ?? undefined);
+  const changed: StoredConfig = {
+    ...rest,
+    limits: next.limits ?? rest.limits,
+    ...(onUnavailable === undefined ? {} : { onUnavailable }),
+  };
+  return saysSomething(changed) ? changed : undefined;
 }
 
 /** A stored configuration without its limits, its policy kept; undefined when it then says nothing at all. */

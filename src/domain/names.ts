@@ -61,7 +61,7 @@ export const RESOURCE: NameRule = {
   ofText: "resourceOf",
 };
 
-const LIMIT_NAME: NameRule = {
+export const LIMIT_NAME: NameRule = {
   what: "limit name",
   code: "limit_name_invalid",
   pattern: /^[a-zA-Z][a-zA-Z0-9_.-]*$/,
@@ -71,7 +71,7 @@ const LIMIT_NAME: NameRule = {
   remedy: "begin with a letter and use letters, digits and _ . -",
 };
 
-const NAMESPACE: NameRule = {
+export const NAMESPACE: NameRule = {
   what: "namespace",
   code: "namespace_invalid",
   pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,

@@ -1,5 +1,11 @@
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
-import { auditIdOf, type ConfigScope, type OnUnavailable, type StoredConfig } from "../domain/config.ts";
+import {
+  auditIdOf,
+  type ConfigScope,
+  type LimitsChange,
+  type OnUnavailable,
+  type StoredConfig,
+} from "../domain/config.ts";
 import {
   checkPatch,
   type Entity,
@@ -130,6 +136,22 @@ export class Administration {
     const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
     await this.#deps.scope.config.set(scope, config, event);
+    this.changed(event);
+  }
+
+  /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
+  async changeSystem(
+    change: { readonly limits?: readonly Limit[] | null; readonly onUnavailable?: OnUnavailable | null },
+    options: ChangeOptions,
+  ): Promise<void> {
+    const { limits, onUnavailable } = change;
+    const checked: LimitsChange = {
+      ...(limits === undefined ? {} : { limits: limits === null ? [] : checkLimits(limits, this.#deps.calendar) }),
+      ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    };
+    const isDeleted = limits === null || (limits === undefined && onUnavailable === null);
+    const event = this.event(isDeleted ? "limits_deleted" : "limits_set", "$SYSTEM", options, { ...checked });
+    await this.#deps.scope.config.set({ level: "system" }, checked, event);
     this.changed(event);
   }
 

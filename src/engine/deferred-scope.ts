@@ -58,6 +58,14 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       list: async (...args) => (await scope).entities.list(...args),
     },
     usage: { query: async (...args) => (await scope).usage.query(...args) },
+    manifests: {
+      setRun: async (...args) => (await scope).manifests.setRun(...args),
+      getRun: async (...args) => (await scope).manifests.getRun(...args),
+      enter: async (...args) => (await scope).manifests.enter(...args),
+      strike: async (...args) => (await scope).manifests.strike(...args),
+      list: async (...args) => (await scope).manifests.list(...args),
+      listConfigs: async (...args) => (await scope).manifests.listConfigs(...args),
+    },
     audit: { list: async (...args) => (await scope).audit.list(...args) },
   };
 }

@@ -21,6 +21,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       entities: guarded(scope.entities, lifecycle),
       usage: guarded(scope.usage, lifecycle),
       audit: guarded(scope.audit, lifecycle),
+      manifests: guarded(scope.manifests, lifecycle),
     },
   };
 }

@@ -19,6 +19,7 @@ import { guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
 import { Lifecycle } from "./lifecycle.ts";
+import { handOut } from "./limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { Namespaces, type PurgeOptions } from "./namespaces.ts";
 import type { Outcome } from "./outcome.ts";
@@ -70,6 +71,7 @@ export class Limiter {
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
+    handOut(this, { deps, settings, admin: this.#admin });
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */

@@ -2,6 +2,7 @@ import type { AuditStore } from "./audit-store.ts";
 import type { BucketStore, MaybePromise } from "./bucket-store.ts";
 import type { ConfigStore } from "./config-store.ts";
 import type { EntityStore } from "./entity-store.ts";
+import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
 import type { Clock } from "./system.ts";
 import type { UsageStore } from "./usage-store.ts";
@@ -13,6 +14,7 @@ export interface ScopedStore {
   readonly entities: EntityStore;
   readonly usage: UsageStore;
   readonly audit: AuditStore;
+  readonly manifests: ManifestStore;
 }
 
 /** Keeps limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */

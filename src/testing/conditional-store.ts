@@ -110,11 +110,12 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, audit } = base.scope(namespaceId);
+      const { config, entities, audit, manifests } = base.scope(namespaceId);
       const own = bucketsOf(namespaceId);
       return {
         usage: new ConditionalUsage(table, namespaceId),
         audit,
+        manifests,
         buckets: overriding(own, {
           topUp: async (...args) => {
             requireActive(data, namespaceId);

@@ -75,6 +75,21 @@ export function configContract(suite: Suite): void {
     assert.equal((await place.resolve("a", "api")).onUnavailable, "block");
   });
 
+  suite.test("limits and what an outage means are set and taken away by themselves", async (place) => {
+    const event = place.event("limits_set", "$SYSTEM");
+    const { config } = place.scope;
+    await config.set(SYSTEM, { limits: rpm(1), onUnavailable: "allow" }, event);
+    await config.set(SYSTEM, { onUnavailable: "block" }, event);
+    assert.deepEqual(await config.get(SYSTEM), { limits: rpm(1), onUnavailable: "block" });
+    await config.set(SYSTEM, { limits: [] }, event);
+    assert.deepEqual(await config.get(SYSTEM), { limits: [], onUnavailable: "block" });
+    await config.set(SYSTEM, { limits: rpm(2) }, event);
+    await config.set(SYSTEM, { onUnavailable: null }, event);
+    assert.deepEqual(await config.get(SYSTEM), { limits: rpm(2) });
+    await config.set(SYSTEM, { limits: [] }, event);
+    assert.equal(await config.get(SYSTEM), undefined);
+  });
+
   suite.test("what an outage means is told whichever level the limits came from", async (place) => {
     const event = place.event("limits_set", "$SYSTEM");
     await place.scope.config.set(SYSTEM, { limits: [], onUnavailable: "allow" }, event);

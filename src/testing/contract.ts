@@ -7,6 +7,7 @@ import { entityContract } from "./contract-entities.ts";
 import { giveBackContract } from "./contract-give-back.ts";
 import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
+import { manifestContract } from "./contract-manifests.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
 import { policiesContract } from "./contract-policies.ts";
 import { rememberedContract } from "./contract-remembered.ts";
@@ -42,4 +43,5 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("namespaces", namespaceContract);
   under("audit", auditContract);
   under("usage", usageContract);
+  under("declared pieces", manifestContract);
 }

@@ -10,6 +10,7 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { EntityStore } from "../ports/entity-store.ts";
+import type { ManifestStore } from "../ports/manifest-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import type { SeededRandom } from "./random.ts";
@@ -84,6 +85,7 @@ export class FaultStore implements Store {
       entities: this.#entitiesOf(inner.entities),
       usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
       audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
+      manifests: this.#manifestsOf(inner.manifests),
     };
   }
 
@@ -166,6 +168,17 @@ export class FaultStore implements Store {
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       children: (...args) => this.#plain("look", () => inner.children(...args)),
       list: (...args) => this.#plain("look", () => inner.list(...args)),
+    };
+  }
+
+  #manifestsOf(inner: ManifestStore): ManifestStore {
+    return {
+      setRun: (...args) => this.#plain("change", () => inner.setRun(...args)),
+      getRun: (...args) => this.#plain("look", () => inner.getRun(...args)),
+      enter: (...args) => this.#plain("change", () => inner.enter(...args)),
+      strike: (...args) => this.#plain("change", () => inner.strike(...args)),
+      list: (...args) => this.#plain("look", () => inner.list(...args)),
+      listConfigs: (...args) => this.#plain("look", () => inner.listConfigs(...args)),
     };
   }
 

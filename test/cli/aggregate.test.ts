@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { newExpiringTable } from "../aggregator/expiring-table.ts";
 import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
-import { inProcess, started, zaeLimiter } from "./run-bin.ts";
+import { here } from "./in-process.ts";
+import { started, zaeLimiter } from "./run-bin.ts";
 
 test("help, version and mistakes: nothing is opened, and the exit code says which it was", async () => {
   const bare = await zaeLimiter([]);
@@ -32,7 +33,7 @@ test("help, version and mistakes: nothing is opened, and the exit code says whic
     [["audit", "list", "--archive", "s3://archive", "--cursor", "x"], /the one that the list before ended with/],
     [["audit", "verify", "--archive", "s3://archive"], /works on a DynamoDB table/],
   ] as const) {
-    const { code, stdout, stderr } = await inProcess(args);
+    const { code, stdout, stderr } = await here(args);
     assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);
     assert.match(stderr, message);
     assert.equal(stderr.trimEnd().split("\n").length, 1, stderr);
@@ -62,28 +63,21 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
       events,
     );
     assert.equal(cursor, undefined);
-    const first = JSON.parse((await inProcess(["audit", "list", ...where, ...archive, "--json", "--max", "2"])).stdout);
+    const first = JSON.parse((await here(["audit", "list", ...where, ...archive, "--json", "--max", "2"])).stdout);
     assert.equal(first.items.length, 2);
-    const rest = await inProcess(["audit", "list", ...where, ...archive, "--ndjson", "--cursor", first.cursor]);
+    const rest = await here(["audit", "list", ...where, ...archive, "--ndjson", "--cursor", first.cursor]);
     assert.equal(JSON.parse(rest.stdout).eventId, events[2]);
-    const text = await inProcess(["audit", "list", ...where, ...archive, "-e", "e0"]);
+    const text = await here(["audit", "list", ...where, ...archive, "-e", "e0"]);
     assert.match(text.stdout, /^\d{4}-\d\d-\d\dT[\d:]+Z {2}access_set +e0 on api/);
     // An archive without its table: the namespace is an id then.
-    assert.equal(JSON.parse((await inProcess(["audit", "list", ...archive, "--json"])).stdout).items.length, 3);
-    assert.deepEqual(JSON.parse((await inProcess(["audit", "list", ...archive, "--json", "-N", "x"])).stdout), {
+    assert.equal(JSON.parse((await here(["audit", "list", ...archive, "--json"])).stdout).items.length, 3);
+    assert.deepEqual(JSON.parse((await here(["audit", "list", ...archive, "--json", "-N", "x"])).stdout), {
       items: [],
     });
-    const unknown = await inProcess(["audit", "list", ...where, ...archive, "-N", "tenant", "--json"]);
+    const unknown = await here(["audit", "list", ...where, ...archive, "-N", "tenant", "--json"]);
     assert.deepEqual([unknown.code, unknown.stdout], [4, ""]);
     assert.match(JSON.parse(unknown.stderr).error.message, /no namespace "tenant"; known are default/);
-    const nowhere = await inProcess([
-      "audit",
-      "list",
-      "--archive",
-      "s3://no-such-bucket",
-      "--s3-endpoint",
-      s3.endpoint,
-    ]);
+    const nowhere = await here(["audit", "list", "--archive", "s3://no-such-bucket", "--s3-endpoint", s3.endpoint]);
     assert.equal(nowhere.code, 4);
 
     const fine = await zaeLimiter(["audit", "verify", ...where, ...archive, "--json"]);
@@ -91,7 +85,7 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
     const keys = await (await s3.send("GET", `${bucket}?list-type=2`)).text();
     const [, key] = /<Key>([^<]+)<\/Key>/.exec(keys) ?? [];
     await s3.send("DELETE", `${bucket}/${key}`);
-    const lost = await inProcess(["audit", "verify", ...where, ...archive]);
+    const lost = await here(["audit", "verify", ...where, ...archive]);
     assert.equal(lost.code, 1);
     assert.match(lost.stdout, /0 of 3 that were put: .* is gone/);
   });
@@ -107,7 +101,7 @@ await describeArchive("zae-limiter aggregate, audit list, audit verify", ({ dyna
     const failed = await zaeLimiter(["aggregate", ...where, ...archive, "--once", "--json"]);
     assert.deepEqual([failed.code, failed.stdout], [3, ""], failed.stderr);
     proxy.choose = () => "pass";
-    const again = await inProcess(["aggregate", ...where, ...archive, "--once", "--json"]);
+    const again = await here(["aggregate", ...where, ...archive, "--once", "--json"]);
     assert.equal(JSON.parse(again.stdout).archived, 2);
   });
 

@@ -22,7 +22,10 @@ export function watchedConfig(
     config: overriding(config, {
       resolve: (entityId, resource) =>
         after(config.resolve(entityId, resource), (found) => resolved(entityId, resource, found)),
-      set: (at, stored, event) => after(config.set(at, stored, event), () => truth.setLimits(at, stored)),
+      set: (at, stored, event) =>
+        after(config.set(at, stored, event), () => {
+          if (stored.limits !== undefined) truth.setLimits(at, { limits: stored.limits });
+        }),
       setPolicy: (at, change, event) => after(config.setPolicy(at, change, event), () => truth.setPolicy(at, change)),
       delete: (at, event) =>
         after(config.delete(at, event), (was) => {

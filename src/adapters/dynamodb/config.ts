@@ -3,6 +3,7 @@ import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import {
   type ConfigScope,
   type LevelConfig,
+  type LimitsChange,
   type PolicyChange,
   type StoredConfig,
   withLimits,
@@ -73,13 +74,11 @@ export class DynamoConfig implements ConfigStore {
     return isBeingDeleted(meta) ? undefined : decodeConfig(item);
   }
 
-  async set(
-    scope: ConfigScope,
-    config: Pick<StoredConfig, "limits" | "onUnavailable">,
-    event: AuditEvent,
-  ): Promise<void> {
-    await this.#parts.gate.demandFor(config.limits);
-    await this.#changes.make(scope, event, (before) => ({ config: withLimits(decodePolicy(before), config) }));
+  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+    await this.#parts.gate.demandFor(change.limits ?? []);
+    // Limits that are replaced need not be legible.
+    const decoded = change.limits === undefined ? decodeConfig : decodePolicy;
+    await this.#changes.make(scope, event, (before) => ({ config: withLimits(decoded(before), change) }));
     await this.#parts.propagation.limitsChanged(scope);
   }
 

@@ -97,6 +97,11 @@ export function configNamesOf(limit: string, kind: "plain" | "session") {
   };
 }
 
+// Of declared pieces, ours: which apply may write, what it wrote (JSON), and when (ms).
+export const RUN = "run";
+export const APPLIED = "applied";
+export const APPLIED_AT = "applied_at_ms";
+
 // Of what the aggregator keeps in the registry's partition.
 export const SEQUENCE = "seq";
 export const SHARD_END = "shard_end";

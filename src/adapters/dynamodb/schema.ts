@@ -228,6 +228,20 @@ export function usageStateKey(namespaceId: string): TableKey {
   return { pk: systemPk(namespaceId), sk: "#USAGE" };
 }
 
+/** Which piece of configuration an owner has by declaring it. */
+export function ownedKey(namespaceId: string, piece: string): TableKey {
+  return { pk: systemPk(namespaceId), sk: `${ownedPrefix()}${piece}` };
+}
+
+export function ownedPrefix(): string {
+  return "#OWNED#";
+}
+
+/** Of an owner of declared pieces: its last apply. */
+export function ownerKey(namespaceId: string, owner: string): TableKey {
+  return { pk: systemPk(namespaceId), sk: `#OWNER#${owner}` };
+}
+
 export function versionKey(): TableKey {
   return { pk: systemPk(REGISTRY), sk: "#VERSION" };
 }

@@ -18,6 +18,7 @@ import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
+import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
@@ -144,6 +145,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     // What the original's aggregator writes counts where the original takes too.
     usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
     audit,
+    manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
     finishDeletion: (entityId) => removal.finish(entityId),
     hours: shared
       ? undefined

@@ -2,6 +2,7 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import {
   type ConfigScope,
   type LevelConfig,
+  type LimitsChange,
   type PolicyChange,
   resolveConfig,
   type StoredConfig,
@@ -47,8 +48,8 @@ export class MemoryConfig implements ConfigStore {
     return this.#data.configs.get(keyOf(scope))?.config;
   }
 
-  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): void {
-    this.#put(scope, withLimits(this.get(scope), config), event);
+  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): void {
+    this.#put(scope, withLimits(this.get(scope), change), event);
   }
 
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): void {

@@ -4,7 +4,9 @@ import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import type { Entity } from "../../domain/entity.ts";
 import type { Namespace } from "../../domain/namespace.ts";
+import type { OwnedPiece } from "../../domain/piece.ts";
 import type { Retention } from "../../domain/retention.ts";
+import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import { MemoryAudit } from "./audit.ts";
 import type { Counted } from "./hour-usage.ts";
 import { ListOrders } from "./list-orders.ts";
@@ -31,6 +33,9 @@ export interface NamespaceData {
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
+  /** Declared pieces by their key, and those who declare. */
+  readonly owned: Map<string, OwnedPiece>;
+  readonly owners: Map<string, OwnerRecord>;
   readonly audit: MemoryAudit;
   /** Of lists whose pages are being asked for. */
   readonly orders: ListOrders;
@@ -53,6 +58,8 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       entities: new Map(),
       configs: new Map(),
       operations: new Map(),
+      owned: new Map(),
+      owners: new Map(),
       audit: new MemoryAudit(data.retention.auditKeepMs),
       orders: new ListOrders(),
     };

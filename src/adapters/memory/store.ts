@@ -6,6 +6,7 @@ import { MemoryBuckets } from "./buckets.ts";
 import { MemoryConfig, requireOpen } from "./config.ts";
 import { dataOf, type MemoryData } from "./data.ts";
 import { MemoryEntities } from "./entities.ts";
+import { MemoryManifests } from "./manifests.ts";
 import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryUsage } from "./usage.ts";
 
@@ -36,6 +37,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
       entities: new MemoryEntities(data, namespaceId),
       usage: new MemoryUsage(data, namespaceId),
       audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
+      manifests: new MemoryManifests(data, namespaceId),
     }),
     ping: () => requireOpen(data),
     close: () => {

@@ -3,6 +3,7 @@ import {
   type Access,
   type ConfigScope,
   type LevelConfig,
+  type LimitsChange,
   type OnUnavailable,
   type PolicyChange,
   resolveConfig,
@@ -108,8 +109,8 @@ export class SqliteConfig implements ConfigStore {
     return this.#connection.read(() => this.#stored(scope));
   }
 
-  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): Promise<void> {
-    return this.#change(scope, event, (before) => withLimits(before, config));
+  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+    return this.#change(scope, event, (before) => withLimits(before, change));
   }
 
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
@@ -202,7 +203,7 @@ function scopeOf(entityId: string, resource: string): ConfigScope {
   return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 
-function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
+export function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
   return {
     limits: JSON.parse(limits as string) as readonly Limit[],
     ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),

@@ -64,6 +64,18 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX audit_namespace ON audit (namespace);
   CREATE INDEX audit_entity ON audit (namespace, entity_id);
   `,
+  // Who owns what by declaring it in a manifest; a piece has one owner. `applied` is JSON, null while it is being written.
+  `
+  CREATE TABLE owner (
+    namespace TEXT NOT NULL, owner TEXT NOT NULL, run TEXT NOT NULL, applied_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, owner)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE owned (
+    namespace TEXT NOT NULL, piece TEXT NOT NULL, owner TEXT NOT NULL, at_ms INTEGER NOT NULL, applied TEXT,
+    PRIMARY KEY (namespace, piece)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

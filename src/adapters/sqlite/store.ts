@@ -12,6 +12,7 @@ import { SqliteEntities } from "./entities.ts";
 import { Expiry } from "./expiry.ts";
 import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { SqliteManifests } from "./manifests.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
 import { Operations } from "./operations.ts";
@@ -81,6 +82,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
       entities: new SqliteEntities(parts, namespaceId),
       usage: countsUsage ? new SqliteUsage(connection, namespaceId) : NO_USAGE,
       audit: audit.of(namespaceId),
+      manifests: new SqliteManifests(parts, namespaceId),
     }),
     ping: () => {
       connection.read(() => ping.get());

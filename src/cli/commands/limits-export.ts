@@ -1,0 +1,37 @@
+import { writeFile } from "node:fs/promises";
+import { type CommandFile, examples } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
+import { isJson } from "../print.ts";
+
+/** Shows a namespace as a manifest. */
+export const limitsExport: CommandFile<ManifestOptions> = {
+  configure: (command) => {
+    command
+      .option("-o, --output <file>", "write it there")
+      .option("--owned", "only what is declared by an owner")
+      .option("--owner <name>", "with --owned: only what this one declares")
+      .addHelpText("after", examples("zae-limiter limits export -o limits.yaml", "zae-limiter limits export --json"));
+  },
+  run: (context, options) =>
+    onNamespace(context, options, namespaceFor({}, options, context), async (limiter) => {
+      const [{ exportDocument }, { yamlOf }] = await Promise.all([
+        import("../../manifest/export.ts"),
+        import("../../manifest/yaml-text.ts"),
+      ]);
+      const { owned = false, owner = true, output } = options;
+      const document = await exportDocument(limiter, { owned: owned ? owner : false });
+      const text = isJson(options) ? `${JSON.stringify(document)}\n` : yamlOf(document);
+      if (output === undefined) await context.output.write(text);
+      else await written(output, text);
+      return EXIT.done;
+    }),
+};
+
+async function written(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(file, text);
+  } catch (error) {
+    throw new UsageError(`${file} cannot be written: ${(error as Error).message}.`);
+  }
+}

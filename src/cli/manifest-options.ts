@@ -1,0 +1,108 @@
+import { readFile } from "node:fs/promises";
+import { text as textOfStream } from "node:stream/consumers";
+import type { Command } from "commander";
+import { ValidationError } from "../domain/errors.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import type { Manifest } from "../manifest/manifest.ts";
+import type { CommandContext, GlobalOptions } from "./command.ts";
+import { EXIT, UsageError } from "./exit-code.ts";
+import { openLimiter } from "./on-store.ts";
+import { isJson } from "./print.ts";
+
+/** What the commands of declared limits are given. */
+export interface ManifestOptions extends GlobalOptions {
+  readonly file?: string;
+  readonly owner?: string;
+  readonly exitCode?: boolean;
+  readonly keep?: boolean;
+  readonly prune?: boolean;
+  readonly takeOver?: boolean;
+  readonly owned?: boolean;
+  readonly output?: string;
+}
+
+export function fileOption(command: Command): Command {
+  return command
+    .option("-f, --file <file>", "the manifest; - is stdin")
+    .option("--owner <name>", "whose it is, where the file names none; default default");
+}
+
+export const EXIT_CODES = "\nExit codes: 2 the manifest is invalid, 3 store, 4 namespace or parent is not there.\n";
+
+/** Reads and checks the file, then does the work. What is wrong with the file is told with its places. */
+export async function withManifest(
+  context: CommandContext,
+  options: ManifestOptions,
+  work: (manifest: Manifest) => Promise<number>,
+): Promise<number> {
+  const { file } = options;
+  if (file === undefined) throw new UsageError("Which manifest? Give -f FILE, or -f - for stdin.");
+  const text = await contentOf(file);
+  const [{ parseManifest }, { ManifestInvalid }] = await Promise.all([
+    import("../entry/manifest.ts"),
+    import("../manifest/manifest.ts"),
+  ]);
+  let manifest: Manifest;
+  try {
+    manifest = parseManifest(text, { file });
+  } catch (error) {
+    if (!(error instanceof ManifestInvalid)) throw error;
+    const { code, message, problems } = error;
+    const told = { error: { code, message, exitCode: EXIT.usage, file, problems } };
+    context.output.note(isJson(options) ? `${JSON.stringify(told)}\n` : `${message}\n`);
+    return EXIT.usage;
+  }
+  return work(withOwner(manifest, options));
+}
+
+/** The namespace that the file and the options name: one, or the same. */
+export function namespaceFor(
+  manifest: Pick<Manifest, "namespace">,
+  { namespace }: ManifestOptions,
+  { env }: CommandContext,
+): string {
+  const asked = namespace ?? (env.ZAEL_NAMESPACE || undefined);
+  if (manifest.namespace !== undefined && asked !== undefined && asked !== manifest.namespace) {
+    throw new ValidationError(
+      "namespace_mismatch",
+      `The manifest is of the namespace ${manifest.namespace}, and ${asked} is asked for; leave out -N, or name the same.`,
+    );
+  }
+  return manifest.namespace ?? asked ?? "default";
+}
+
+/** Does the work on the namespace that the manifest is of. */
+export async function onNamespace<Answer>(
+  context: CommandContext,
+  options: ManifestOptions,
+  namespace: string,
+  work: (limiter: Limiter) => Promise<Answer>,
+): Promise<Answer> {
+  const limiter = await openLimiter(context, options, namespace);
+  try {
+    return await work(limiter);
+  } finally {
+    await limiter.close();
+  }
+}
+
+function withOwner(manifest: Manifest, { owner }: ManifestOptions): Manifest {
+  if (owner === undefined) return manifest;
+  if (manifest.owner !== undefined && manifest.owner !== owner) {
+    throw new ValidationError(
+      "owner_mismatch",
+      `The manifest is of the owner ${manifest.owner}, and --owner is ${owner}; name one of them.`,
+    );
+  }
+  return { ...manifest, owner };
+}
+
+async function contentOf(file: string): Promise<string> {
+  try {
+    return file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    const why = code === "ENOENT" ? "there is no such file" : code === "EISDIR" ? "it is a folder" : message;
+    throw new UsageError(`The manifest ${file} cannot be read: ${why}.`);
+  }
+}

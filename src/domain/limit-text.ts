@@ -1,0 +1,196 @@
+import type { CronCheck } from "./calendar.ts";
+import { ValidationError } from "./errors.ts";
+import { type Limit, limitMakers } from "./limit.ts";
+import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText, RESETS } from "./limit-words.ts";
+import { shown } from "./names.ts";
+import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+
+// A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
+
+/** The limit that a text such as `tpm:10k/5min:15_000` says. */
+export function limitOfText(text: string, calendar: CronCheck): Limit {
+  const colon = typeof text === "string" ? text.indexOf(":") : -1;
+  if (colon < 1) throw invalid(text, "give NAME:AMOUNT, such as rpm:1000/min");
+  return limitOfSpec(text.slice(0, colon), text.slice(colon + 1), calendar);
+}
+
+/** The same where the name stands elsewhere: `1000/min:1500,soft`. */
+export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
+  const [terms = "", ...words] = spec.split(WORD_BEGINS);
+  const said = wordsIn(spec, words);
+  const base = baseOf(spec, terms);
+  const make = limitMakers(calendar);
+  const isQuota = said.reset !== undefined || said.afterMs !== undefined;
+  if (isQuota && (base.periodMs !== undefined || base.burst !== undefined)) {
+    throw invalid(spec, "a quota (reset=, after=) has neither period nor burst; give its capacity alone");
+  }
+  if (said.tz !== undefined && said.reset === undefined && said.windows.length === 0) {
+    throw invalid(spec, "tz= is the zone of reset= and when=, and there is neither; give one, or leave it out");
+  }
+  const tz = said.tz ?? TZ_DEFAULT;
+  const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
+  const kind = { ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
+  if (said.reset !== undefined && said.afterMs !== undefined) {
+    throw invalid(
+      spec,
+      "it has reset= and after=; a quota resets by the calendar or after its first use, not both: give one",
+    );
+  }
+  if (said.reset !== undefined) return make.quota(name, base.amount, { reset: { cron: said.reset, tz }, ...kind });
+  if (said.afterMs !== undefined) return make.quota(name, base.amount, { resetAfterMs: said.afterMs, ...kind });
+  const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
+  return make.custom(name, { capacity: burst, refillAmount: amount, refillPeriodMs, ...kind });
+}
+
+/** `rpm:1000/min:1500,soft`. */
+export function textOfLimit(limit: Limit): string {
+  return `${limit.name}:${specOfLimit(limit)}`;
+}
+
+/** The same without the name. */
+export function specOfLimit(limit: Limit): string {
+  const { capacity, refillAmount, refillPeriodMs, soft, schedule = [], reset, resetAfterMs } = limit;
+  const isQuota = reset !== undefined || resetAfterMs !== undefined;
+  const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
+  const terms = isQuota ? amountText(capacity) : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
+  const tz = reset?.tz ?? schedule[0]?.tz ?? TZ_DEFAULT;
+  return [
+    terms,
+    ...(soft ? ["soft"] : []),
+    ...(reset === undefined ? [] : [`reset=${RESETS.find(([, cron]) => cron === reset.cron)?.[0] ?? reset.cron}`]),
+    ...(resetAfterMs === undefined ? [] : [`after=${durationText(resetAfterMs)}`]),
+    ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
+    ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
+  ].join(",");
+}
+
+/** A comma begins a word only before one of the words: a cron may have commas. */
+const WORD_BEGINS = new RegExp(`,\\s*(?=soft\\s*(?:,|$)|(?:${LIMIT_WORDS.join("|")})=)`);
+
+interface Words {
+  soft: boolean;
+  reset?: string;
+  afterMs?: number;
+  tz?: string;
+  readonly windows: string[];
+}
+
+function wordsIn(spec: string, words: readonly string[]): Words {
+  const said: Words = { soft: false, windows: [] };
+  const once = (known: unknown, word: string) => {
+    if (known !== undefined && known !== false) throw invalid(spec, `${word} is said twice; give it once`);
+  };
+  for (const word of words) {
+    const at = word.indexOf("=");
+    const value = word.slice(at + 1).trim();
+    const key = at < 0 ? word.trim() : word.slice(0, at);
+    switch (key) {
+      case "soft":
+        once(said.soft, "soft");
+        said.soft = true;
+        break;
+      case "reset":
+        once(said.reset, "reset=");
+        said.reset = RESETS.find(([name]) => name === value)?.[1] ?? value;
+        break;
+      case "after":
+        once(said.afterMs, "after=");
+        said.afterMs = afterMsOf(spec, value);
+        break;
+      case "tz":
+        once(said.tz, "tz=");
+        said.tz = value;
+        break;
+      default:
+        said.windows.push(value);
+    }
+  }
+  return said;
+}
+
+function afterMsOf(spec: string, value: string): number {
+  const ms = durationMs(value);
+  if (ms === undefined) throw invalid(spec, `after=${value} is no duration; give one such as after=30s, 5m, 5h or 1d`);
+  return ms;
+}
+
+interface Terms {
+  readonly amount: number;
+  readonly periodMs?: number;
+  readonly burst?: number;
+}
+
+function baseOf(spec: string, text: string): Terms {
+  const terms = termsOf(text);
+  if (terms === undefined) {
+    throw invalid(spec, "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=");
+  }
+  return terms;
+}
+
+function termsOf(text: string): Terms | undefined {
+  const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
+  if (match === null) return undefined;
+  const amount = amountOf(match[1] as string);
+  const period = match[2] === undefined ? undefined : periodMs(match[2]);
+  const burst = match[3] === undefined ? undefined : amountOf(match[3]);
+  if (amount === undefined || (match[2] !== undefined && period === undefined)) return undefined;
+  if (match[3] !== undefined && burst === undefined) return undefined;
+  return {
+    amount,
+    ...(period === undefined ? {} : { periodMs: period }),
+    ...(burst === undefined ? {} : { burst }),
+  };
+}
+
+/** Digits, `_` between them, then at most one of k and M. */
+function amountOf(text: string): number | undefined {
+  const match = /^(\d+(?:_\d+)*)([kM]?)$/.exec(text);
+  if (match === null) return undefined;
+  const factor = match[2] === "k" ? 1_000 : match[2] === "M" ? 1_000_000 : 1;
+  return Number((match[1] as string).replaceAll("_", "")) * factor;
+}
+
+function windowOf(
+  spec: string,
+  text: string,
+  { isQuota, tz }: { readonly isQuota: boolean; readonly tz: string },
+): ScheduleEntry {
+  const tokens = text.split(/\s+/);
+  const change = tokens[5];
+  if (tokens.length !== 6 || change === undefined) {
+    throw invalid(
+      spec,
+      `when=${text} has to be a cron of five fields and a change; give xSCALE or an amount behind the cron`,
+    );
+  }
+  const cron = tokens.slice(0, 5).join(" ");
+  if (/^x\d+(\.\d+)?$/.test(change)) return { cron, tz, scale: Number(change.slice(1)) };
+  const terms = termsOf(change);
+  if (terms === undefined)
+    throw invalid(spec, `when=${text} ends in "${change}"; give xSCALE or AMOUNT[/PERIOD][:BURST]`);
+  const { amount, periodMs: refillPeriodMs, burst = amount } = terms;
+  if (!isQuota) {
+    return {
+      ...{ cron, tz, refillAmount: amount, capacity: burst },
+      ...(refillPeriodMs === undefined ? {} : { refillPeriodMs }),
+    };
+  }
+  if (terms.periodMs !== undefined || terms.burst !== undefined) {
+    throw invalid(spec, `when=${text}: the window of a quota has neither period nor burst; give its capacity alone`);
+  }
+  return { cron, tz, capacity: amount };
+}
+
+// A window may leave terms as they are, which a text cannot say: it says what they then are.
+function windowText(entry: ScheduleEntry, base: Limit, isQuota: boolean): string {
+  if (entry.scale !== undefined) return `x${entry.scale}`;
+  const { capacity = base.capacity, refillAmount = base.refillAmount, refillPeriodMs } = entry;
+  if (isQuota) return amountText(capacity);
+  const period = refillPeriodMs === undefined ? "" : `/${periodText(refillPeriodMs)}`;
+  return `${amountText(refillAmount)}${period}${capacity === refillAmount ? "" : `:${amountText(capacity)}`}`;
+}
+
+function invalid(text: unknown, what: string): ValidationError {
+  return new ValidationError("limit_invalid", `Limit ${shown(text)}: ${what}.`);
+}

@@ -1,0 +1,26 @@
+import { ValidationError } from "../domain/errors.ts";
+import type { Administration } from "./administration.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+
+/** What a limiter is made of, for other parts of this package that are given one. */
+export interface LimiterParts {
+  readonly deps: EngineDeps;
+  readonly settings: Settings;
+  readonly admin: Administration;
+}
+
+// Not on the limiter itself: its members are the public interface.
+const PARTS = new WeakMap<object, LimiterParts>();
+
+export function handOut(limiter: object, parts: LimiterParts): void {
+  PARTS.set(limiter, parts);
+}
+
+export function partsOf(limiter: object): LimiterParts {
+  const parts = typeof limiter === "object" && limiter !== null ? PARTS.get(limiter) : undefined;
+  if (parts !== undefined) return parts;
+  throw new ValidationError(
+    "limiter_invalid",
+    "The first argument is no limiter of this package; pass what RateLimiter.open answered.",
+  );
+}

@@ -1,0 +1,86 @@
+import type { Limit } from "../domain/limit.ts";
+import type { DeclaredPiece, EntityValue } from "../domain/piece.ts";
+import { limitTerms, memberIn } from "./document.ts";
+import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
+
+type Json = Record<string, unknown>;
+
+/** A CloudFormation template with the manifest as a custom resource, every field of it, by the names that the provisioner reads. */
+export function cfnTemplateOf(manifest: Manifest, at: { readonly stack: string; readonly namespace: string }): Json {
+  const owner = manifest.owner ?? OWNER_DEFAULT;
+  return {
+    AWSTemplateFormatVersion: "2010-09-09",
+    Description: `Declared limits of the namespace ${at.namespace} in ${at.stack}`,
+    Resources: {
+      TenantLimits: {
+        Type: "Custom::ZaeLimiterLimits",
+        Properties: {
+          ServiceToken: { "Fn::ImportValue": `${at.stack}-ProvisionerArn` },
+          TableName: at.stack,
+          Namespace: at.namespace,
+          // There the stack and the logical id are the owner; the manifest's own name is kept for whoever reads it.
+          ...(owner === OWNER_DEFAULT ? {} : { Owner: owner }),
+          ...propertiesOf(manifest.pieces),
+        },
+      },
+    },
+  };
+}
+
+function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
+  const system: Json = {};
+  const resources: Record<string, Json> = {};
+  const entities: Record<string, Json> = {};
+  for (const { piece, value } of pieces) {
+    const { what, level, resource = "_default_", entityId = "" } = piece;
+    if (what === "entity") entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
+    else if (level === "system") Object.assign(system, levelProperty(what, value));
+    else if (level === "resource") Object.assign(memberIn(resources, resource), levelProperty(what, value));
+    else {
+      const levels = memberIn(memberIn(entities, entityId), "Resources");
+      Object.assign(memberIn(levels, resource), levelProperty(what, value));
+    }
+  }
+  return {
+    ...(Object.keys(system).length === 0 ? {} : { System: system }),
+    ...(Object.keys(resources).length === 0 ? {} : { Resources: resources }),
+    ...(Object.keys(entities).length === 0 ? {} : { Entities: entities }),
+  };
+}
+
+function levelProperty(what: DeclaredPiece["piece"]["what"], value: unknown): Json {
+  switch (what) {
+    case "limits":
+      return {
+        Limits: Object.fromEntries((value as readonly Limit[]).map((limit) => [limit.name, pascal(limitTerms(limit))])),
+      };
+    case "access":
+      return { Disabled: value === "bypass" ? "bypass" : value === "disabled" };
+    case "cascade":
+      return { Cascade: value };
+    default:
+      return { OnUnavailable: value };
+  }
+}
+
+function entityProperties({ name, parentId, cascade, metadata }: EntityValue): Json {
+  return {
+    Name: name,
+    ...(parentId === undefined ? {} : { Parent: parentId }),
+    Cascade: cascade,
+    // Keys of metadata are the user's.
+    ...(Object.keys(metadata).length === 0 ? {} : { Metadata: metadata }),
+  };
+}
+
+/** `refill_amount` becomes `RefillAmount`, at every depth: names of limits are not among them. */
+function pascal(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(pascal);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [
+      key.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+      pascal(each),
+    ]),
+  );
+}

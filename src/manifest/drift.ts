@@ -1,0 +1,98 @@
+import type { AuditAction, AuditEvent } from "../domain/audit.ts";
+import { auditIdOf } from "../domain/config.ts";
+import { NotFoundError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { checkEntityId } from "../domain/names.ts";
+import { isSameValue, type OwnedPiece, type Piece, type PieceValue, pieceKey, scopeOfPiece } from "../domain/piece.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+import { allOwned, liveValues } from "./live.ts";
+import { OWNER_DEFAULT } from "./manifest.ts";
+
+/** A piece that is no longer as it was last applied. */
+export interface DriftedPiece extends Piece {
+  readonly applied: PieceValue;
+  /** `null`: nothing. */
+  readonly live: PieceValue | null;
+  /** Who did it, as the audit trail has it. */
+  readonly by?: { readonly principal?: string; readonly action: AuditAction; readonly atMs: number };
+}
+
+export interface Drift {
+  readonly namespace: string;
+  readonly owner: string;
+  /** When the last apply began, in ms since 1970. */
+  readonly appliedAtMs: number;
+  readonly drift: readonly DriftedPiece[];
+}
+
+const OPTIONS = new KnownNames<{ readonly owner?: string }>({ owner: true });
+
+/** Which pieces of an owner are no longer as they were last applied, and who did it. One that is being written is none. */
+export async function driftOf(limiter: Limiter, options: { readonly owner?: string } = {}): Promise<Drift> {
+  const parts = partsOf(limiter);
+  const { owner = OWNER_DEFAULT } = OPTIONS.check(options, "The options of driftOf");
+  checkEntityId(owner);
+  const owned = (await allOwned(parts)).filter((each) => each.owner === owner);
+  const record = await parts.deps.scope.manifests.getRun(owner);
+  if (record === undefined && owned.length === 0) {
+    throw new NotFoundError(
+      "manifest_not_applied",
+      `No manifest of the owner ${owner} was applied in the namespace ${parts.settings.namespace}; apply one first.`,
+    );
+  }
+  const live = await liveValues(
+    parts,
+    owned.map(({ piece }) => piece),
+  );
+  const drift: DriftedPiece[] = [];
+  for (const each of owned) {
+    const now = live.get(pieceKey(each.piece));
+    if (each.state === "pending" || isSameValue(each.value, now)) continue;
+    const by = await culpritOf(parts, each);
+    drift.push({ ...each.piece, applied: each.value, live: now ?? null, ...(by === undefined ? {} : { by }) });
+  }
+  return { namespace: parts.settings.namespace, owner, appliedAtMs: record?.appliedAtMs ?? 0, drift };
+}
+
+/** More events of one entity than this since the last apply are not looked through. */
+const LOOKED_AT_MAX = 10_000;
+const PAGE = 100;
+
+/** The last change of a piece since it was applied. */
+async function culpritOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): Promise<DriftedPiece["by"]> {
+  const scope = scopeOfPiece(piece);
+  const entityId = scope === undefined ? (piece.entityId ?? "") : auditIdOf(scope);
+  let looked = 0;
+  for (let cursor: string | undefined, isMore = true; isMore && looked < LOOKED_AT_MAX; ) {
+    const page = await deps.scope.audit.list(
+      { entityId },
+      { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) },
+    );
+    for (const event of page.items) {
+      if (event.atMs < atMs) return undefined;
+      if (!isAbout(event, piece)) continue;
+      const { principal, action } = event;
+      return { ...(principal === undefined ? {} : { principal }), action, atMs: event.atMs };
+    }
+    looked += page.items.length;
+    cursor = page.cursor;
+    isMore = cursor !== undefined;
+  }
+  return undefined;
+}
+
+const ACTIONS: Readonly<Record<Piece["what"], readonly AuditAction[]>> = {
+  limits: ["limits_set", "limits_deleted"],
+  onUnavailable: ["limits_set", "limits_deleted"],
+  access: ["access_set"],
+  cascade: ["cascade_set"],
+  entity: ["entity_created", "entity_updated", "entity_deleted"],
+};
+
+function isAbout({ action, resource }: AuditEvent, piece: Piece): boolean {
+  // With an entity goes everything of it.
+  if (action === "entity_deleted") return true;
+  if (!ACTIONS[piece.what].includes(action)) return false;
+  return piece.what === "entity" || piece.level === "system" || resource === piece.resource;
+}

@@ -1,0 +1,67 @@
+import { ConflictError } from "../domain/errors.ts";
+import {
+  type DeclaredPiece,
+  type EntityValue,
+  type OwnedPiece,
+  type Piece,
+  pieceIn,
+  pieceKey,
+  pieceText,
+  valueInConfig,
+} from "../domain/piece.ts";
+import type { LimiterParts } from "../engine/limiter-parts.ts";
+import { allConfigs, allOf } from "./live.ts";
+
+interface Deletions {
+  readonly deleted: readonly Piece[];
+  readonly owned: ReadonlyMap<string, OwnedPiece>;
+  readonly owner: string;
+  readonly declared: ReadonlyMap<string, DeclaredPiece>;
+}
+
+/** Why entities cannot be deleted: with an entity everything of it would go, also what somebody else has set. */
+export async function entityBlockers(parts: LimiterParts, deletions: Deletions): Promise<readonly ConflictError[]> {
+  const found: ConflictError[] = [];
+  for (const { entityId = "" } of deletions.deleted) {
+    const blocker = (await childOf(parts, entityId, deletions)) ?? (await useOf(parts, entityId, deletions));
+    if (blocker !== undefined) found.push(blocker);
+  }
+  return found;
+}
+
+async function childOf(
+  { deps }: LimiterParts,
+  entityId: string,
+  { deleted, declared }: Deletions,
+): Promise<ConflictError | undefined> {
+  const children = await allOf((page) => deps.scope.entities.children(entityId, page));
+  const stays = children.find(({ id }) => {
+    if (deleted.some((each) => each.entityId === id)) return false;
+    const value = declared.get(pieceKey({ what: "entity", entityId: id }))?.value as EntityValue | undefined;
+    return value === undefined || value.parentId === entityId;
+  });
+  if (stays === undefined) return undefined;
+  return new ConflictError(
+    "entity_has_children",
+    `Entity ${entityId} is no longer declared and has children, ${stays.id} among them; declare it, move them, or give --keep.`,
+  );
+}
+
+async function useOf(
+  parts: LimiterParts,
+  entityId: string,
+  { owned, owner }: Deletions,
+): Promise<ConflictError | undefined> {
+  for (const { scope, config } of await allConfigs(parts, { entityId })) {
+    for (const what of ["limits", "access", "cascade"] as const) {
+      const piece = pieceIn(what, scope);
+      if (valueInConfig(what, config) === undefined || owned.get(pieceKey(piece))?.owner === owner) continue;
+      return new ConflictError(
+        "entity_in_use",
+        `Entity ${entityId} is no longer declared, but ${pieceText(piece)} would go with it, which this manifest does not ` +
+          "own; delete that first, declare it, or give --keep.",
+      );
+    }
+  }
+  return undefined;
+}

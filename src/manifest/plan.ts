@@ -1,0 +1,205 @@
+import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { checkEntityId } from "../domain/names.ts";
+import {
+  type DeclaredPiece,
+  type EntityValue,
+  isSameValue,
+  type OwnedPiece,
+  type Piece,
+  type PieceValue,
+  pieceKey,
+  pieceText,
+} from "../domain/piece.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
+import type { Change } from "./change.ts";
+import { entityBlockers } from "./entity-deletion.ts";
+import { allOwned, liveValues } from "./live.ts";
+import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
+import { inOrder } from "./order.ts";
+
+export interface PlanOptions {
+  /** Where the manifest names none. Default: `default`. */
+  readonly owner?: string;
+  /** What is owned and no longer declared stays, and is nobody's. */
+  readonly keep?: boolean;
+  /** What is owned and no longer declared may be deleted. */
+  readonly prune?: boolean;
+  /** What another owns is taken. */
+  readonly takeOver?: boolean;
+}
+
+export interface Plan {
+  readonly namespace: string;
+  readonly owner: string;
+  /** In the order in which they are done. */
+  readonly changes: readonly Change[];
+  readonly conflicts: readonly (Piece & { readonly owner: string })[];
+  readonly summary: Readonly<Record<Change["action"] | "unchanged", number>>;
+  readonly warnings: readonly string[];
+}
+
+/** What a plan was made of, to make it again when it is applied. */
+export interface Basis {
+  readonly manifest: Manifest;
+  readonly options: PlanOptions;
+  /** Why it cannot be applied. */
+  readonly refusal: ConflictError | undefined;
+}
+
+const OPTIONS = new KnownNames<PlanOptions>({ owner: true, keep: true, prune: true, takeOver: true });
+const BASES = new WeakMap<Plan, Basis>();
+
+/** What applying a manifest would change; reads only. */
+export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions = {}): Promise<Plan> {
+  OPTIONS.check(options, "The options of planManifest");
+  if (options.keep === true && options.prune === true) {
+    throw new ValidationError("options_invalid", "keep and prune exclude each other; give one of them.");
+  }
+  return makePlan(partsOf(limiter), manifest, options);
+}
+
+export function basisOf(plan: Plan): Basis {
+  const basis = BASES.get(plan);
+  if (basis !== undefined) return basis;
+  throw new ValidationError("plan_invalid", "This is no plan that planManifest answered; plan again, then apply that.");
+}
+
+export async function makePlan(parts: LimiterParts, manifest: Manifest, options: PlanOptions): Promise<Plan> {
+  const { namespace } = parts.settings;
+  if (manifest.namespace !== undefined && manifest.namespace !== namespace) {
+    throw new ValidationError(
+      "namespace_mismatch",
+      `The manifest is of the namespace ${manifest.namespace}, and this is ${namespace}; open the one that it names.`,
+    );
+  }
+  const owner = ownerOf(manifest, options);
+  await parts.settings.namespaceId;
+  const owned = new Map((await allOwned(parts)).map((each) => [pieceKey(each.piece), each]));
+  const declared = new Map(manifest.pieces.map((each) => [pieceKey(each.piece), each]));
+  const left = [...owned.values()].filter((each) => each.owner === owner && !declared.has(pieceKey(each.piece)));
+  const live = await liveValues(
+    parts,
+    [...manifest.pieces, ...left].map(({ piece }) => piece),
+  );
+  await requireParents(parts, manifest.pieces);
+  const looks = manifest.pieces.map((each) => lookAt(each, { owned, live, owner, options }));
+  const gone = left.map((each) => leave(each, { declared, live, options }));
+  const changes = inOrder([...looks.flatMap(({ change }) => change ?? []), ...gone]);
+  const conflicts = looks.flatMap(({ conflict }) => conflict ?? []);
+  const deleted = changes.filter(({ what, action }) => what === "entity" && action === "delete");
+  const blockers = await entityBlockers(parts, { deleted, owned, owner, declared });
+  const plan: Plan = {
+    namespace,
+    owner,
+    changes,
+    conflicts,
+    summary: summaryOf(changes, manifest.pieces.length - looks.filter(isChangeOrConflict).length),
+    warnings: [...manifest.warnings, ...blockers.map(({ message }) => message)],
+  };
+  BASES.set(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options) ?? blockers[0] });
+  return plan;
+}
+
+function ownerOf(manifest: Manifest, options: PlanOptions): string {
+  if (options.owner !== undefined) checkEntityId(options.owner);
+  const { owner = options.owner ?? OWNER_DEFAULT } = manifest;
+  if (options.owner === undefined || options.owner === owner) return owner;
+  throw new ValidationError(
+    "owner_mismatch",
+    `The manifest is of the owner ${owner}, and ${options.owner} is asked for; name one of them.`,
+  );
+}
+
+interface Look {
+  readonly change?: Change;
+  readonly conflict?: Piece & { readonly owner: string };
+}
+
+interface Sight {
+  readonly owned: ReadonlyMap<string, OwnedPiece>;
+  readonly live: ReadonlyMap<string, PieceValue>;
+  readonly owner: string;
+  readonly options: PlanOptions;
+}
+
+function lookAt({ piece, value }: DeclaredPiece, { owned, live, owner, options }: Sight): Look {
+  const key = pieceKey(piece);
+  const record = owned.get(key);
+  if (record !== undefined && record.owner !== owner && options.takeOver !== true) {
+    return { conflict: { ...piece, owner: record.owner } };
+  }
+  const now = live.get(key);
+  const drift = record?.owner === owner && record.state === "applied" && !isSameValue(record.value, now);
+  const change = (action: Change["action"]): Look => ({
+    change: { action, ...piece, before: now ?? null, after: value, drift },
+  });
+  if (!isSameValue(now, value)) return change(now === undefined ? "create" : "update");
+  const isKnown = record?.owner === owner && record.state === "applied" && !drift;
+  return isKnown ? {} : change("adopt");
+}
+
+function leave(
+  record: OwnedPiece,
+  {
+    declared,
+    live,
+    options,
+  }: Pick<Sight, "live" | "options"> & { readonly declared: ReadonlyMap<string, DeclaredPiece> },
+): Change {
+  const { piece } = record;
+  const before = live.get(pieceKey(piece)) ?? null;
+  const drift = record.state === "applied" && !isSameValue(record.value, before ?? undefined);
+  // What is declared of an entity would go with it.
+  const isNeeded =
+    piece.what === "entity" &&
+    [...declared.values()].some((each) => each.piece.what !== "entity" && each.piece.entityId === piece.entityId);
+  const isReleased = options.keep === true || before === null || isNeeded;
+  return { action: isReleased ? "release" : "delete", ...piece, before, after: isReleased ? before : null, drift };
+}
+
+/** A parent is declared too, or is there. */
+async function requireParents(parts: LimiterParts, pieces: readonly DeclaredPiece[]): Promise<void> {
+  const entities = pieces.filter(({ piece }) => piece.what === "entity");
+  const declared = new Set(entities.map(({ piece }) => piece.entityId));
+  for (const { piece, value } of entities) {
+    const { parentId } = value as EntityValue;
+    if (parentId === undefined || declared.has(parentId)) continue;
+    if ((await parts.deps.scope.entities.get(parentId)) !== undefined) continue;
+    throw new NotFoundError(
+      "parent_not_found",
+      `The parent ${parentId} of ${piece.entityId} is neither declared nor there; declare it, or create it first.`,
+    );
+  }
+}
+
+function refusalOf(plan: Plan, { prune, keep }: PlanOptions): ConflictError | undefined {
+  const [conflict] = plan.conflicts;
+  if (conflict !== undefined) return ownedByOther(conflict, conflict.owner);
+  const { delete: deletions } = plan.summary;
+  if (deletions === 0 || prune === true || keep === true) return undefined;
+  return new ConflictError(
+    "deletions_need_prune",
+    `${deletions} ${deletions === 1 ? "piece is" : "pieces are"} owned and no longer declared; delete them with --prune ` +
+      "(prune: true), or let them stay with --keep (keep: true).",
+  );
+}
+
+export function ownedByOther(piece: Piece, owner: string): ConflictError {
+  return new ConflictError(
+    "owned_by_other",
+    `${pieceText(piece)} is declared by the owner ${owner}; take it out of one of the manifests, or take it over with ` +
+      "--take-over (takeOver: true).",
+  );
+}
+
+function isChangeOrConflict({ change, conflict }: Look): boolean {
+  return change !== undefined || conflict !== undefined;
+}
+
+function summaryOf(changes: readonly Change[], unchanged: number): Plan["summary"] {
+  const counts = { create: 0, update: 0, delete: 0, adopt: 0, release: 0, unchanged };
+  for (const { action } of changes) counts[action] += 1;
+  return counts;
+}

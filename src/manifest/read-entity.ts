@@ -1,0 +1,130 @@
+import type { CronCheck } from "../domain/calendar.ts";
+import type { ConfigScope } from "../domain/config.ts";
+import { checkEntityId, checkResource } from "../domain/names.ts";
+import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/piece.ts";
+import { accessIn, limitsIn, readLevel } from "./read-level.ts";
+import { sentence } from "./read-limit.ts";
+import type { Member, Place, Reading } from "./reading.ts";
+
+export const ENTITY_KEYS = ["name", "parent", "cascade", "metadata", "limits", "access", "resources"];
+
+/** Any of these declares the entity itself, as a whole. */
+const OWN_KEYS = ["name", "parent", "cascade", "metadata"];
+
+const DEFAULT_NAME = "_default_";
+const NAME_MAX = 256;
+
+export interface ReadEntity {
+  readonly id: string;
+  readonly pieces: readonly DeclaredPiece[];
+  readonly parentId: string | undefined;
+  readonly parentPlace: Place | undefined;
+}
+
+export function readEntity(reading: Reading, member: Member, calendar: CronCheck): ReadEntity {
+  const id = member.key;
+  const before = reading.problems.length;
+  const reasons = { disabled: 'write access: disabled, or disabled below "resources"' };
+  const members = reading.members(member, ENTITY_KEYS, reasons);
+  const found = new Map(members.map((each) => [each.key, each]));
+  const everywhere: ConfigScope = { level: "entityDefault", entityId: id };
+  const parentPlace = found.get("parent");
+  const parentId = parentOf(reading, parentPlace);
+  const short = [
+    ...limitsIn(reading, found.get("limits"), everywhere, calendar),
+    ...accessIn(reading, onlyAccess(found), everywhere),
+  ];
+  const levels = found.has("resources") ? levelsIn(reading, found.get("resources") as Member, id, calendar) : [];
+  const said = new Set(levels.map(({ piece }) => pieceKey(piece)));
+  for (const { piece } of short) {
+    if (!said.has(pieceKey(piece))) continue;
+    const place = found.get(piece.what) as Place;
+    const what = `"${piece.what}" is short for that of _default_, which stands below; keep one of them`;
+    reading.fail("key_duplicate", place.keyAt, place.path, what);
+  }
+  const own = OWN_KEYS.some((key) => found.has(key)) ? [entityIn(reading, id, found, parentId)] : [];
+  const pieces = [...own, ...short, ...levels];
+  if (pieces.length === 0 && reading.problems.length === before) {
+    reading.fail("empty", member.keyAt, member.path, `"${id}" says nothing; give it a name or limits, or leave it out`);
+  }
+  return { id, pieces, parentId, parentPlace };
+}
+
+/** An entity cannot be below itself; parents that are not declared are asked of the store. */
+export function refuseCycles(reading: Reading, entities: readonly ReadEntity[]): void {
+  const parents = new Map(entities.map(({ id, parentId }) => [id, parentId]));
+  for (const { id, parentPlace } of entities) {
+    const path = [id];
+    for (let above = parents.get(id); above !== undefined; above = parents.get(above)) {
+      path.push(above);
+      if (above === id && parentPlace !== undefined) {
+        reading.invalid(parentPlace, `${id} cannot be below itself: ${path.join(" -> ")}`);
+      }
+      if (path.indexOf(above) < path.length - 1) break;
+    }
+  }
+}
+
+function entityIn(
+  reading: Reading,
+  id: string,
+  found: ReadonlyMap<string, Member>,
+  parentId: string | undefined,
+): DeclaredPiece {
+  const namePlace = found.get("name");
+  const cascadePlace = found.get("cascade");
+  const metadataPlace = found.get("metadata");
+  const name = namePlace === undefined ? undefined : nameOf(reading, namePlace);
+  const cascade = cascadePlace === undefined ? undefined : reading.flag(cascadePlace);
+  const metadata = metadataPlace === undefined ? [] : metadataOf(reading, metadataPlace);
+  const value: EntityValue = {
+    name: name || id,
+    ...(parentId === undefined ? {} : { parentId }),
+    cascade: cascade ?? parentId !== undefined,
+    metadata: Object.fromEntries(metadata),
+  };
+  return { piece: { what: "entity", entityId: id }, value };
+}
+
+function levelsIn(reading: Reading, place: Member, entityId: string, calendar: CronCheck): readonly DeclaredPiece[] {
+  return reading.members(place, undefined, {}).flatMap((member) => {
+    const resource = member.key;
+    if (resource === DEFAULT_NAME) return readLevel(reading, member, { level: "entityDefault", entityId }, calendar);
+    try {
+      checkResource(resource);
+    } catch (error) {
+      reading.fail("name_invalid", member.keyAt, member.path, sentence(error));
+      return [];
+    }
+    return readLevel(reading, member, { level: "entity", entityId, resource }, calendar);
+  });
+}
+
+function parentOf(reading: Reading, place: Place | undefined): string | undefined {
+  if (place === undefined || (reading.scalar(place) === null && place.node !== undefined)) return undefined;
+  const text = reading.text(place);
+  if (text === undefined) return undefined;
+  try {
+    return checkEntityId(text);
+  } catch (error) {
+    return reading.invalid(place, sentence(error));
+  }
+}
+
+function nameOf(reading: Reading, place: Place): string | undefined {
+  const text = reading.text(place);
+  if (text === undefined || text.length <= NAME_MAX) return text;
+  return reading.invalid(place, `give a name of at most ${NAME_MAX} characters`);
+}
+
+function metadataOf(reading: Reading, place: Place): readonly (readonly [string, string])[] {
+  return reading.members(place, undefined, {}).flatMap((member) => {
+    const text = reading.text(member);
+    return text === undefined ? [] : [[member.key, text] as const];
+  });
+}
+
+function onlyAccess(found: ReadonlyMap<string, Place>): ReadonlyMap<string, Place> {
+  const access = found.get("access");
+  return new Map(access === undefined ? [] : [["access", access]]);
+}

@@ -1,0 +1,178 @@
+import type { CronCheck, CronUse } from "../domain/calendar.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
+import { limitOfSpec } from "../domain/limit-text.ts";
+import { checkLimitName } from "../domain/names.ts";
+import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
+import type { Member, Place, Reading } from "./reading.ts";
+
+export const LIMIT_KEYS = [
+  ...["capacity", "refill_amount", "refill_period", "burst", "soft"],
+  ...["schedule", "reset_schedule", "reset_after_seconds"],
+];
+
+export const WINDOW_KEYS = ["cron", "tz", "scale", "capacity", "refill_amount", "refill_period_seconds"];
+
+const PERIOD_MAX_S = PERIOD_MAX_MS / 1000;
+const TOKENS = { least: 1, most: TOKENS_MAX };
+const SECONDS = { least: 1, most: PERIOD_MAX_S };
+
+/** One limit of a level: a text, a whole number, or a map. Undefined where something is wrong with it, which is then told. */
+export function readLimit(reading: Reading, member: Member, calendar: CronCheck): Limit | undefined {
+  try {
+    checkLimitName(member.key);
+  } catch (error) {
+    reading.fail("name_invalid", member.keyAt, member.path, sentence(error));
+    return undefined;
+  }
+  if (reading.isMap(member)) return readTerms(reading, member, calendar);
+  const value = reading.scalar(member);
+  if (typeof value === "number" && Number.isSafeInteger(value) && value > 0) {
+    return made(reading, member, () => limitOfSpec(member.key, String(value), calendar));
+  }
+  if (typeof value === "string" && !/^\s*\d+\s*$/.test(value)) {
+    return made(reading, member, () => limitOfSpec(member.key, value, calendar));
+  }
+  return reading.invalid(
+    member,
+    `give a whole number, a text such as 1000/min, or a map with capacity, not ${reading.shown(member)}`,
+  );
+}
+
+function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit | undefined {
+  const before = reading.problems.length;
+  const found = new Map(reading.members(member, LIMIT_KEYS, {}).map((each) => [each.key, each]));
+  const whole = (key: string, what: string, range: { readonly least: number; readonly most: number }) => {
+    const place = found.get(key);
+    return place === undefined ? undefined : reading.whole(place, what, range);
+  };
+  const capacity = whole("capacity", "whole tokens", TOKENS);
+  if (!found.has("capacity")) {
+    reading.fail("key_missing", member.keyAt, member.path, `the limit "${member.key}" has no capacity`);
+  }
+  const refillAmount = whole("refill_amount", "whole tokens", { ...TOKENS, least: 0 });
+  const refillPeriod = whole("refill_period", "whole seconds", SECONDS);
+  const burst = whole("burst", "whole tokens", TOKENS);
+  const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
+  const soft = found.has("soft") ? reading.flag(found.get("soft") as Place) : undefined;
+  const schedule = readSchedule(reading, found.get("schedule"), calendar);
+  const reset = readReset(reading, found.get("reset_schedule"), calendar);
+  const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
+  const contradiction = contradictionIn(found, { isQuota, refillAmount });
+  if (contradiction !== undefined) reading.fail("limit_invalid", member.valueAt, member.path, contradiction);
+  if (reading.problems.length > before || capacity === undefined) return undefined;
+  const kind = { ...(soft === true ? { soft } : {}), ...(schedule === undefined ? {} : { schedule }) };
+  const make = limitMakers(calendar);
+  return made(reading, member, () => {
+    if (reset !== undefined) return make.quota(member.key, capacity, { reset, ...kind });
+    if (resetAfter !== undefined) return make.quota(member.key, capacity, { resetAfterMs: resetAfter * 1000, ...kind });
+    // With a burst, the capacity is the rate.
+    const rate = refillAmount ?? capacity;
+    const terms = { capacity: burst ?? capacity, refillAmount: rate, refillPeriodMs: (refillPeriod ?? 60) * 1000 };
+    return make.custom(member.key, { ...terms, ...kind });
+  });
+}
+
+function contradictionIn(
+  found: ReadonlyMap<string, Place>,
+  { isQuota, refillAmount }: { readonly isQuota: boolean; readonly refillAmount: number | undefined },
+): string | undefined {
+  if (found.has("reset_schedule") && found.has("reset_after_seconds")) {
+    return "it has reset_schedule and reset_after_seconds; a quota resets by the calendar or after its first use, not both";
+  }
+  if (isQuota && refillAmount !== undefined && refillAmount !== 0) {
+    return `it drips (refill_amount ${refillAmount}) and resets; a limit does one or the other`;
+  }
+  if (isQuota && found.has("burst")) return "a quota has no burst; its capacity is all that it holds";
+  if (!isQuota && refillAmount === 0) {
+    return "refill_amount is 0 and nothing resets it; give reset_schedule or reset_after_seconds, or an amount";
+  }
+  return undefined;
+}
+
+function readSchedule(
+  reading: Reading,
+  place: Place | undefined,
+  calendar: CronCheck,
+): readonly ScheduleEntry[] | undefined {
+  if (place === undefined) return undefined;
+  return reading.items(place, "windows").flatMap((item) => readWindow(reading, item, calendar) ?? []);
+}
+
+function readWindow(reading: Reading, item: Place, calendar: CronCheck): ScheduleEntry | undefined {
+  const found = new Map(reading.members(item, WINDOW_KEYS, {}).map((each) => [each.key, each]));
+  const when = readCron(reading, { item, found }, "window", calendar);
+  const tokens = (key: string) => {
+    const place = found.get(key);
+    return place === undefined ? undefined : reading.whole(place, "whole tokens", TOKENS);
+  };
+  const capacity = tokens("capacity");
+  const refillAmount = tokens("refill_amount");
+  const period = found.get("refill_period_seconds");
+  const seconds = period === undefined ? undefined : reading.whole(period, "whole seconds", SECONDS);
+  const scale = readScale(reading, found.get("scale"));
+  if (when === undefined) return undefined;
+  return {
+    ...when,
+    ...(scale === undefined ? {} : { scale }),
+    ...(capacity === undefined ? {} : { capacity }),
+    ...(refillAmount === undefined ? {} : { refillAmount }),
+    ...(seconds === undefined ? {} : { refillPeriodMs: seconds * 1000 }),
+  };
+}
+
+function readScale(reading: Reading, place: Place | undefined): number | undefined {
+  if (place === undefined) return undefined;
+  const value = reading.scalar(place);
+  if (typeof value === "number" && value > 0) return value;
+  return reading.invalid(place, `give a number above 0, not ${reading.shown(place)}`);
+}
+
+function readReset(reading: Reading, place: Place | undefined, calendar: CronCheck): Reset | undefined {
+  if (place === undefined) return undefined;
+  const items = reading.items(place, "one { cron, tz }");
+  if (items.length > 1) return reading.invalid(place, `give exactly one { cron, tz }, not ${items.length}`);
+  const [item] = items;
+  if (item === undefined) return undefined;
+  const found = new Map(reading.members(item, ["cron", "tz"], {}).map((each) => [each.key, each]));
+  return readCron(reading, { item, found }, "reset", calendar);
+}
+
+function readCron(
+  reading: Reading,
+  { item, found }: { readonly item: Place; readonly found: ReadonlyMap<string, Place> },
+  use: CronUse,
+  calendar: CronCheck,
+): { readonly cron: string; readonly tz: string } | undefined {
+  const cronPlace = found.get("cron");
+  const tzPlace = found.get("tz");
+  const tz = tzPlace === undefined ? TZ_DEFAULT : reading.text(tzPlace);
+  if (cronPlace === undefined) {
+    if (reading.isMap(item)) reading.fail("key_missing", item.keyAt, item.path, `the ${use} has no cron`);
+    return undefined;
+  }
+  const cron = reading.text(cronPlace);
+  if (cron === undefined || tz === undefined) return undefined;
+  const zoneProblem = calendar.problemOf("* * * * *", tz, "window");
+  if (zoneProblem !== undefined && tzPlace !== undefined) {
+    reading.fail("cron_invalid", tzPlace.valueAt, tzPlace.path, zoneProblem);
+  }
+  const problem = calendar.problemOf(cron, TZ_DEFAULT, use);
+  if (problem !== undefined) reading.fail("cron_invalid", cronPlace.valueAt, cronPlace.path, problem);
+  return problem === undefined && zoneProblem === undefined ? { cron, tz } : undefined;
+}
+
+function made(reading: Reading, { valueAt, path }: Place, make: () => Limit): Limit | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    const code = error.code === "cron_invalid" ? "cron_invalid" : "limit_invalid";
+    reading.fail(code, valueAt, path, sentence(error));
+    return undefined;
+  }
+}
+
+export function sentence(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,160 @@
+import { type Document, isAlias, isMap, isScalar, isSeq, type LineCounter, type Node, type Scalar } from "yaml";
+import { nearestName } from "../domain/known-names.ts";
+import { shown } from "../domain/names.ts";
+import type { ManifestProblem, ProblemCode } from "./manifest.ts";
+
+/** A place in a document: a value, and where it and its key stand. */
+export interface Place {
+  readonly node: Node | undefined;
+  /** Of the key; of the item itself in a list. */
+  readonly keyAt: number;
+  readonly valueAt: number;
+  readonly path: string;
+}
+
+/** A member of a map. */
+export interface Member extends Place {
+  readonly key: string;
+}
+
+/** Looks at a document and notes what is wrong with it; what is wrong is read as absent, so that the rest is looked at too. */
+export class Reading {
+  readonly #document: Document.Parsed;
+  readonly #lines: LineCounter;
+  readonly #problems: (ManifestProblem & { readonly at: number })[] = [];
+
+  constructor(document: Document.Parsed, lines: LineCounter) {
+    this.#document = document;
+    this.#lines = lines;
+  }
+
+  get problems(): readonly ManifestProblem[] {
+    const inOrder = this.#problems.toSorted((a, b) => a.at - b.at);
+    return inOrder.map(({ at: _, ...problem }) => problem);
+  }
+
+  fail(code: ProblemCode, at: number, path: string, message: string): void {
+    const { line, col } = this.#lines.linePos(at);
+    const column = Math.max(1, col);
+    this.#problems.push({ at, line: Math.max(1, line), column, path, code, message });
+  }
+
+  /** Of a value that is not what it should be. */
+  invalid({ valueAt, path }: Place, message: string): undefined {
+    this.fail("value_invalid", valueAt, path, message);
+    return undefined;
+  }
+
+  root(): Place {
+    const node = this.#document.contents ?? undefined;
+    return { node: node as Node | undefined, keyAt: 0, valueAt: node?.range?.[0] ?? 0, path: "" };
+  }
+
+  /** The members of a map, each key once; those that are not known are told and left out. `known` undefined: any name. */
+  members(
+    place: Place,
+    known: readonly string[] | undefined,
+    reasons: Readonly<Record<string, string>>,
+  ): readonly Member[] {
+    const node = this.#resolved(place.node);
+    if (!isMap(node)) {
+      this.invalid(place, `give a map here, not ${shownNode(node)}`);
+      return [];
+    }
+    const seen = new Set<string>();
+    return node.items.flatMap((pair): readonly Member[] => {
+      const keyNode = pair.key as Node | null;
+      const keyAt = keyNode?.range?.[0] ?? place.valueAt;
+      const key = this.#keyText(keyNode);
+      if (key === undefined) {
+        this.fail("name_invalid", keyAt, place.path, "a key must be a plain text");
+        return [];
+      }
+      const path = `${place.path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      if (seen.has(key)) {
+        this.fail("key_duplicate", keyAt, path, `the key "${key}" stands here twice; keep one of them`);
+        return [];
+      }
+      seen.add(key);
+      if (known !== undefined && !known.includes(key)) {
+        this.fail("key_unknown", keyAt, path, unknownText(key, known, reasons));
+        return [];
+      }
+      const value = pair.value as Node | null;
+      return [{ key, node: value ?? undefined, keyAt, valueAt: value?.range?.[0] ?? keyAt, path }];
+    });
+  }
+
+  /** The items of a list that has any. */
+  items(place: Place, what: string): readonly Place[] {
+    const node = this.#resolved(place.node);
+    if (!isSeq(node) || node.items.length === 0) {
+      this.invalid(place, `give a list of ${what} here, not ${shownNode(node)}`);
+      return [];
+    }
+    return node.items.map((item, i) => {
+      const at = (item as Node | null)?.range?.[0] ?? place.valueAt;
+      return { node: (item as Node | null) ?? undefined, keyAt: at, valueAt: at, path: `${place.path}/${i}` };
+    });
+  }
+
+  isMap({ node }: Place): boolean {
+    return isMap(this.#resolved(node));
+  }
+
+  /** The value of a scalar; undefined of anything else. */
+  scalar({ node }: Place): unknown {
+    const resolved = this.#resolved(node);
+    return isScalar(resolved) ? resolved.value : undefined;
+  }
+
+  text(place: Place): string | undefined {
+    const value = this.scalar(place);
+    if (typeof value === "string") return value;
+    return this.invalid(place, `give a text, not ${this.shown(place)}; put it in quotes if it is one`);
+  }
+
+  flag(place: Place): boolean | undefined {
+    const value = this.scalar(place);
+    return typeof value === "boolean" ? value : this.invalid(place, `give true or false, not ${this.shown(place)}`);
+  }
+
+  whole(
+    place: Place,
+    what: string,
+    { least, most }: { readonly least: number; readonly most: number },
+  ): number | undefined {
+    const value = this.scalar(place);
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+    return this.invalid(place, `give ${what} from ${least} to ${most}, not ${this.shown(place)}`);
+  }
+
+  shown({ node }: Place): string {
+    return shownNode(this.#resolved(node));
+  }
+
+  #resolved(node: Node | undefined): Node | undefined {
+    return isAlias(node) ? (node.resolve(this.#document) as Node | undefined) : node;
+  }
+
+  // A key such as 42 or true is a name all the same, as it is written.
+  #keyText(node: Node | null): string | undefined {
+    const resolved = this.#resolved(node ?? undefined);
+    if (!isScalar(resolved)) return undefined;
+    const { value, source } = resolved as Scalar;
+    return typeof value === "string" ? value : (source ?? undefined);
+  }
+}
+
+function unknownText(key: string, known: readonly string[], reasons: Readonly<Record<string, string>>): string {
+  const reason = Object.hasOwn(reasons, key) ? reasons[key] : undefined;
+  if (reason !== undefined) return `"${key}" cannot stand here: ${reason}`;
+  const near = nearestName(key, known);
+  return `unknown key "${key}"; ${near === undefined ? `known: ${known.join(", ")}` : `did you mean "${near}"?`}`;
+}
+
+function shownNode(node: Node | undefined): string {
+  if (isScalar(node)) return node.value === null ? "nothing" : shown(node.value);
+  if (isMap(node)) return "a map";
+  return isSeq(node) ? "a list" : "nothing";
+}

@@ -1,0 +1,101 @@
+import { PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
+import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names.ts";
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** The JSON Schema of a manifest, for editors: closed, as the parser is. What one key demands of another only the parser knows. */
+export function manifestSchema(): Schema {
+  return {
+    $schema: "http://json-schema.org/draft-07/schema#",
+    $id: "https://zae-limiter.dev/manifest.schema.json",
+    title: "zae-limiter manifest",
+    description: "Declared limits, policies and entities of one namespace.",
+    ...object({
+      namespace: { ...name(NAMESPACE), description: "Must exist. Absent: that of the command." },
+      owner: { ...name(ENTITY_ID), description: "Whose the declared pieces are. Default: default." },
+      system: { ...object({ on_unavailable: { enum: ["allow", "block"] }, limits: ref("limits") }), minProperties: 1 },
+      resources: mapOf(RESOURCE, ref("level")),
+      entities: mapOf(ENTITY_ID, ref("entity")),
+    }),
+    anyOf: ["system", "resources", "entities"].map((key) => ({ required: [key] })),
+    definitions: {
+      level: { ...object(LEVEL), minProperties: 1, not: { required: ["access", "disabled"] } },
+      entity: { ...object(ENTITY), minProperties: 1 },
+      limits: { ...mapOf(LIMIT_NAME, ref("limit")), minProperties: 1 },
+      limit: { oneOf: [tokens(1), { type: "string", pattern: "\\D" }, ref("terms")] },
+      terms: { ...object(TERMS), required: ["capacity"], not: { required: ["reset_schedule", "reset_after_seconds"] } },
+      window: { ...object(WINDOW), required: ["cron"] },
+      reset: { ...object({ cron: CRON, tz: ZONE }), required: ["cron"] },
+    },
+  };
+}
+
+const CRON = { type: "string", description: "Five fields: minute hour day month weekday." };
+const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." };
+const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
+const TEXTS = { type: "object", additionalProperties: { type: "string" } };
+
+const LEVEL = {
+  limits: ref("limits"),
+  disabled: {
+    enum: [true, false, "bypass"],
+    description: "true: refused. false: the limits count. bypass: let through.",
+  },
+  access: { enum: ["disabled", "bypass", "enforce"], description: "Stands in for disabled." },
+  cascade: { type: "boolean", description: "Whether parents are charged, in place of the entity's own flag." },
+};
+
+const ENTITY = {
+  name: { type: "string", maxLength: 256 },
+  parent: { oneOf: [name(ENTITY_ID), { type: "null" }] },
+  cascade: { type: "boolean", description: "Whether its parent is charged too. Default: true with a parent." },
+  metadata: TEXTS,
+  limits: { ...ref("limits"), description: "Short for those of _default_." },
+  access: { enum: ["disabled", "bypass", "enforce"], description: "Short for that of _default_." },
+  resources: {
+    type: "object",
+    properties: { _default_: ref("level") },
+    patternProperties: { [RESOURCE.pattern.source]: ref("level") },
+    additionalProperties: false,
+  },
+};
+
+const TERMS = {
+  capacity: { ...tokens(1), description: "What it holds; with burst, the rate." },
+  refill_amount: { ...tokens(0), description: "Default: capacity; of a quota 0." },
+  refill_period: { ...SECONDS, description: "Seconds. Default: 60." },
+  burst: { ...tokens(1), description: "What may be held; capacity is then the rate." },
+  soft: { type: "boolean", description: "Measured, never a reason to refuse." },
+  schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
+  reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },
+  reset_after_seconds: SECONDS,
+};
+
+const WINDOW = {
+  cron: CRON,
+  tz: ZONE,
+  scale: { type: "number", exclusiveMinimum: 0, maximum: 1_000_000 },
+  capacity: tokens(1),
+  refill_amount: tokens(1),
+  refill_period_seconds: SECONDS,
+};
+
+function object(properties: Schema): Schema {
+  return { type: "object", properties, additionalProperties: false };
+}
+
+function mapOf({ pattern }: NameRule, value: Schema): Schema {
+  return { type: "object", patternProperties: { [pattern.source]: value }, additionalProperties: false };
+}
+
+function name({ pattern, lengthMax }: NameRule): Schema {
+  return { type: "string", pattern: pattern.source, maxLength: lengthMax };
+}
+
+function tokens(minimum: 0 | 1): Schema {
+  return { type: "integer", minimum, maximum: TOKENS_MAX };
+}
+
+function ref(definition: string): Schema {
+  return { $ref: `#/definitions/${definition}` };
+}
