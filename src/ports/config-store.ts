@@ -1,5 +1,5 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import type { ConfigScope, LevelConfig, PolicyChange, StoredConfig } from "../domain/config.ts";
+import type { ConfigChange, ConfigScope, LevelConfig, PolicyChange, StoredConfig } from "../domain/config.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
@@ -14,12 +14,11 @@ export interface ConfigStore {
   resolve(entityId: string, resource: string): MaybePromise<LevelConfig>;
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
-  /** Replaces the limits of a scope and keeps its policy. `onUnavailable` absent keeps what is stored. */
-  set(
-    scope: ConfigScope,
-    config: Pick<StoredConfig, "limits" | "onUnavailable">,
-    event: AuditEvent,
-  ): MaybePromise<void>;
+  /**
+   * Replaces the limits of a scope and keeps its policy. What is absent of the system's settings stays as it is stored. A store
+   * that keeps usage as it was opened refuses `usageKeptDays` with a `ValidationError`.
+   */
+  set(scope: ConfigScope, config: ConfigChange, event: AuditEvent): MaybePromise<void>;
   /** Changes what a scope says about access and cascading, and keeps its limits. */
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<void>;
   /** Deletes the limits of a scope and keeps its policy. False when there were none; then nothing is audited either. */

@@ -1,6 +1,7 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import {
+  type ConfigChange,
   type ConfigScope,
   type LevelConfig,
   type PolicyChange,
@@ -10,6 +11,7 @@ import {
   withPolicy,
 } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
@@ -38,6 +40,8 @@ interface ConfigParts extends ChangeParts {
   readonly reader: ConfigReader;
   readonly gate: VersionGate;
   readonly propagation: ConfigPropagation;
+  /** The original writes to this table too. */
+  readonly shared: boolean;
   /** Called with the item of a bucket that is read together with its configuration; undefined where it need not be read. */
   onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
@@ -73,11 +77,8 @@ export class DynamoConfig implements ConfigStore {
     return isBeingDeleted(meta) ? undefined : decodeConfig(item);
   }
 
-  async set(
-    scope: ConfigScope,
-    config: Pick<StoredConfig, "limits" | "onUnavailable">,
-    event: AuditEvent,
-  ): Promise<void> {
+  async set(scope: ConfigScope, config: ConfigChange, event: AuditEvent): Promise<void> {
+    if (this.#parts.shared) refuseUsageKeptDaysShared(config);
     await this.#parts.gate.demandFor(config.limits);
     await this.#changes.make(scope, event, (before) => ({ config: withLimits(decodePolicy(before), config) }));
     await this.#parts.propagation.limitsChanged(scope);

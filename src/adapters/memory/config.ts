@@ -1,5 +1,6 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import {
+  type ConfigChange,
   type ConfigScope,
   type LevelConfig,
   type PolicyChange,
@@ -13,6 +14,7 @@ import {
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { textList } from "./list-orders.ts";
@@ -47,7 +49,8 @@ export class MemoryConfig implements ConfigStore {
     return this.#data.configs.get(keyOf(scope))?.config;
   }
 
-  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): void {
+  set(scope: ConfigScope, config: ConfigChange, event: AuditEvent): void {
+    refuseUsageKeptDays(config);
     this.#put(scope, withLimits(this.get(scope), config), event);
   }
 

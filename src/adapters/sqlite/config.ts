@@ -1,6 +1,7 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import {
   type Access,
+  type ConfigChange,
   type ConfigScope,
   type LevelConfig,
   type OnUnavailable,
@@ -15,6 +16,7 @@ import {
 import type { Limit } from "../../domain/limit.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
@@ -108,7 +110,8 @@ export class SqliteConfig implements ConfigStore {
     return this.#connection.read(() => this.#stored(scope));
   }
 
-  set(scope: ConfigScope, config: Pick<StoredConfig, "limits" | "onUnavailable">, event: AuditEvent): Promise<void> {
+  async set(scope: ConfigScope, config: ConfigChange, event: AuditEvent): Promise<void> {
+    refuseUsageKeptDays(config);
     return this.#change(scope, event, (before) => withLimits(before, config));
   }
 
