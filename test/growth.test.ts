@@ -95,6 +95,31 @@ for (const [name, storeOf] of Object.entries(stores)) {
     );
   });
 
+  test(`${name}: days to keep usage for are refused, naming the option that says it here; nonsense is told first`, async (t) => {
+    const { limiter } = await opened(t, storeOf(t), {});
+    const before = [await limiter.getSystemDefaults(), await limiter.auditEvents()];
+    const limits = [Limit.perMinute("rpm", 7)];
+    await assert.rejects(limiter.setSystemDefaults(limits, { usageKeptDays: 30 }), {
+      code: "usage_kept_days_unsupported",
+      message: /`usage: \{ keepMs: 2592000000 \}`/,
+      httpStatus: 400,
+    });
+    for (const usageKeptDays of [0, -1, 1.5, 3651, Number.NaN, "30", null, 30n] as never[]) {
+      await assert.rejects(limiter.setSystemDefaults(limits, { usageKeptDays }), {
+        code: "usage_kept_days_invalid",
+        message: /give whole days, from 1 to 3650/,
+      });
+    }
+    await assert.rejects(limiter.setSystemDefaults(limits, { usageKeepDays: 30 } as never), {
+      code: "option_unknown",
+      message: /did you mean `usageKeptDays`/,
+    });
+    await assert.rejects(limiter.setResourceDefaults("api", limits, { usageKeptDays: 30 } as never), {
+      code: "option_unknown",
+    });
+    assert.deepEqual([await limiter.getSystemDefaults(), await limiter.auditEvents()], before);
+  });
+
   test(`${name}: what is remembered of configuration and refusals is bounded, however many ids come`, async (t) => {
     const { limiter } = await opened(t, storeOf(t), { denyMemoryMs: 1_000, timeoutMs: 60_000 });
     const request = (i: number) => ({ entityId: `id-${i}`, resource: "api", consume: { rps: 1 } });

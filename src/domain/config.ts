@@ -26,10 +26,16 @@ interface ScopePolicy {
   readonly cascade?: boolean;
 }
 
-export interface StoredConfig extends ScopePolicy {
-  readonly limits: readonly Limit[];
-  /** System level only. */
+/** What only the system level says besides limits and policy. */
+export interface SystemSettings {
+  /** What an outage of the store means. */
   readonly onUnavailable?: OnUnavailable;
+  /** For how many days usage is kept on DynamoDB after it was counted. Memory and SQLite have `usage: { keepMs }` instead. */
+  readonly usageKeptDays?: number;
+}
+
+export interface StoredConfig extends ScopePolicy, SystemSettings {
+  readonly limits: readonly Limit[];
 }
 
 /** A change of policy: `null` takes a value away, absent leaves it. */
@@ -114,6 +120,8 @@ export interface LimitsChange {
   readonly limits?: readonly Limit[];
   /** System level only; `null` takes it away. */
   readonly onUnavailable?: OnUnavailable | null;
+  /** System level only. A store that keeps usage as it was opened refuses it. */
+  readonly usageKeptDays?: number;
 }
 
 /** A stored configuration with its limits replaced, its policy kept; undefined when it then says nothing at all. */
@@ -124,19 +132,23 @@ export function withLimits(config: StoredConfig | undefined, next: LimitsChange)
     ...rest,
     limits: next.limits ?? rest.limits,
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    ...(next.usageKeptDays === undefined ? {} : { usageKeptDays: next.usageKeptDays }),
   };
   return saysSomething(changed) ? changed : undefined;
 }
 
-/** A stored configuration without its limits, its policy kept; undefined when it then says nothing at all. */
+/**
+ * A stored configuration without its limits, its policy kept; undefined when it then says nothing at all. How long usage is kept
+ * stays, too: whoever takes limits away does not mean the bills.
+ */
 export function withoutLimits(config: StoredConfig): StoredConfig | undefined {
   const { limits: _, onUnavailable: __, ...policy } = config;
   const changed = { ...policy, limits: [] };
   return saysSomething(changed) ? changed : undefined;
 }
 
-function saysSomething({ limits, onUnavailable, access, cascade }: StoredConfig): boolean {
-  return limits.length > 0 || onUnavailable !== undefined || access !== undefined || cascade !== undefined;
+function saysSomething({ limits, ...rest }: StoredConfig): boolean {
+  return limits.length > 0 || Object.values(rest).some((value) => value !== undefined);
 }
 
 function first<Value>(

@@ -77,10 +77,12 @@ export class ValidationError extends LimiterError {
 /** What was named does not exist. */
 export class NotFoundError extends LimiterError {
   override get httpStatus(): number {
-    // It is the service that named its table, not its caller.
-    return this.code === "table_not_found" || this.code === "version_missing" ? 503 : 404;
+    return OF_THE_SERVICE.has(this.code) ? 503 : 404;
   }
 }
+
+/** It is the service that named its table and runs what belongs to it, not its caller. */
+const OF_THE_SERVICE: ReadonlySet<string> = new Set(["table_not_found", "version_missing", "usage_not_aggregated"]);
 
 /** What was to be created exists already. */
 export class ExistsError extends LimiterError {

@@ -289,6 +289,9 @@ export function underTerms(balance: Balance, before: Terms, terms: Terms): Balan
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
   // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
   const { remainder: left } = balance;
+  // What no longer drips and is full has no past: were the fraction kept, it would come on top of a full limit later.
+  const isFull = tokensMilli === Math.min(before.capacityMilli, terms.capacityMilli);
+  if (terms.refillAmountMilli === 0 && isFull) return { tokensMilli, remainder: 0 };
   const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
   return { tokensMilli, remainder };
 }

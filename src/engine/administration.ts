@@ -5,6 +5,7 @@ import {
   type LimitsChange,
   type OnUnavailable,
   type StoredConfig,
+  type SystemSettings,
 } from "../domain/config.ts";
 import {
   checkPatch,
@@ -19,6 +20,7 @@ import { ConflictError, ExistsError, type LimiterError, NotFoundError, Validatio
 import { KnownNames } from "../domain/known-names.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { checkEntityId, checkPrincipal, checkResource, shown } from "../domain/names.ts";
+import { checkUsageKeptDays } from "../domain/retention.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
@@ -35,8 +37,8 @@ const UPDATE_OPTIONS = new KnownNames<ChangeOptions & { version?: number }>({ pr
 
 /** Limits of an entity: the resource is named among the options. */
 const ENTITY_OPTIONS = new KnownNames<ChangeOptions & { resource?: string }>({ principal: true, resource: true });
-const SYSTEM_OPTIONS = new KnownNames<ChangeOptions & { onUnavailable?: OnUnavailable }>({
-  ...{ principal: true, onUnavailable: true },
+const SYSTEM_OPTIONS = new KnownNames<ChangeOptions & SystemSettings>({
+  ...{ principal: true, onUnavailable: true, usageKeptDays: true },
 });
 
 /** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
@@ -116,24 +118,14 @@ export class Administration {
     this.changed(event);
   }
 
-  async setConfig(
-    scope: ConfigScope,
-    given: { readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable },
-    options: ChangeOptions,
-  ): Promise<void> {
+  async setConfig(scope: ConfigScope, given: readonly Limit[], options: ChangeOptions & SystemSettings): Promise<void> {
     checkScope(scope);
     checkConfigOptions(scope, options);
-    const { onUnavailable } = given;
-    if (onUnavailable !== undefined && onUnavailable !== "allow" && onUnavailable !== "block") {
-      throw new ValidationError(
-        "on_unavailable_invalid",
-        `onUnavailable is ${shown(onUnavailable)}; give "allow" or "block".`,
-      );
-    }
     // Only the system level has something to say besides limits.
-    const onlyPolicy = onUnavailable !== undefined && Array.isArray(given.limits) && given.limits.length === 0;
-    const limits = onlyPolicy ? [] : checkLimits(given.limits, this.#deps.calendar);
-    const config: StoredConfig = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
+    const settings = scope.level === "system" ? checkSettings(options) : {};
+    const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
+    const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
+    const config: LimitsChange = { limits, ...settings };
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
     await this.#deps.scope.config.set(scope, config, event);
     this.changed(event);
@@ -223,6 +215,19 @@ function checkConfigOptions({ level }: ConfigScope, options: object): void {
   if (level === "system") SYSTEM_OPTIONS.check(options, what);
   else if (level === "resource") CHANGE_OPTIONS.check(options, what);
   else ENTITY_OPTIONS.check(options, what);
+}
+
+function checkSettings({ onUnavailable, usageKeptDays }: SystemSettings): SystemSettings {
+  if (onUnavailable !== undefined && onUnavailable !== "allow" && onUnavailable !== "block") {
+    throw new ValidationError(
+      "on_unavailable_invalid",
+      `onUnavailable is ${shown(onUnavailable)}; give "allow" or "block".`,
+    );
+  }
+  return {
+    ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    ...(usageKeptDays === undefined ? {} : { usageKeptDays: checkUsageKeptDays(usageKeptDays) }),
+  };
 }
 
 export function resourceIn(scope: ConfigScope): string | undefined {

@@ -1,5 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
-import type { Access, ConfigScope, LimitSource, OnUnavailable } from "../domain/config.ts";
+import type { Access, ConfigScope, LimitSource, SystemSettings } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -171,7 +171,7 @@ export class Limiter {
 
   /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
   setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & ChangeOptions = {}): Promise<void> {
-    return this.#admin.setConfig(entityScope(entityId, options), { limits }, options);
+    return this.#admin.setConfig(entityScope(entityId, options), limits, options);
   }
 
   async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
@@ -198,7 +198,7 @@ export class Limiter {
   }
 
   setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {
-    return this.#admin.setConfig({ level: "resource", resource }, { limits }, options);
+    return this.#admin.setConfig({ level: "resource", resource }, limits, options);
   }
 
   async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
@@ -214,17 +214,12 @@ export class Limiter {
     return listing((page) => this.#deps.scope.config.listResources(page), options);
   }
 
-  /** Limits for everybody on everything else, and what an outage of the store means; absent keeps what is stored. */
-  setSystemDefaults(
-    limits: readonly Limit[],
-    options: { readonly onUnavailable?: OnUnavailable } & ChangeOptions = {},
-  ): Promise<void> {
-    const onUnavailable = options?.onUnavailable;
-    const given = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
-    return this.#admin.setConfig({ level: "system" }, given, options);
+  /** Limits for everybody on everything else, what an outage means, how long usage is kept; absent keeps what is stored. */
+  setSystemDefaults(limits: readonly Limit[], options: SystemSettings & ChangeOptions = {}): Promise<void> {
+    return this.#admin.setConfig({ level: "system" }, limits, options);
   }
 
-  getSystemDefaults(): Promise<{ readonly limits: readonly Limit[]; readonly onUnavailable?: OnUnavailable }> {
+  getSystemDefaults(): Promise<{ readonly limits: readonly Limit[] } & SystemSettings> {
     return this.#admin.getConfig({ level: "system" }, {});
   }
 

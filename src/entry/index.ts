@@ -1,7 +1,7 @@
 export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
-export type { Access, LimitSource, OnUnavailable, UnknownEntities } from "../domain/config.ts";
+export type { Access, LimitSource, OnUnavailable, SystemSettings, UnknownEntities } from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,

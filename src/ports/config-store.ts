@@ -14,7 +14,10 @@ export interface ConfigStore {
   resolve(entityId: string, resource: string): MaybePromise<LevelConfig>;
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
-  /** Replaces the limits of a scope and keeps its policy. What is absent of the change keeps what is stored. */
+  /**
+   * Replaces the limits of a scope and keeps its policy. What is absent of the change keeps what is stored. A store that keeps
+   * usage as it was opened refuses `usageKeptDays` with a `ValidationError`.
+   */
   set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): MaybePromise<void>;
   /** Changes what a scope says about access and cascading, and keeps its limits. */
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<void>;

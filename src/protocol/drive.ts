@@ -147,7 +147,7 @@ export async function drive<Progress, Act extends Action, Result>(
       }
       case "sheet":
         // Half of the time is left for what the caller asked for.
-        await writeSheet(context, action.write, timeLeft(untilMs, budget, nowMs) / 2);
+        await writeSheet(context, action.write, Math.ceil(timeLeft(untilMs, budget, nowMs) / 2));
         break;
       case "transact":
         attempts++;

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type TestContext, test } from "node:test";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
+import { itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { DynamoUsage } from "../../src/adapters/dynamodb/usage.ts";
 import { readClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { exception, FaultProxy } from "../dynamodb/fault-proxy.ts";
@@ -69,6 +71,23 @@ const TRUTH = [
 ];
 
 await describeDynamo("a sweep over real buckets", (dynamodb) => {
+  test("writes sheets that are kept for as long as the system defaults say", async (t) => {
+    const { way, clock, limiter, records, namespaceId } = await used(t, dynamodb);
+    const limits = [Limit.perMinute("rpm", 1_000)];
+    await limiter.setSystemDefaults(limits, { usageKeptDays: 3650, principal: "ada" });
+    assert.deepEqual(await limiter.getSystemDefaults(), { limits, usageKeptDays: 3650 });
+    const { events } = await limiter.auditEvents({ entityId: "$SYSTEM" });
+    const [event] = events;
+    assert.deepEqual([event?.action, event?.principal, event?.details.usageKeptDays], ["limits_set", "ada", 3650]);
+    await sweep({ ...way, clock, write: () => {} });
+    const key = itemTableKey(namespaceId, { bucket: bucketKey("a", "api"), shard: 0, sheet: "2026-03-15" });
+    const ttl = Number((await records.get(key))?.ttl?.N);
+    assert.equal(ttl, Date.UTC(2026, 2, 16) / 1000 + 3650 * 86_400);
+    await assert.rejects(limiter.setSystemDefaults(limits, { usageKeptDays: 0 }), { code: "usage_kept_days_invalid" });
+    await limiter.setSystemDefaults([], { usageKeptDays: 1 });
+    assert.deepEqual(await limiter.getSystemDefaults(), { limits: [], usageKeptDays: 1 });
+  });
+
   test("closes every hour that is over, changes no usage, and finds nothing the second time", async (t) => {
     const { way, clock, read, records, namespaceId, time } = await used(t, dynamodb);
     assert.deepEqual(await read("hourly"), TRUTH);

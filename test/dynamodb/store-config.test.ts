@@ -7,21 +7,60 @@ import {
   itemTableKey,
   resourceRegistryKey,
 } from "../../src/adapters/dynamodb/schema.ts";
+import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ConfigScope } from "../../src/domain/config.ts";
 import { RateLimiterUnavailable, VersionError } from "../../src/domain/errors.ts";
 import { Limit } from "../../src/domain/limit.ts";
+import { SPARE_S } from "../../src/protocol/ttl.ts";
 import { claim, Kinds, T0 } from "../../src/testing/contract-kit.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
-import { answersLost, N, newGround, S, withoutKeys } from "./store-kit.ts";
+import { answersLost, N, newGround, optionsFor, S, withoutKeys } from "./store-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
 const ANY_OF_A: ConfigScope = { level: "entityDefault", entityId: "a" };
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
+const HOUR_0 = Date.UTC(2026, 2, 15, 10);
+const DAY_S = 86_400;
 const rpm = [Limit.perMinute("rpm", 10)];
 
 await describeDynamo("configuration in the table", (dynamodb) => {
+  test("buckets and sheets are kept for as many days as the system defaults say", async (t) => {
+    const clock = new SimulatedClock(HOUR_0);
+    const { place, store, records, namespaceId, ...ground } = await newGround(dynamodb, t, { clock });
+    await place.scope.config.set(SYSTEM, { limits: rpm, usageKeptDays: 400 }, place.event("limits_set", "$SYSTEM"));
+    assert.deepEqual((await records.get(configKey(namespaceId, SYSTEM)))?.usage_kept_days, N(400));
+    // Other limits, and none, leave it as it is.
+    await place.set(SYSTEM, [Limit.perMinute("rpm", 20)]);
+    assert.equal((await place.scope.config.get(SYSTEM))?.usageKeptDays, 400);
+    await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"));
+    assert.deepEqual(await place.scope.config.get(SYSTEM), { limits: [], usageKeptDays: 400 });
+    await place.set(API, rpm);
+    await place.resolve("a", "api");
+    await place.take([claim("a", rpm, { rpm: 1 })], HOUR_0);
+    const key = { bucket: bucketKey("a", "api"), shard: 0 };
+    const ttlOf = async (more: { readonly sheet?: string }) =>
+      Number((await records.get(itemTableKey(namespaceId, { ...key, ...more })))?.ttl?.N);
+    assert.equal(await ttlOf({}), HOUR_0 / 1000 + 3_600 + 400 * DAY_S + SPARE_S);
+    // Whoever only sweeps has resolved nothing.
+    const sweeper = await ground.another();
+    const scope = dynamoOver(optionsFor(sweeper.wire, sweeper.table, { clock })).scope(namespaceId);
+    clock.set(HOUR_0 + 5 * 3_600_000);
+    const [closed] = (await scope.hours?.close([key], { nowMs: clock.now(), afterHours: 2 })) ?? [];
+    assert.equal(closed?.kind, "closed");
+    assert.equal(await ttlOf({ sheet: "2026-03-15" }), Date.UTC(2026, 2, 16) / 1000 + 400 * DAY_S);
+  });
+
+  test("how long usage is kept on a table shared with the original is the original's to say", async (t) => {
+    const { place } = await newGround(dynamodb, t, { shared: true });
+    const set = () =>
+      place.scope.config.set(SYSTEM, { limits: rpm, usageKeptDays: 400 }, place.event("limits_set", "$SYSTEM"));
+    await assert.rejects(async () => set(), { code: "usage_kept_days_unsupported", message: /usage_retention_days/ });
+    assert.equal(await place.scope.config.get(SYSTEM), undefined);
+  });
+
   test("limits of every kind are stored in the words of the original", async (t) => {
     const { place, records, namespaceId } = await newGround(dynamodb, t);
     const schedule = [{ cron: "* 9-17 * * MON-FRI", tz: "America/New_York", scale: 0.5 }];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
-import { entityKey, itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
+import { entityKey, itemPlace, itemTableKey, usageIndexKeys, usageKey } from "../../src/adapters/dynamodb/schema.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { claim, T0 } from "../../src/testing/contract-kit.ts";
@@ -72,6 +72,35 @@ await describeDynamo("a table that the original works on, too", (dynamodb) => {
     assert.equal(await other.level("a", "rpm", T0), 5_000);
     const { cascade, parent_id, pgen } = await bucketOf({ ...ground, place, wire }, 0);
     assert.deepEqual([cascade, parent_id, pgen], [{ BOOL: false }, undefined, undefined]);
+  });
+
+  test("usage that nobody aggregates is an error, not nothing", async (t) => {
+    const { place, put, namespaceId } = await newGround(dynamodb, t, { shared: true });
+    const ever = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
+    const asked = (of: { entityId?: string; resource?: string }) =>
+      Promise.resolve(place.scope.usage.query({ ...ever, ...of }, { limit: 10 }));
+    const ways = [{}, { entityId: "a" }, { resource: "api" }, { entityId: "a", resource: "api" }];
+    // Nothing was used, so nothing is right.
+    for (const scope of ways) assert.deepEqual(await asked(scope), { items: [] });
+    await place.take([claim("a", rpm, { rpm: 1 })], T0);
+    for (const scope of ways) {
+      await assert.rejects(asked(scope), {
+        code: "usage_not_aggregated",
+        httpStatus: 503,
+        message: /api.*sharedTable/s,
+      });
+    }
+    // Of somebody, and on something, that was never used.
+    for (const scope of [{ entityId: "b" }, { resource: "other" }, { entityId: "a", resource: "other" }]) {
+      assert.deepEqual(await asked(scope), { items: [] });
+    }
+    // Somebody aggregates: what is not there yet is late, or another time's.
+    const usage = { entityId: "z", resource: "api", window: "hourly", windowStartMs: T0 } as const;
+    const index = Object.entries(usageIndexKeys(namespaceId, usage)).map(([name, value]) => [name, S(value)] as const);
+    await put(usageKey(namespaceId, usage), { ...Object.fromEntries(index), window: S("hourly") });
+    for (const scope of [{ entityId: "a" }, { entityId: "a", resource: "api" }]) {
+      assert.deepEqual(await asked(scope), { items: [] });
+    }
   });
 
   test("on a table of our own nothing of that is read or written", async (t) => {

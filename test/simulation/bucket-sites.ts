@@ -7,7 +7,7 @@ import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
-import { FILE_RETENTION, MEMORY_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
@@ -58,7 +58,7 @@ export interface SiteContext {
 export function openSite(world: BucketWorld, bucket: BucketKey, context: SiteContext): BucketSite {
   switch (world.store) {
     case "bucket-memory":
-      return wholeSite(openMemory(calendar, MEMORY_RETENTION), bucket, context, () => {});
+      return wholeSite(openMemory(calendar, FILE_RETENTION), bucket, context, () => {});
     case "bucket-sqlite":
       return sqliteSite(world, bucket, context);
     case "bucket-conditional":
@@ -149,7 +149,8 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
   };
   const processes = Array.from({ length: world.processes }, open);
   const of = (by: number) => processes[by] as { store: ConditionalStore; readings: ConfigReadings };
-  const items = () => shared.table.entries("default").filter(([key]) => key.operation === undefined);
+  const items = () =>
+    shared.table.entries("default").filter(([{ operation, sheet }]) => operation === undefined && sheet === undefined);
   shared.table.watchTogether((changes) => {
     context.moved();
     for (const { key, before } of changes)

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
-import { FILE_RETENTION, MEMORY_RETENTION } from "../../src/domain/retention.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
@@ -26,7 +26,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
   switch (kind) {
     case "memory":
       return {
-        ground: (context) => groundOn([openMemory(calendar, MEMORY_RETENTION)], true, context),
+        ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION)], true, context),
         close: () => {},
       };
     case "sqlite":

@@ -22,7 +22,9 @@ import {
   ON_UNAVAILABLE,
   RESOURCE,
   SCHED_TZ,
+  USAGE_KEPT_DAYS,
 } from "./schema.ts";
+import { usageKeptDaysIn } from "./usage-kept.ts";
 
 /** Ours: the names of the limits in the order in which they were set. The original drops it; then they are sorted by name. */
 const LIMIT_ORDER = "limit_order";
@@ -34,15 +36,14 @@ export function decodeConfig(item: Attributes | undefined): StoredConfig | undef
   const access = accessIn(item[DISABLED]);
   const cascade = item[CASCADE]?.BOOL;
   const onUnavailable = item[ON_UNAVAILABLE]?.S as OnUnavailable | undefined;
-  const saysNothing =
-    limits.length === 0 && access === undefined && cascade === undefined && onUnavailable === undefined;
-  if (saysNothing) return undefined;
-  return {
-    limits,
+  const usageKeptDays = usageKeptDaysIn(item);
+  const said = {
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
     ...(access === undefined ? {} : { access }),
     ...(cascade === undefined ? {} : { cascade }),
   };
+  return limits.length === 0 && Object.keys(said).length === 0 ? undefined : { limits, ...said };
 }
 
 /** The same but for its limits, which need not be readable: they are to be replaced. */
@@ -67,7 +68,7 @@ export function encodeConfig(
   if (config === undefined && Object.keys(others).length === 0) return undefined;
   const { namespaceId, scope } = place;
   const resource = configResource(scope);
-  const { limits, access, cascade, onUnavailable } = config ?? { limits: [] };
+  const { limits, access, cascade, onUnavailable, usageKeptDays } = config ?? { limits: [] };
   const version = Number(before?.[CONFIG_VERSION]?.N ?? 0) + 1;
   return {
     ...others,
@@ -79,6 +80,7 @@ export function encodeConfig(
     ...(access === undefined ? {} : { [DISABLED]: encodedAccess(access) }),
     ...(cascade === undefined ? {} : { [CASCADE]: { BOOL: cascade } }),
     ...(onUnavailable === undefined ? {} : { [ON_UNAVAILABLE]: { S: onUnavailable } }),
+    ...(usageKeptDays === undefined ? {} : { [USAGE_KEPT_DAYS]: { N: String(usageKeptDays) } }),
   };
 }
 
@@ -88,7 +90,7 @@ export function wordsIn(item: Attributes): Attributes {
 }
 
 /** The flags of an item of configuration: what is not there must still not be there. */
-export const FLAGS = [DISABLED, CASCADE, ON_UNAVAILABLE, SCHED_TZ, CONFIG_VERSION] as const;
+export const FLAGS = [DISABLED, CASCADE, ON_UNAVAILABLE, USAGE_KEPT_DAYS, SCHED_TZ, CONFIG_VERSION] as const;
 
 const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft)$/;
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;

@@ -11,6 +11,7 @@ import {
   withPolicy,
 } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
@@ -39,6 +40,8 @@ interface ConfigParts extends ChangeParts {
   readonly reader: ConfigReader;
   readonly gate: VersionGate;
   readonly propagation: ConfigPropagation;
+  /** The original writes to this table too. */
+  readonly shared: boolean;
   /** Called with the item of a bucket that is read together with its configuration; undefined where it need not be read. */
   onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
@@ -75,6 +78,7 @@ export class DynamoConfig implements ConfigStore {
   }
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+    if (this.#parts.shared) refuseUsageKeptDaysShared(change);
     await this.#parts.gate.demandFor(change.limits ?? []);
     // Limits that are replaced need not be legible.
     const decoded = change.limits === undefined ? decodeConfig : decodePolicy;

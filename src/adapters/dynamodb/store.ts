@@ -22,7 +22,7 @@ import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
-import { namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
+import { configKey, namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
 import { failingFast } from "./unreachable.ts";
@@ -132,7 +132,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
   const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
   const config = new DynamoConfig(namespaceId, {
-    ...{ records, watch, audit, removal, recent, reader, gate, propagation },
+    ...{ records, watch, audit, removal, recent, reader, gate, propagation, shared },
     // On a table shared with the original, configuration counts only if it was read after the bucket.
     onFirstRead: (bucket) => (shared ? undefined : buckets.onFirstRead(bucket)),
   });
@@ -150,7 +150,11 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     hours: shared
       ? undefined
       : {
-          close: (shards, closing) => buckets.closeHours(shards, closing),
+          // Whoever only sweeps has read no configuration yet, and it may change between two sweeps.
+          close: async (shards, closing) => {
+            kept.learn(await records.get(configKey(namespaceId, { level: "system" })));
+            return buckets.closeHours(shards, closing);
+          },
           joinIdle: (bucket, nowMs) => buckets.resize(bucket, "fewer", nowMs),
         },
     settled: () => buckets.settled(),

@@ -12,9 +12,14 @@ export class UsageKept {
 
   /** Takes the system's configuration whenever it is read. */
   learn(system: Attributes | undefined): void {
-    const days = Number(system?.[USAGE_KEPT_DAYS]?.N ?? DAYS);
-    this.#days = Number.isFinite(days) && days > 0 ? days : DAYS;
+    this.#days = usageKeptDaysIn(system) ?? DAYS;
   }
+}
+
+/** As the system's configuration says; undefined where it does not, or nothing that could be meant. */
+export function usageKeptDaysIn(system: Attributes | undefined): number | undefined {
+  const days = Number(system?.[USAGE_KEPT_DAYS]?.N);
+  return Number.isFinite(days) && days > 0 ? days : undefined;
 }
 
 const DAYS = 90;

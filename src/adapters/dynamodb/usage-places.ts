@@ -44,44 +44,42 @@ export class UsagePlaces {
   /** Shards, by group. */
   shards(after: string | undefined): AsyncGenerator<UsagePlace> {
     const from = after === undefined ? "BUCKET#" : `BUCKET#${this.#placeOf(after)}$`;
-    return this.#listed({ from, to: "BUCKET$" });
+    return this.#listed({ from, to: "BUCKET$" }, KEYS_AT_ONCE);
   }
 
-  /** Sheets of some days, by group. */
-  async *sheets(days: readonly string[], { after, to }: GroupSpan): AsyncGenerator<UsagePlace> {
+  /** Sheets of some days, by group; `pass` is told of days that are passed over. */
+  async *sheets(
+    days: readonly string[],
+    { after, to }: GroupSpan,
+    pass: (day: string) => void,
+  ): AsyncGenerator<UsagePlace> {
     const end = to === undefined ? "" : this.#placeOf(to);
     if (this.#resource !== undefined) {
       const ofDays = days.map((day) => {
         const from = after === undefined ? `SHEET#${day}#` : `SHEET#${day}#${this.#placeOf(after)}$`;
-        return this.#listed({ from, to: to === undefined ? `SHEET#${day}$` : `SHEET#${day}#${end}$` });
+        return this.#listed({ from, to: to === undefined ? `SHEET#${day}$` : `SHEET#${day}#${end}$` }, KEYS_AT_ONCE);
       });
       yield* merged(ofDays);
       return;
     }
     // The index of the namespace has entities first: sheets of other days are passed over.
     const from = after === undefined ? "SHEET#" : `SHEET#${this.#placeOf(after)}$`;
-    for await (const place of this.#listed({ from, to: to === undefined ? "SHEET$" : `SHEET#${end}$` })) {
-      if (days.includes(place.key.sheet ?? "")) yield place;
+    const range = { from, to: to === undefined ? "SHEET$" : `SHEET#${end}$` };
+    for await (const place of this.#listed(range, KEYS_AT_ONCE)) {
+      const { sheet = "" } = place.key;
+      if (days.includes(sheet)) yield place;
+      else pass(sheet);
     }
   }
 
-  /** The days of which there are sheets. */
-  async days(): Promise<ReadonlySet<string>> {
-    const days = new Set<string>();
-    if (this.#resource === undefined) {
-      for await (const { key } of this.#listed({ from: "SHEET#", to: "SHEET$" })) days.add(key.sheet ?? "");
-      return days;
-    }
-    for (let from = "SHEET#"; ; ) {
-      const { value } = await this.#listed({ from, to: "SHEET$" }, 1).next();
-      const day = (value as UsagePlace | undefined)?.key.sheet;
-      if (day === undefined) return days;
-      days.add(day);
-      from = `SHEET#${day}$`;
-    }
+  /** The first day after another of which there is a sheet; only where the days of one resource are asked for. */
+  async nextDay(day: string): Promise<string | undefined> {
+    if (this.#resource === undefined) return undefined;
+    const { value } = await this.#listed({ from: `SHEET#${day}$`, to: "SHEET$" }, 1).next();
+    return (value as UsagePlace | undefined)?.key.sheet;
   }
 
-  async *#listed(range: { readonly from: string; readonly to: string }, pageSize?: number): AsyncGenerator<UsagePlace> {
+  async *#listed(range: { readonly from: string; readonly to: string }, pageSize: number): AsyncGenerator<UsagePlace> {
     const place: Pick<RecordQuery, "index" | "partition" | "range"> =
       this.#resource === undefined
         ? { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range: { name: GSI4SK, ...range } }
@@ -90,8 +88,7 @@ export class UsagePlaces {
             partition: [GSI2PK, resourcePk(this.#namespaceId, this.#resource)],
             range: { name: GSI2SK, ...range },
           };
-    const size = pageSize === undefined ? {} : { pageSize };
-    for await (const item of this.#records.query({ ...place, ...size, keysOnly: true })) {
+    for await (const item of this.#records.query({ ...place, pageSize, keysOnly: true })) {
       const found = placeIn(keyIn(item));
       if (found !== undefined) yield found;
     }
@@ -102,6 +99,9 @@ export class UsagePlaces {
     return this.#resource === undefined ? `${entityId}#${resource}` : entityId;
   }
 }
+
+/** Few enough that a page costs little, many enough that a table is gone through in few calls. */
+const KEYS_AT_ONCE = 500;
 
 export function placeIn(tableKey: TableKey): UsagePlace | undefined {
   const key = parseItemKey(tableKey)?.key;

@@ -1,5 +1,5 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import { HOUR_MS, type UsageSnapshot, type UsageWindow, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage-windows.ts";
 import { instantOf } from "./codec.ts";
@@ -7,7 +7,8 @@ import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { isoSeconds } from "./schema.ts";
 import { readClosedUntil } from "./usage-closed.ts";
-import { daysOf, isSheetsOnly, itemsIn, type UsageItem } from "./usage-items.ts";
+import { daySpan, daysOf, isSheetsOnly, itemsIn, type UsageItem } from "./usage-items.ts";
+import { NextWindow } from "./usage-next.ts";
 import { usageOfEntity } from "./usage-of-entity.ts";
 import { groupOf, ofGroup, type UsagePlace, UsagePlaces } from "./usage-places.ts";
 
@@ -25,48 +26,71 @@ export class SheetUsage implements UsageStore {
   }
 
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
-    const [start, entityId = "", resource = ""] = placeAfter(cursor, 3) ?? [];
+    const [start, entityId = "", resource = "", next = ""] = placeAfter(cursor, 4) ?? [];
     const after =
-      start === undefined ? undefined : { startMs: instantOf(start), group: groupOf({ entityId, resource }) };
-    return pageOf(this.#snapshots(query, after), limit, (one) =>
-      cursorOf(isoSeconds(one.windowStartMs), one.entityId, one.resource),
+      start === undefined
+        ? undefined
+        : {
+            startMs: instantOf(start),
+            group: groupOf({ entityId, resource }),
+            nextMs: next === "" ? undefined : instantOf(next),
+          };
+    const { items, ...rest } = await pageOf(this.#snapshots(query, after), limit, ({ snapshot, nextMs }) =>
+      cursorOf(
+        isoSeconds(snapshot.windowStartMs),
+        snapshot.entityId,
+        snapshot.resource,
+        nextMs === undefined ? "" : isoSeconds(nextMs),
+      ),
     );
+    return { ...rest, items: items.map(({ snapshot }) => snapshot) };
   }
 
-  async *#snapshots(query: UsageQuery, after: Place | undefined): AsyncGenerator<UsageSnapshot> {
+  async *#snapshots(query: UsageQuery, after: After | undefined): AsyncGenerator<Listed> {
     const closedUntilMs = (await readClosedUntil(this.#records, this.#namespaceId)) ?? 0;
     const { entityId } = query;
     if (entityId === undefined) {
       yield* this.#windows({ ...query, closedUntilMs }, after);
       return;
     }
-    const all = await usageOfEntity(this.#records, this.#namespaceId, { ...query, entityId }, closedUntilMs);
-    const left = after === undefined ? all : all.filter((one) => compared(placeOf(one), after) > 0);
-    yield* left.sort((a, b) => compared(placeOf(a), placeOf(b)));
+    // What was shown is not read again.
+    const fromMs = Math.max(query.fromMs, after?.startMs ?? query.fromMs);
+    const left = { ...query, entityId, fromMs };
+    const all = await usageOfEntity(this.#records, this.#namespaceId, left, closedUntilMs);
+    const unseen = after === undefined ? all : all.filter((one) => compared(placeOf(one), after) > 0);
+    const inOrder = unseen.sort((a, b) => compared(placeOf(a), placeOf(b)));
+    yield* inOrder.map((snapshot) => ({ snapshot, nextMs: undefined }));
   }
 
-  /** Window after window, each as a stream by entity and resource: nothing is held but what one page needs. */
-  async *#windows(query: Closed, after: Place | undefined): AsyncGenerator<UsageSnapshot> {
-    const { window, fromMs, toMs } = query;
-    if (after !== undefined) yield* this.#window(query, after.startMs, after.group, new Set());
-    const first = after === undefined ? fromMs : windowEndMs(window, after.startMs);
-    if (first >= toMs) return;
-    // What is found on the way in a day's first hour tells which of its other hours there are.
-    let known: { readonly day: string; readonly starts: Set<number> } | undefined;
-    for (const startMs of await this.#starts(query, first)) {
-      const [day = ""] = daysOf(window, startMs);
-      if (known?.day === day && !known.starts.has(startMs)) continue;
-      const seen = new Set<number>();
-      yield* this.#window(query, startMs, undefined, seen);
-      if (window === "hourly" && known?.day !== day) known = { day, starts: seen };
+  /**
+   * Window after window, each as a stream by entity and resource: nothing is held but what one page needs. While one window is
+   * gone through the next is noted, so that windows without anything cost nothing.
+   */
+  async *#windows(query: Closed, after: After | undefined): AsyncGenerator<Listed> {
+    const { window, toMs, resource, closedUntilMs } = query;
+    const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
+    let group = after?.group;
+    let notedMs = after?.nextMs;
+    let startMs = after === undefined ? await this.#firstStart(query) : after.startMs;
+    while (startMs !== undefined && startMs < toMs) {
+      const next = new NextWindow(window, startMs, notedMs);
+      // What is open since the last sweep is not looked at in windows before it.
+      next.note(closedUntilMs);
+      for await (const snapshot of this.#window(query, { startMs, group }, next)) {
+        yield { snapshot, nextMs: next.startMs };
+      }
+      const day = await places.nextDay(daysOf(window, startMs).at(-1) ?? "");
+      if (day !== undefined) next.noteDay(day);
+      startMs = next.startMs;
+      group = undefined;
+      notedMs = undefined;
     }
   }
 
   async *#window(
     query: Closed,
-    startMs: number,
-    after: string | undefined,
-    seen: Set<number>,
+    { startMs, group }: { readonly startMs: number; readonly group: string | undefined },
+    next: NextWindow,
   ): AsyncGenerator<UsageSnapshot> {
     const { window } = query;
     const span = { window, fromMs: startMs, toMs: startMs + 1 };
@@ -74,8 +98,9 @@ export class SheetUsage implements UsageStore {
       window === "hourly" ? "daily" : window,
       windowStartMs(window === "hourly" ? "daily" : window, startMs),
     );
-    for await (const { of, items } of this.#buckets(query, days, after, isSheetsOnly(span, query.closedUntilMs))) {
-      for (const { hour } of hoursOf(items)) seen.add(windowStartMs(window, hour * HOUR_MS));
+    const isClosed = isSheetsOnly(span, query.closedUntilMs);
+    for await (const { of, items } of this.#buckets(query, { days, start: group, isClosed }, next)) {
+      for (const { hour } of hoursOf(items)) next.note(hour * HOUR_MS);
       yield* windowsOf(of, items, span);
     }
   }
@@ -83,18 +108,17 @@ export class SheetUsage implements UsageStore {
   /** All buckets that may have usage on some days, by entity and resource, with what they have. */
   async *#buckets(
     { resource }: Closed,
-    days: readonly string[],
-    start: string | undefined,
-    sheetsOnly: boolean,
+    { days, start, isClosed }: BucketSpan,
+    next: NextWindow,
   ): AsyncGenerator<{ readonly of: UsageOf; readonly items: UsageItems }> {
     const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
     let after = start;
-    const shards = sheetsOnly ? nothing() : places.shards(start);
+    const shards = isClosed ? nothing() : places.shards(start);
     for await (const { chunk, to } of groupsIn(shards)) {
       const found = await itemsIn(this.#records, chunk);
       const live = byGroup(found);
       // Only now: what was closed since the shards were read is found on its sheet.
-      const sheets = places.sheets(days, { after, to });
+      const sheets = places.sheets(days, { after, to }, (day) => next.noteDay(day));
       for await (const some of inChunks(sheetsBy(sheets, [...live.keys()]), GROUPS_AT_ONCE)) {
         const read = await itemsIn(
           this.#records,
@@ -109,28 +133,33 @@ export class SheetUsage implements UsageStore {
     }
   }
 
-  /** The windows to look at: all of a few; of many those that something is found in. */
-  async #starts(query: Closed, fromMs: number): Promise<readonly number[]> {
-    const { window, toMs } = query;
-    const few: number[] = [];
-    for (let startMs = windowStartMs(window, fromMs); startMs < toMs; startMs = windowEndMs(window, startMs)) {
-      if (few.length === WINDOWS_FEW) return this.#startsFound(query, fromMs);
-      few.push(startMs);
+  /** The first window of few; of many the first that something is found in, for which everything is gone through once. */
+  async #firstStart(query: Closed): Promise<number | undefined> {
+    const { window, fromMs, toMs } = query;
+    const withinMs = windowStartMs(window, fromMs);
+    const firstMs = withinMs < fromMs ? windowEndMs(window, withinMs) : withinMs;
+    for (let startMs = firstMs, count = 0; count < WINDOWS_FEW; count++, startMs = windowEndMs(window, startMs)) {
+      if (startMs >= toMs) return firstMs;
     }
-    return few;
-  }
-
-  async #startsFound({ window, toMs, resource, closedUntilMs }: Closed, fromMs: number): Promise<readonly number[]> {
+    // As if the window before had been gone through.
+    const next = new NextWindow(window, windowStartMs(window, firstMs - 1), undefined);
+    const { resource, closedUntilMs } = query;
     const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
-    const starts = new Set<number>();
-    if (!isSheetsOnly({ window, toMs }, closedUntilMs)) {
+    if (!isSheetsOnly(query, closedUntilMs)) {
       for await (const chunk of inChunks(places.shards(undefined), SHARDS_AT_ONCE)) {
         const shards = await itemsIn(this.#records, chunk);
-        for (const { hour } of hoursOf({ shards, sheets: [] })) starts.add(windowStartMs(window, hour * HOUR_MS));
+        for (const { hour } of hoursOf({ shards, sheets: [] })) next.note(hour * HOUR_MS);
       }
     }
-    for (const day of await places.days()) for (const startMs of startsIn(window, day)) starts.add(startMs);
-    return [...starts].filter((startMs) => startMs >= fromMs && startMs < toMs).sort((a, b) => a - b);
+    const { from } = daySpan({ window, fromMs: firstMs - 1, toMs });
+    if (resource === undefined) {
+      const everything = places.sheets([], { after: undefined, to: undefined }, (day) => next.noteDay(day));
+      for await (const _ of everything);
+    } else {
+      const day = await places.nextDay(from);
+      if (day !== undefined) next.noteDay(day);
+    }
+    return next.startMs;
   }
 }
 
@@ -140,6 +169,25 @@ const GROUPS_AT_ONCE = 25;
 
 interface Closed extends UsageQuery {
   readonly closedUntilMs: number;
+}
+
+/** Which buckets are gone through, and for which days. */
+interface BucketSpan {
+  readonly days: readonly string[];
+  /** From after this group on. */
+  readonly start: string | undefined;
+  /** Everything of these days is on sheets. */
+  readonly isClosed: boolean;
+}
+
+/** A snapshot, and the next window that is known of after it. */
+interface Listed {
+  readonly snapshot: UsageSnapshot;
+  readonly nextMs: number | undefined;
+}
+
+interface After extends Place {
+  readonly nextMs: number | undefined;
 }
 
 interface Place {
@@ -154,12 +202,6 @@ function placeOf(snapshot: UsageSnapshot): Place {
 function compared(a: Place, b: Place): number {
   if (a.startMs !== b.startMs) return a.startMs - b.startMs;
   return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
-}
-
-function startsIn(window: UsageWindow, day: string): number[] {
-  const dayMs = Date.parse(`${day}T00:00:00Z`);
-  if (window !== "hourly") return [windowStartMs(window, dayMs)];
-  return Array.from({ length: 24 }, (_, hour) => dayMs + hour * HOUR_MS);
 }
 
 function byGroup(items: readonly UsageItem[]): ReadonlyMap<string, readonly UsageItem[]> {

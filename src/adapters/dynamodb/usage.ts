@@ -27,6 +27,7 @@ import {
   WINDOW,
   WINDOW_START,
 } from "./schema.ts";
+import { requireAggregated } from "./usage-aggregated.ts";
 
 /** Usage of one namespace as the aggregator writes it, ours or the original's. */
 export class DynamoUsage implements UsageStore {
@@ -41,6 +42,7 @@ export class DynamoUsage implements UsageStore {
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
     const after = placeAfter(cursor, 3);
     const found = await this.#keys(query);
+    if (found.length === 0) await requireAggregated(this.#records, this.#namespaceId, query);
     const wanted = found
       .filter(({ order }) => after === undefined || compared(order, after) > 0)
       .sort((a, b) => compared(a.order, b.order));

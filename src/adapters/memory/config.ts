@@ -14,6 +14,7 @@ import {
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { textList } from "./list-orders.ts";
@@ -49,6 +50,7 @@ export class MemoryConfig implements ConfigStore {
   }
 
   set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): void {
+    refuseUsageKeptDays(change);
     this.#put(scope, withLimits(this.get(scope), change), event);
   }
 

@@ -16,6 +16,7 @@ import {
 import type { Limit } from "../../domain/limit.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
@@ -109,7 +110,8 @@ export class SqliteConfig implements ConfigStore {
     return this.#connection.read(() => this.#stored(scope));
   }
 
-  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+    refuseUsageKeptDays(change);
     return this.#change(scope, event, (before) => withLimits(before, change));
   }
 
