@@ -166,9 +166,12 @@ test("a change that another process keeps waiting for a second ends as unavailab
   t.after(() => other.close());
   other.exec("BEGIN IMMEDIATE");
   const event = { eventId: "e", atMs: 0, action: "limits_set", entityId: "$SYSTEM", details: {} } as const;
-  await assert.rejects(async () => config.set({ level: "system" }, { limits: [] }, event), RateLimiterUnavailable);
-  const patient = config.set({ level: "system" }, { limits: [] }, event);
+  await assert.rejects(
+    async () => config.set({ level: "system" }, { limits: [], onUnavailable: "allow" }, event),
+    RateLimiterUnavailable,
+  );
+  const patient = config.set({ level: "system" }, { limits: [], onUnavailable: "allow" }, event);
   other.exec("COMMIT");
   await patient;
-  assert.deepEqual(await config.get({ level: "system" }), { limits: [] });
+  assert.deepEqual(await config.get({ level: "system" }), { limits: [], onUnavailable: "allow" });
 });
