@@ -4,7 +4,10 @@ import { newExpiringTable } from "../aggregator/expiring-table.ts";
 import { describeArchive } from "../s3/moto.ts";
 import { S3Proxy } from "../s3/s3-proxy.ts";
 import { here } from "./in-process.ts";
-import { started, zaeLimiter } from "./run-bin.ts";
+import { PLAIN, started, zaeLimiter } from "./run-bin.ts";
+
+// The AWS SDK looks for them in the process itself.
+Object.assign(process.env, PLAIN);
 
 test("help, version and mistakes: nothing is opened, and the exit code says which it was", async () => {
   const bare = await zaeLimiter([]);
