@@ -4,26 +4,36 @@ import type { Limit } from "./limit.ts";
 
 /** One thing that a manifest declares and owns: the limits of a level, its access, its cascade, an entity. */
 export interface Piece {
+  /** Which kind of piece. */
   readonly what: "limits" | "access" | "cascade" | "onUnavailable" | "entity";
   /** Absent of an entity. */
   readonly level?: ConfigScope["level"];
+  /** Of which resource, where the level has one. */
   readonly resource?: string;
+  /** Of which entity, where the level has one. */
   readonly entityId?: string;
 }
 
 /** An entity as it is declared: as a whole. */
 export interface EntityValue {
+  /** For people. */
   readonly name: string;
+  /** Absent: it has none. */
   readonly parentId?: string;
+  /** Whether its parent is charged too. */
   readonly cascade: boolean;
+  /** Whatever belongs to it. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
 /** What a piece says, by what it is. */
 export type PieceValue = readonly Limit[] | Access | boolean | OnUnavailable | EntityValue;
 
+/** A piece as a manifest declares it. */
 export interface DeclaredPiece {
+  /** Which one. */
   readonly piece: Piece;
+  /** What it shall be. */
   readonly value: PieceValue;
 }
 

@@ -10,6 +10,7 @@ import { allOwned } from "./live.ts";
 import { basisOf, makePlan, ownedByOther, type Plan } from "./plan.ts";
 import { writeChange } from "./write.ts";
 
+/** How a plan is applied. */
 export interface ApplyOptions {
   /** Called with each change that was made, its `done` true. */
   readonly onChange?: (change: Change) => void;

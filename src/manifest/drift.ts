@@ -11,6 +11,7 @@ import { OWNER_DEFAULT } from "./manifest.ts";
 
 /** A piece that is no longer as it was last applied. */
 export interface DriftedPiece extends Piece {
+  /** As it was last applied. */
   readonly applied: PieceValue;
   /** `null`: nothing. */
   readonly live: PieceValue | null;
@@ -18,11 +19,15 @@ export interface DriftedPiece extends Piece {
   readonly by?: { readonly principal?: string; readonly action: AuditAction; readonly atMs: number };
 }
 
+/** What is no longer as its owner last applied it. */
 export interface Drift {
+  /** Its name. */
   readonly namespace: string;
+  /** Whose pieces they are. */
   readonly owner: string;
   /** When the last apply began, in ms since 1970. */
   readonly appliedAtMs: number;
+  /** Empty: everything is as it was applied. */
   readonly drift: readonly DriftedPiece[];
 }
 

@@ -5,6 +5,7 @@ import { partsOf } from "../engine/limiter-parts.ts";
 import { documentOf, type ManifestDocument } from "./document.ts";
 import { allConfigs, allOf, allOwned } from "./live.ts";
 
+/** What of a namespace is exported. */
 export interface ExportOptions {
   /** Only what is owned: by this owner, or with `true` by anybody. */
   readonly owned?: boolean | string;

@@ -7,11 +7,13 @@ export interface Manifest {
   readonly namespace?: string;
   /** Whose the pieces are; absent: as the plan says, else `default`. */
   readonly owner?: string;
+  /** What it declares, each piece by itself. */
   readonly pieces: readonly DeclaredPiece[];
   /** What is probably not meant, though it can be applied. */
   readonly warnings: readonly string[];
 }
 
+/** What kind of problem it is; stable. */
 export type ProblemCode =
   | "yaml_syntax"
   | "empty"
@@ -31,7 +33,9 @@ export interface ManifestProblem {
   readonly column: number;
   /** A JSON pointer: `/resources/gpt-4/limits/rpm/capacity`. */
   readonly path: string;
+  /** Stable: programs may branch on it. */
   readonly code: ProblemCode;
+  /** What is wrong, with the value and the remedy. */
   readonly message: string;
 }
 

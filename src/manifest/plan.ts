@@ -19,6 +19,7 @@ import { allOwned, liveValues } from "./live.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 import { inOrder } from "./order.ts";
 
+/** How a manifest is planned. */
 export interface PlanOptions {
   /** Where the manifest names none. Default: `default`. */
   readonly owner?: string;
@@ -30,13 +31,19 @@ export interface PlanOptions {
   readonly takeOver?: boolean;
 }
 
+/** What applying a manifest would do. */
 export interface Plan {
+  /** Its name. */
   readonly namespace: string;
+  /** Whose the pieces are or become. */
   readonly owner: string;
   /** In the order in which they are done. */
   readonly changes: readonly Change[];
+  /** Pieces that another owner has. */
   readonly conflicts: readonly (Piece & { readonly owner: string })[];
+  /** How many changes of each kind, and how many pieces stay. */
   readonly summary: Readonly<Record<Change["action"] | "unchanged", number>>;
+  /** What is probably not meant, though it can be applied. */
   readonly warnings: readonly string[];
 }
 
