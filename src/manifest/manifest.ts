@@ -40,13 +40,13 @@ export interface ManifestProblem {
 }
 
 /** Everything that is wrong with a manifest, at once. */
-/** The file is wrong: `problems` has each problem with line and column. Nothing was asked of a store. */
 export class ManifestInvalid extends ValidationError {
   /** Absent where the text came from no file. */
   readonly file: string | undefined;
   /** In the order of the file. */
   readonly problems: readonly ManifestProblem[];
 
+  /** @internal */
   constructor(file: string | undefined, problems: readonly ManifestProblem[]) {
     const where = file === undefined ? "" : `${file}:`;
     super(
