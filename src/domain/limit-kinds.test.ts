@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { calendar } from "../../test/calendar-kit.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { marksAfterUse, opensWindow, rewound, traitsOf } from "./limit-kinds.ts";
-import { fullLimit, type LimitState } from "./limit-state.ts";
+import { advanceLimit, fullLimit, type LimitState } from "./limit-state.ts";
 
 const NOON = Date.UTC(2026, 0, 1, 12);
 const HOUR_MS = 3_600_000;
@@ -47,4 +47,15 @@ test("moved back within its day a quota keeps what it has; moved back across a r
   assert.deepEqual([across.lostMilli, across.limit.tokensMilli], ["all", 0]);
   const owing = rewound(holding(daily, -3), { fromMs: NOON, toMs: NOON - 13 * HOUR_MS }, calendar);
   assert.equal(owing.limit.tokensMilli, -3_000);
+});
+
+test("a session that loses everything by being moved back is open: closed, the next use would find it full", () => {
+  const windowed = Kinds.quota("session", 10, {
+    resetAfterMs: HOUR_MS,
+    schedule: [{ cron: "* 11 * * *", scale: 0.5 }],
+  });
+  const toMs = NOON - 2 * HOUR_MS;
+  const { limit, lostMilli } = rewound(holding(windowed, 10), { fromMs: NOON, toMs }, calendar);
+  assert.deepEqual([lostMilli, limit.tokensMilli, limit.quota?.windowStartMs], ["all", 0, toMs]);
+  assert.equal(advanceLimit(limit, toMs, toMs + 1_000, calendar).tokensMilli, 0);
 });

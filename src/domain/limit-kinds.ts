@@ -53,6 +53,11 @@ export function rewound(
     return { limit: { ...held, terms, tokensMilli: held.tokensMilli - lostMilli, remainder: 0 }, lostMilli };
   }
   const isReset = boundaryAfter({ ...held, terms }, toMs, calendar) <= fromMs;
-  const tokensMilli = isReset ? Math.min(held.tokensMilli, 0) : held.tokensMilli;
-  return { limit: { ...held, terms, tokensMilli, remainder: 0 }, lostMilli: isReset ? "all" : 0 };
+  if (!isReset) return { limit: { ...held, terms, remainder: 0 }, lostMilli: 0 };
+  // A session that is closed is full, whatever it holds: it stays empty only if its window is open.
+  const quota = held.quota && marksAfterUse(held, 1, toMs);
+  return {
+    limit: { ...held, terms, tokensMilli: Math.min(held.tokensMilli, 0), remainder: 0, quota },
+    lostMilli: "all",
+  };
 }
