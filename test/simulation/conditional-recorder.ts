@@ -25,7 +25,7 @@ import {
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
-import { AppliedUsage, hourProblems, sheetProblems } from "./conditional-usage.ts";
+import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./conditional-usage.ts";
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
@@ -165,11 +165,12 @@ export class ConditionalRecorder {
       cutProblems(model, trace, parts, () => journal.count("tolerant cuts")),
     );
     if (before !== undefined && before.uh !== after.uh) journal.count("hours closed");
-    for (const part of parts) {
-      this.#moved(key, model, part, { trace, before, after, atMs });
-      this.usage.wrote(part, change, part.of.bypass ? undefined : model, trace.readingMs);
-    }
     const image = this.#decoded(key, after);
+    for (const [i, part] of parts.entries()) {
+      this.#moved(key, model, part, { trace, before, after, atMs });
+      const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
+      this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs);
+    }
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(
       itemId(key),

@@ -2,7 +2,8 @@ import type { UsageSnapshot } from "../../src/domain/usage.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { ModelBucket, StoredBucket } from "../../src/testing/model-bucket.ts";
+import { overdrawnIn } from "./model-questions.ts";
 import { UsageLedger } from "./usage-ledger.ts";
 
 // What usage must be after the writes that a table has applied, told by the writes alone and not by the code that counts.
@@ -29,11 +30,11 @@ export class AppliedUsage extends UsageLedger {
     this.#counted = new Set();
   }
 
-  /** `model`: the shard after the part; undefined where nothing was debited. */
+  /** `shard`: how it stands after the part, by the model and as stored; undefined where nothing was debited. */
   wrote(
     part: WriteTrace["parts"][number],
     { key, after }: AppliedChange,
-    model: ModelBucket | undefined,
+    shard: { readonly model: ModelBucket; readonly state: StoredBucket } | undefined,
     nowMs: number,
   ): void {
     const { of, kind, amounts, undoes } = part;
@@ -42,7 +43,7 @@ export class AppliedUsage extends UsageLedger {
     const isRequest = kind === "take" && amounts.length > 0 && !this.#counted.has(of);
     if (isRequest) this.#counted.add(of);
     const overdrawn =
-      kind !== "take" || model === undefined ? [] : amounts.filter(({ limit }) => isOverdrawn(model, limit, nowMs));
+      kind !== "take" || shard === undefined ? [] : overdrawnIn(shard.model, shard.state, amounts, nowMs);
     const sign = kind === "credit" ? -1 : 1;
     const requests = undoes === undefined ? (isRequest ? 1 : 0) : -1;
     const hourMs = Number(after?.uh) * HOUR_MS;
@@ -51,7 +52,7 @@ export class AppliedUsage extends UsageLedger {
       requests,
       nowMs: hourMs,
       bypass,
-      overdrawn: overdrawn.map(({ limit }) => limit),
+      overdrawn,
     });
     for (const limit of undoes ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
   }
@@ -71,9 +72,19 @@ export class AppliedUsage extends UsageLedger {
   }
 }
 
-function isOverdrawn(model: ModelBucket, name: string, nowMs: number): boolean {
-  const limit = model.limit(name);
-  return limit?.limit.soft === true && limit.levelMilli(nowMs) < 0n;
+/** A shard as it was before parts of the write that left it so. */
+export function withoutParts(state: StoredBucket, parts: readonly WriteTrace["parts"][number][]): StoredBucket {
+  const moved = new Map<string, number>();
+  for (const { of, kind, amounts } of parts) {
+    if ((of as Claim | Held).bypass || kind === "topUp" || kind === "reset") continue;
+    const sign = kind === "credit" ? -1 : 1;
+    for (const { limit, milli } of amounts) moved.set(limit, (moved.get(limit) ?? 0) + sign * milli);
+  }
+  const limits = state.limits.map((limit) => ({
+    ...limit,
+    tokensMilli: limit.tokensMilli + (moved.get(limit.name) ?? 0),
+  }));
+  return { ...state, limits };
 }
 
 /** An hour only grows, and a write never counts in an earlier one than it was made in, but for a sheet that is in the way. */
