@@ -42,6 +42,12 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     return this.core.degradedReason;
   }
 
+  /** @internal What was taken on each resource, the first one first. */
+  get parts(): readonly LeasePart[] {
+    if (this.#others === undefined) return [this.part];
+    return [this.part, ...Array.from(this.#others.values(), (other) => other.taken)];
+  }
+
   /** Names of the resources that were taken from, the first one first. */
   get resources(): readonly string[] {
     return [this.part.resource, ...(this.#others?.keys() ?? [])];
@@ -80,6 +86,10 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 }
 
 class OtherResource extends LeaseResource {
+  get taken(): LeasePart {
+    return this.part;
+  }
+
   settle(): Promise<void> {
     return this.flushPendingDebits();
   }

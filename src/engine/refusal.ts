@@ -53,7 +53,21 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
   const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
   statuses[waitedFor] = primary;
   const levels = [...new Set(observed.map(({ bucket }) => bucket.entityId))];
+  DECIDED_BY.set(statuses, { observed, askedMs: times.askedMs });
   return { ok: false, statuses, primary, retryAfterMs, levels };
+}
+
+interface DecidedBy {
+  readonly observed: readonly ObservedBucket[];
+  readonly askedMs: number;
+}
+
+// By its statuses, which the error of a refusal has too; not on them, because they are the public interface.
+const DECIDED_BY = new WeakMap<readonly Status[], DecidedBy>();
+
+/** The buckets that a refusal, or its error, was decided by, and when. */
+export function decidedBy({ statuses }: { readonly statuses: readonly Status[] }): DecidedBy | undefined {
+  return DECIDED_BY.get(statuses);
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */
