@@ -89,17 +89,12 @@ function limiterProblem(error: LimiterError, requestId: string): Answer {
   const code = error.code === "closed" ? "stopping" : error.code;
   // What is wrong with the store is for the log, not for whoever asks.
   const { detail } = error.toProblem({ levels: status >= 500 ? "own" : "all" });
-  const leaseStatus = error instanceof LeaseClosed ? leaseStatusOf(error) : {};
+  const leaseStatus = error instanceof LeaseClosed ? { leaseStatus: error.leaseStatus } : {};
   return {
     status,
     body: { ...bodyOf(code, status, String(detail)), requestId, ...leaseStatus },
     headers: retryHeader(status),
   };
-}
-
-function leaseStatusOf(error: LeaseClosed): { leaseStatus?: string } {
-  const { leaseStatus } = error as { leaseStatus?: string };
-  return leaseStatus === undefined ? {} : { leaseStatus };
 }
 
 function bodyOf(code: string, status: number, detail: string) {

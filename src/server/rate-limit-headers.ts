@@ -1,44 +1,41 @@
 import type { Status } from "../domain/status.ts";
-import type { LimitReading } from "../engine/limit-readings.ts";
+import type { LimitStanding } from "../leases/standing.ts";
 import { type BareItem, type Item, serializeList } from "./vendor.ts";
 
 /** `RateLimit-Policy` and `RateLimit` of a grant, by draft-ietf-httpapi-ratelimit-headers-10. */
 export function grantHeaders(
-  readings: readonly LimitReading[],
+  standings: readonly LimitStanding[],
   units: ReadonlyMap<string, string>,
 ): Readonly<Record<string, string>> {
-  return fieldsOf(readings, units, ({ fullInSeconds }) => fullInSeconds);
+  return fieldsOf(standings, units, ({ fullInMs }) => secondsOf(fullInMs));
 }
 
 /** The same of a refusal, with `Retry-After`. Only what stood in the way has a `t`, which is its own wait. */
 export function refusalHeaders(
   refusal: { readonly statuses: readonly Status[]; readonly retryAfterMs: number },
-  readings: readonly LimitReading[],
+  standings: readonly LimitStanding[],
   units: ReadonlyMap<string, string>,
 ): Readonly<Record<string, string>> {
   const waits = new Map(refusal.statuses.filter(({ exceeded }) => exceeded).map((status) => [keyOf(status), status]));
-  const fields = fieldsOf(readings, units, (reading) => secondsOf(waits.get(keyOf(reading))?.retryAfterMs));
+  const fields = fieldsOf(standings, units, (standing) => secondsOf(waits.get(keyOf(standing))?.retryAfterMs));
   const seconds = secondsOf(refusal.retryAfterMs);
   return seconds === undefined ? fields : { ...fields, "retry-after": String(seconds) };
 }
 
 function fieldsOf(
-  readings: readonly LimitReading[],
+  standings: readonly LimitStanding[],
   units: ReadonlyMap<string, string>,
-  resetOf: (reading: LimitReading) => number | undefined,
+  resetOf: (standing: LimitStanding) => number | undefined,
 ): Readonly<Record<string, string>> {
-  const [own] = readings;
+  const [own] = standings;
   if (own === undefined) return {};
-  const levels: string[] = [];
   const policies: Item[] = [];
   const states: Item[] = [];
-  for (const reading of readings) {
-    const { entityId, resource, limit, capacity, available, windowSeconds } = reading;
-    let level = levels.indexOf(entityId);
-    if (level < 0) level = levels.push(entityId) - 1;
+  for (const standing of standings) {
+    const { resource, limit, level, capacity, available, windowMs } = standing;
     const name = policyName({ limit, level, resource: resource === own.resource ? undefined : resource });
-    policies.push([name, parameters(["q", capacity], ["qu", units.get(limit)], ["w", windowSeconds])]);
-    states.push([name, parameters(["r", Math.max(0, available)], ["t", resetOf(reading)])]);
+    policies.push([name, parameters(["q", capacity], ["qu", units.get(limit)], ["w", secondsOf(windowMs)])]);
+    states.push([name, parameters(["r", Math.max(0, available)], ["t", resetOf(standing)])]);
   }
   return { "ratelimit-policy": serializeList(policies), ratelimit: serializeList(states) };
 }
@@ -64,8 +61,8 @@ function parameters(...given: (readonly [name: string, value: BareItem | undefin
   return known;
 }
 
-function secondsOf(ms: number | undefined): number | undefined {
-  return ms === undefined || !Number.isFinite(ms) ? undefined : Math.ceil(ms / 1000);
+function secondsOf(ms: number | null | undefined): number | undefined {
+  return ms === undefined || ms === null || !Number.isFinite(ms) ? undefined : Math.ceil(ms / 1000);
 }
 
 function keyOf({ entityId, resource, limit }: { entityId: string; resource: string; limit: string }): string {
