@@ -1,3 +1,4 @@
+import { steadySeconds } from "../adapters/system/clock.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
 import { type Listening, listen } from "../server/listen.ts";
@@ -75,7 +76,7 @@ export async function startService(options: ServiceOptions, ownsProcess: boolean
   try {
     partsOf(limiter);
     const page = settings.dashboard ? dashboard() : noDashboard();
-    const core = new ServiceCore({ limiter, settings, version: packageVersion(), page });
+    const core = new ServiceCore({ limiter, settings, version: packageVersion(), page, seconds: steadySeconds });
     return serviceOf(core, async () => (given === undefined ? limiter.close() : undefined), ownsProcess);
   } catch (error) {
     if (given === undefined) await limiter.close();
