@@ -67,8 +67,9 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (held === undefined) continue;
     const fits = fitting(held, held.tokensMilli, move);
     if (fits === "short") return { kind: "short", state: fresh };
-    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli));
-    if (fits === "tooDeep") continue;
+    const isLeft = fits === "tooDeep";
+    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli, isLeft));
+    if (isLeft) continue;
     const tokensMilli = held.tokensMilli - move.milli;
     state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
@@ -117,7 +118,8 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
     if (held.limit.soft && env.dialect.countsByHour) {
-      const told = overdraftsBy(intent, held.name, isOver ? brimMilli - spareMilli + risen : kept + risen);
+      const levelMilli = isOver ? brimMilli - spareMilli + risen : kept + risen;
+      const told = overdraftsBy(intent, held.name, levelMilli, fits === "tooDeep");
       overdrafts = noteOverdrafts([...overdrafts], held, told);
       if (!isOver) boundOverdrafts(builder, tk, told, risen);
     }

@@ -164,7 +164,9 @@ function writeFold(
     builder.where(tk, "<", (move?.milli ?? 0) - piece.milli - debtMaxMilli(after));
   }
   const overdrafts =
-    after.limit.soft && dialect.countsByHour ? overdraftsBy(intent, name, after.tokensMilli) : undefined;
+    after.limit.soft && dialect.countsByHour
+      ? overdraftsBy(intent, name, after.tokensMilli, fits === "tooDeep")
+      : undefined;
   if (overdrafts !== undefined && before !== undefined && piece.how === "add") {
     boundOverdrafts(builder, tk, overdrafts, piece.milli);
   }

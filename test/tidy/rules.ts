@@ -34,6 +34,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  provisioner: {
+    folders: ["domain", "ports", "engine", "manifest"],
+    packages: ["node:*"],
+  },
   server: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: { folders: [], packages: ["*"] },
