@@ -10,7 +10,7 @@ export function pythonTools(): Promise<string> {
   const moto = versionOf("moto");
   const linter = versionOf("cfn-lint");
   return pythonWith({
-    name: `moto-${moto}-cfn-lint-${linter}`,
+    name: `aws-tools-${moto}-${linter}`,
     what: `moto ${moto}, a server like AWS, and cfn-lint ${linter}`,
     install: ["-r", REQUIREMENTS],
   });

@@ -1,7 +1,7 @@
 import { SCHEMA_VERSION } from "../adapters/dynamodb/schema.ts";
 import { LOG_RETENTION_DAYS, RANGES } from "./check-options.ts";
 import type { Json } from "./parts.ts";
-import type { FullStackOptions } from "./stack-options.ts";
+import type { FullStackOptions, StackOptions } from "./stack-options.ts";
 
 /** A parameter of the template: a value that can be changed while the structure stays. */
 export interface Parameter {
@@ -58,7 +58,7 @@ export function declared(template: Json, options: FullStackOptions): Json {
 }
 
 /** What the values of a deployed stack say of its options. */
-export function optionsIn(values: Readonly<Record<string, string>>): Partial<FullStackOptions> {
+export function optionsIn(values: Readonly<Record<string, string>>): StackOptions {
   const own = Object.entries(PARAMETERS).flatMap(([name, { option }]) => {
     const value = values[name];
     return option === undefined || value === undefined ? [] : [[option, Number(value)] as const];

@@ -28,6 +28,8 @@ export interface StackOptions {
   readonly alarmSnsTopic?: string;
   /** What the resource index has of an item. Default `KEYS_ONLY`; a table that the original works on too needs `ALL`. */
   readonly projection?: "KEYS_ONLY" | "ALL";
+  /** The original writes to the table too; the functions then leave its usage to it. Default false. */
+  readonly sharedTable?: boolean;
   /** A table of your own, by ARN: the stack has everything else. */
   readonly tableArn?: string;
   /** The stream of that table. */
@@ -68,6 +70,7 @@ export interface FullStackOptions {
   readonly alarms: boolean;
   readonly alarmSnsTopic: string | undefined;
   readonly projection: "KEYS_ONLY" | "ALL";
+  readonly sharedTable: boolean;
   readonly tableArn: string | undefined;
   readonly streamArn: string | undefined;
   readonly deletionProtection: boolean;
@@ -96,6 +99,7 @@ export const STACK_DEFAULTS = {
   alarms: true,
   alarmSnsTopic: undefined,
   projection: "KEYS_ONLY",
+  sharedTable: false,
   tableArn: undefined,
   streamArn: undefined,
   deletionProtection: false,

@@ -152,6 +152,7 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
         TABLE_NAME: table.name,
         LOG_LEVEL: "info",
         ZAE_LIMITER_SCHEMA_VERSION: ref("SchemaVersion"),
+        ...(options.sharedTable ? { ZAEL_SHARED_TABLE: "1" } : {}),
         ...environment,
       },
     },

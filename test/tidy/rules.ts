@@ -32,7 +32,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
   },
-  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },
+  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   provisioner: {
     folders: ["domain", "ports", "engine", "manifest"],
