@@ -144,12 +144,9 @@ export class DynamoLeases implements LeaseStore {
     }
   }
 
+  // The index has keys only, and those of the index are what is wanted of it.
   #slot(slot: number) {
-    return {
-      index: ENTITY_INDEX,
-      partition: [GSI3PK, leasesPk(this.#namespaceId, slot)] as const,
-      keysOnly: true as const,
-    };
+    return { index: ENTITY_INDEX, partition: [GSI3PK, leasesPk(this.#namespaceId, slot)] as const };
   }
 
   #key(leaseId: string) {
