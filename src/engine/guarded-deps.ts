@@ -22,6 +22,9 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       usage: guarded(scope.usage, lifecycle),
       audit: guarded(scope.audit, lifecycle),
       manifests: guarded(scope.manifests, lifecycle),
+      get leases() {
+        return guarded(scope.leases, lifecycle);
+      },
     },
   };
 }

@@ -35,8 +35,9 @@ const ROWS: Readonly<Record<string, Row>> = {
     packages: ["@aws-sdk/*", "node:*"],
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },
+  leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
-  server: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: {
     folders: [],

@@ -1,5 +1,5 @@
 import type { Calendar } from "../../domain/calendar.ts";
-import { VersionError } from "../../domain/errors.ts";
+import { LimiterError, VersionError } from "../../domain/errors.ts";
 import type { BucketStore } from "../../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
@@ -146,6 +146,9 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
     audit,
     manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
+    get leases(): never {
+      throw new LimiterError("store_refused", "Leases cannot be stored on DynamoDB yet; use another store.");
+    },
     finishDeletion: (entityId) => removal.finish(entityId),
     hours: shared
       ? undefined

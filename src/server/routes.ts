@@ -1,0 +1,17 @@
+import type { Route } from "./route.ts";
+import { aboutRoutes } from "./routes/about.ts";
+import { entityRoutes } from "./routes/entities.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { limitRoutes } from "./routes/limits.ts";
+import { lookingRoutes } from "./routes/looking.ts";
+import { namespaceRoutes } from "./routes/namespaces.ts";
+
+/** Every route of the service but the files of the dashboard. */
+export const routes: readonly Route[] = [
+  ...aboutRoutes,
+  ...namespaceRoutes,
+  ...lookingRoutes,
+  ...entityRoutes,
+  ...limitRoutes,
+  ...eventRoutes,
+];
