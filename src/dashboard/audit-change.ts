@@ -21,8 +21,11 @@ const GROUPS: Readonly<Partial<Record<AuditEvent["action"], string>>> = {
   cascade_set: "cascade",
 };
 
-/** What the event at `index` changed. The trail tells what was set, newest first; what it was before is found further down. */
-export function changesOf(events: readonly AuditEvent[], index: number): FieldChange[] {
+/**
+ * What the event at `index` changed. The trail tells what was set, newest first; what it was before is found further down, or
+ * there was nothing where the trail was read to its end.
+ */
+export function changesOf(events: readonly AuditEvent[], index: number, isWholeTrail: boolean): FieldChange[] {
   const event = events[index];
   if (event === undefined) return [];
   const after = fieldsOf(event);
@@ -35,7 +38,7 @@ export function changesOf(events: readonly AuditEvent[], index: number): FieldCh
   if (isWhole) for (const field of stateOf(older, group).keys()) fields.add(field);
   const before = stateOf(older, group);
   const begins = event.action === "entity_created";
-  const isKnown = begins || older.length > 0;
+  const isKnown = begins || isWholeTrail || older.length > 0;
   const changes = Array.from(fields, (field) => ({
     field,
     before: begins ? NONE : (before.get(field) ?? (isKnown ? NONE : undefined)),

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import { changesOf } from "./audit-change.ts";
+import { changesOf, type FieldChange } from "./audit-change.ts";
+import { curl } from "./curl.ts";
 import { Empty, ErrorNote, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { AuditEvent, Listed } from "./shapes.ts";
@@ -10,7 +11,8 @@ const REREAD_MS = 30_000;
 
 /** Who changed what, and when. */
 export function AuditPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
-  const { api, path } = useSession();
+  const session = useSession();
+  const { api, path } = session;
   const [entity, setEntity] = useState(params.entity ?? "");
   const entityId = useSettled(entity.trim(), 300);
   const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
@@ -20,8 +22,8 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
         api.get<Listed<AuditEvent>>(`${path}/audit`, { limit: PAGE_SIZE, cursor, entityId }, signal);
       const page = await list(cursors.at(-1));
       // The page after it, for what the oldest of this one changed.
-      const older = page.cursor === undefined ? [] : (await list(page.cursor)).items;
-      return { page, events: [...page.items, ...older] };
+      const older: Listed<AuditEvent> = page.cursor === undefined ? { items: [] } : await list(page.cursor);
+      return { page, events: [...page.items, ...older.items], isWholeTrail: older.cursor === undefined };
     },
     [entityId, cursors.length],
     "main",
@@ -64,7 +66,7 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
           </thead>
           <tbody>
             {value.page.items.map((event, i) => (
-              <AuditRow key={event.eventId} events={value.events} index={i} />
+              <AuditRow key={event.eventId} changes={changesOf(value.events, i, value.isWholeTrail)} event={event} />
             ))}
           </tbody>
         </table>
@@ -72,7 +74,7 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
       {value !== undefined && value.page.items.length === 0 && (
         <Empty
           title={entityId === "" ? "Nothing was changed yet" : "No change of this entity"}
-          command="zae-limiter audit list"
+          command={curl(session, "GET", `${path}/audit`, undefined)}
         >
           Entities, limits and policies leave a line here whenever somebody changes them. The same from the command
           line:
@@ -88,11 +90,8 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
   );
 }
 
-function AuditRow({ events, index }: { readonly events: readonly AuditEvent[]; readonly index: number }) {
-  const event = events[index];
-  if (event === undefined) return null;
+function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly changes: readonly FieldChange[] }) {
   const { action, atMs, principal, entityId, resource } = event;
-  const changes = changesOf(events, index);
   return (
     <tr data-testid="audit-row" data-action={action} data-entity={entityId}>
       <td data-label="When" class="nowrap quiet">
@@ -118,10 +117,8 @@ function AuditRow({ events, index }: { readonly events: readonly AuditEvent[]; r
                 <b>{field}</b>{" "}
                 {before === undefined ? (
                   <i class="quiet">older than this page</i>
-                ) : before === "none" ? (
-                  <i class="quiet">none</i>
                 ) : (
-                  <s>{before}</s>
+                  before !== "none" && <s>{before}</s>
                 )}{" "}
                 → <span>{after}</span>
               </li>

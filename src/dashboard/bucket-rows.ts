@@ -33,6 +33,20 @@ export function corrected(rows: readonly BucketRow[], item: BucketListing, readA
   return index === -1 ? undefined : rows.with(index, rowOf(item, readAtMs));
 }
 
+/** Whether a bucket that is not in the list belongs between its rows: lists are by entity, then by resource. */
+export function isBetween(rows: readonly BucketRow[], item: BucketListing, isFirstPage: boolean): boolean {
+  const [first, last] = [rows[0], rows.at(-1)];
+  if (first === undefined || last === undefined) return false;
+  return (isFirstPage || isBefore(first, item)) && isBefore(item, last);
+}
+
+function isBefore(
+  one: Pick<BucketListing, "entityId" | "resource">,
+  other: Pick<BucketListing, "entityId" | "resource">,
+): boolean {
+  return one.entityId === other.entityId ? one.resource < other.resource : one.entityId < other.entityId;
+}
+
 /** Whether every word of the filter is in the entity's id or the resource. */
 export function matches({ entityId, resource }: Pick<BucketListing, "entityId" | "resource">, filter: string): boolean {
   const name = `${entityId} ${resource}`.toLowerCase();

@@ -1,9 +1,10 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { BucketItem } from "./bucket-item.tsx";
-import { type BucketRow, corrected, keyOf, matches, reread, rowOf } from "./bucket-rows.ts";
+import { type BucketRow, corrected, isBetween, keyOf, matches, reread, rowOf, wordsOf } from "./bucket-rows.ts";
 import { type Found, findBuckets, PAGE_SIZE } from "./bucket-search.ts";
+import { curl } from "./curl.ts";
 import { stateOf } from "./level.ts";
-import { Empty, ErrorNote, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
+import { Empty, ErrorNote, Link, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
 import { Rates } from "./rates.ts";
 import { useLoaded, useSession } from "./session.tsx";
 import type { BucketMessage } from "./shapes.ts";
@@ -69,7 +70,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
       )}
       {list.unseen > 0 && (
         <button type="button" class="note fresh" data-testid="bucket-fresh" onClick={() => void list.reload()}>
-          {plural(list.unseen, "new bucket")}, not on this page. Read the list again
+          {plural(list.unseen, "new bucket")} on this page. Read the list again
         </button>
       )}
       {rows.length > 0 && (
@@ -118,17 +119,17 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean)
   );
   useEvery(REREAD_MS, () => void reload());
 
-  const state = useRef({ rows, value, filter });
-  state.current = { rows, value, filter };
+  const state = useRef({ rows, value, filter, isFirst: cursor === undefined });
+  state.current = { rows, value, filter, isFirst: cursor === undefined };
   useEffect(() => {
     const take = (message: BucketMessage) => {
-      const { rows: shown, value: found, filter: words } = state.current;
+      const { rows: shown, value: found, filter: words, isFirst } = state.current;
       const atMs = performance.now();
       let next = corrected(shown, message, atMs);
       if (next === undefined && found !== undefined && matches(message, words)) {
         // At the end nothing jumps, and a list that is not full has its end here.
         if (found.cursor === undefined && shown.length < PAGE_SIZE) next = [...shown, rowOf(message, atMs)];
-        else setUnseen((before) => new Set(before).add(keyOf(message)));
+        else if (isBetween(shown, message, isFirst)) setUnseen((before) => new Set(before).add(keyOf(message)));
       }
       if (next === undefined) return;
       // The next message may come before this is drawn.
@@ -181,19 +182,21 @@ function FilterNote(props: {
 }
 
 function NoBuckets({ filter }: { readonly filter: string }) {
-  const { namespace } = useSession();
+  const session = useSession();
+  const { path } = session;
   if (filter !== "") {
+    const [entityId = "key-1", resource = "gpt-4"] = wordsOf(filter);
     return (
-      <Empty title="No bucket matches" command={`zae-limiter explain ${filter.split(/\s+/)[0]} RESOURCE`}>
+      <Empty title="No bucket matches" command={curl(session, "POST", `${path}/explain`, { entityId, resource })}>
         A bucket is there once somebody has taken from it. Until then it is full, and this says what would apply:
       </Empty>
     );
   }
-  const option = namespace === "default" ? "" : ` --namespace ${namespace}`;
+  const request = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
   return (
-    <Empty title="No buckets yet" command={`zae-limiter acquire key-1 gpt-4 -l rpm:100 -c rpm=1${option}`}>
-      A bucket appears here, by itself, as soon as somebody takes from it. Set limits on the page Limits, then let your
-      program ask; or take one from the command line:
+    <Empty title="No buckets yet" command={curl(session, "POST", `${path}/acquire`, request)}>
+      A bucket appears here, by itself, as soon as somebody takes from it. Set limits on the page{" "}
+      <Link page="limits">Limits</Link>, then let your program ask, or take one now:
     </Empty>
   );
 }

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "./api.ts";
+import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
 import { EntityForm, EntityMove } from "./entity-dialogs.tsx";
 import { type Doing, EntityList } from "./entity-list.tsx";
@@ -15,7 +16,8 @@ const ENTITIES_STEP = 2_000;
 
 /** Who is limited, and below whom. */
 export function EntitiesPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
-  const { api, path, can, live, namespace } = useSession();
+  const session = useSession();
+  const { api, path, can, live } = session;
   const [most, setMost] = useState(ENTITIES_STEP);
   const [filter, setFilter] = useState(params.entity ?? "");
   const [doing, setDoing] = useState<Doing>();
@@ -47,7 +49,6 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
   );
   const tree = treeOf(value?.items ?? []);
   const shown = filtered(tree, settled);
-  const option = namespace === "default" ? "" : ` --namespace ${namespace}`;
   return (
     <>
       <PageHead
@@ -94,7 +95,7 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
       {value !== undefined && shown.length === 0 && (
         <Empty
           title={settled === "" ? "No entities yet" : "No entity matches"}
-          command={`zae-limiter entity create ${/^[\w.:@-]+$/.test(settled) ? settled : "key-1"}${option}`}
+          command={curl(session, "POST", `${path}/entities`, { id: /^[\w.:@-]+$/.test(settled) ? settled : "key-1" })}
         >
           {can.admin
             ? "An entity need not be created to be limited, but only a created one has a name and parents. "

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
 import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
 import { LimitRow } from "./limit-row.tsx";
@@ -8,7 +9,7 @@ import { PolicyDialog } from "./policy-dialog.tsx";
 import { hrefOf } from "./route.ts";
 import { useAction, useLoaded, useSession } from "./session.tsx";
 import type { Level, OnUnavailable } from "./shapes.ts";
-import { LEVELS, queryOf } from "./stored-limits.ts";
+import { LEVELS, type LevelQuery, queryOf } from "./stored-limits.ts";
 import { LEVEL_NAMES, plural, sourceWords } from "./words.ts";
 
 /** Limits at their four levels: which one is in force, and any of them to be changed. */
@@ -194,7 +195,8 @@ function Editor(props: {
   readonly onDone: (what: string) => Promise<void>;
 }) {
   const { value, level, entityId, resource, setLevel, isDirty, isSaving, saved, onDone } = props;
-  const { api, path, can, namespace } = useSession();
+  const session = useSession();
+  const { api, path, can } = session;
   const stored = value.stored[level];
   const isStored = stored !== undefined && stored.limits.length > 0;
   const before = useRef((isStored ? stored.limits : value.inForce).map(draftOf));
@@ -250,9 +252,9 @@ function Editor(props: {
       {drafts.length === 0 && (
         <Empty
           title="No limits here"
-          command={`zae-limiter ${commandOf(level, entityId, resource)}${namespace === "default" ? "" : ` --namespace ${namespace}`}`}
+          command={curl(session, "PUT", `${path}/limits${searchOf(query)}`, { limits: [EXAMPLE] })}
         >
-          {can.admin ? "Add one below, or set them from the command line:" : "Whoever may change limits sets them so:"}
+          {can.admin ? "Add one below, or set one from a shell:" : "Whoever may change limits sets them so:"}
         </Empty>
       )}
       <ul class="limit-rows" aria-label="Limits">
@@ -360,8 +362,9 @@ function levelWords(level: Level, entityId: string, resource: string): string {
   return level === "entityDefault" ? `${entityId} on every resource` : `${entityId} on ${resource}`;
 }
 
-function commandOf(level: Level, entityId: string, resource: string): string {
-  if (level === "system") return "system set-defaults -l rpm:100";
-  if (level === "resource") return `resource set-defaults ${resource} -l rpm:100`;
-  return `entity set-limits ${entityId}${level === "entity" ? ` --resource ${resource}` : ""} -l rpm:100`;
+const EXAMPLE = { name: "rpm", capacity: 100, refillAmount: 100, refillPeriodMs: 60_000 };
+
+function searchOf(query: LevelQuery): string {
+  const search = new URLSearchParams(Object.entries(query)).toString();
+  return search === "" ? "" : `?${search}`;
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
 import { Empty, ErrorNote, Field, Name, PageHead } from "./parts.tsx";
 import { useAction, useLoaded, useSession } from "./session.tsx";
@@ -10,7 +11,8 @@ type Orphan = Namespace;
 
 /** Tenants on one store: made, hidden, brought back, removed for good. */
 export function NamespacesPage() {
-  const { api, can, namespace, reloadNamespaces } = useSession();
+  const session = useSession();
+  const { api, can, namespace, reloadNamespaces } = session;
   const list = useLoaded(async () => (await api.all<Namespace>("/v1/namespaces", {}, 5_000)).items, [], "main");
   const orphans = useLoaded(
     async () => (can.namespaces ? (await api.get<Listed<Orphan>>("/v1/orphans")).items : []),
@@ -103,7 +105,7 @@ export function NamespacesPage() {
         />
       )}
       {list.value !== undefined && active.length === 0 && (
-        <Empty title="No namespaces" command="zae-limiter namespace register tenant-b">
+        <Empty title="No namespaces" command={curl(session, "POST", "/v1/namespaces", { name: "tenant-b" })}>
           The token has none. Make one{can.namespaces ? " above, or" : ""} with
         </Empty>
       )}
@@ -211,7 +213,7 @@ function NamespaceTable(props: {
               <Name text={each.id} class="mono quiet" />
             </td>
             <td data-label="Created" class="nowrap">
-              {stampWords(each.createdAtMs)}
+              {each.createdAtMs === 0 ? "with the store" : stampWords(each.createdAtMs)}
             </td>
             <td data-label="Status">
               <span class={each.status === "active" ? "tag" : "tag warn"}>{each.status}</span>

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { curl } from "./curl.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
 import { Empty, Link, Name, PageHead } from "./parts.tsx";
@@ -9,7 +10,8 @@ const SHOWN_MAX = 100;
 
 /** Who was refused, by which limit, as it happens. */
 export function RefusalsPage() {
-  const { live, ready, namespace } = useSession();
+  const session = useSession();
+  const { live, ready } = session;
   const all = useObserved(live.refusals);
   const count = useObserved(live.refusalCount);
   // While paused: the list as it was, and how many there were.
@@ -37,10 +39,15 @@ export function RefusalsPage() {
       {list.length === 0 ? (
         <Empty
           title={paused === undefined ? "Nobody has been refused" : "Paused"}
-          command={`zae-limiter acquire key-1 gpt-4 -c rpm=1${namespace === "default" ? "" : ` --namespace ${namespace}`}`}
+          command={curl(session, "POST", `${session.path}/acquire`, {
+            entityId: "key-1",
+            resource: "gpt-4",
+            consume: { rpm: 100 },
+            holdMs: 0,
+          })}
         >
           Since this page was opened every request fitted its limits. A refusal shows up here the moment this service
-          refuses; try it by taking more than there is, over HTTP or, through the service's own store, with
+          refuses. Ask for all there is, twice:
         </Empty>
       ) : (
         <table class="cards refusals">

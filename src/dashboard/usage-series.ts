@@ -11,8 +11,12 @@ export interface Series {
 export const REQUESTS = "requests";
 
 export function metricsOf(snapshots: readonly UsageSnapshot[]): string[] {
-  const limits = new Set(snapshots.flatMap(({ counters }) => Object.keys(counters)));
-  return [REQUESTS, ...[...limits].sort()];
+  const windows = new Map<string, number>();
+  for (const limit of snapshots.flatMap(({ counters }) => Object.keys(counters)))
+    windows.set(limit, (windows.get(limit) ?? 0) + 1);
+  // What most of them use comes first.
+  const limits = [...windows].sort(([a, some], [b, others]) => others - some || a.localeCompare(b));
+  return [REQUESTS, ...limits.map(([limit]) => limit)];
 }
 
 export function amountOf({ requests, counters }: UsageSnapshot, metric: string): number {

@@ -57,7 +57,7 @@ export function UsageTable(props: {
                   <Name text={snapshot.resource} />
                 </td>
                 {metrics.map((name) => (
-                  <td class="number" data-label={name} key={name}>
+                  <td class={has(snapshot, name) ? "number" : "number none"} data-label={name} key={name}>
                     {has(snapshot, name) ? whole(amountOf(snapshot, name)) : <span class="quiet">–</span>}
                   </td>
                 ))}

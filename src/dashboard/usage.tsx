@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { curl } from "./curl.ts";
 import { Empty, ErrorNote, Field, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "./shapes.ts";
@@ -31,7 +32,8 @@ const RANGES: Readonly<Record<UsageWindow, readonly { readonly count: number; re
 
 /** What was used, in a picture and in numbers. */
 export function UsagePage({ params }: { readonly params: Readonly<Record<string, string>> }) {
-  const { api, path } = useSession();
+  const session = useSession();
+  const { api, path } = session;
   const [span, setSpan] = useState<UsageWindow>("hourly");
   const [count, setCount] = useState(24);
   const [entity, setEntity] = useState(params.entity ?? "");
@@ -125,15 +127,19 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
       </form>
       <ErrorNote error={error} />
       {value !== undefined && value.items.length === 0 && (
-        <Empty title="Nothing was used in this time" command="zae-limiter usage list --window hourly">
+        <Empty
+          title="Nothing was used in this time"
+          command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}
+        >
           {entityId === "" && resourceId === ""
-            ? "Usage is counted from the first grant on; it is here as soon as somebody takes. The same from the command line:"
-            : "Nothing of this entity and resource. Take the filter away, choose a longer range, or ask the command line:"}
+            ? "Usage is counted from the first grant on; it is here as soon as somebody takes. The same for a program:"
+            : "Nothing of this entity and resource. Take the filter away, choose a longer range, or ask for everything:"}
         </Empty>
       )}
       {value !== undefined && value.items.length > 0 && (
         <>
-          <Totals summary={value.summary} />
+          <Totals summary={value.summary} names={metrics} />
+          {entityId === "" && <p class="filter-note">What is charged to a parent as well counts for both.</p>}
           <UsageChart {...{ window: span, metric: drawn, starts, series }} />
           {left > 0 && (
             <p class="filter-note">
@@ -153,8 +159,10 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
   );
 }
 
-function Totals({ summary }: { readonly summary: UsageSummary }) {
-  const totals = [["requests", summary.requests] as const, ...Object.entries(summary.total)];
+function Totals({ summary, names }: { readonly summary: UsageSummary; readonly names: readonly string[] }) {
+  const totals = names.map(
+    (name) => [name, name === REQUESTS ? summary.requests : (summary.total[name] ?? 0)] as const,
+  );
   return (
     <dl class="totals" data-testid="usage-totals">
       {totals.map(([name, amount]) => (
