@@ -3,6 +3,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleLambdas } from "./bundle-lambda.ts";
+import { writePage } from "./bundle-page.ts";
 
 // `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
 
@@ -32,3 +33,4 @@ for (const file of globSync("**/*.js", { cwd: dist })) {
 }
 
 await bundleLambdas(dist);
+await writePage(join(dist, "dashboard"));
