@@ -64,6 +64,8 @@ export const WINDOW = "window";
 export const WINDOW_START = "window_start";
 /** The instant before which all usage is on sheets, in ms. */
 export const CLOSED_UNTIL = "closed_until";
+export const USED_RESOURCES = "used_resources";
+export const USED_RESOURCES_ARE = "used_resources_are";
 export const TOTAL_EVENTS = "total_events";
 
 export const NAMESPACE_ID = "namespace_id";
