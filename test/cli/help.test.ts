@@ -52,6 +52,8 @@ test("every example works when it is pasted", async (t) => {
     ]);
     assert.equal(code, 0, `${line}: ${stderr}`);
   }
+  const ops = ["--id", "ops", "--namespaces", "*", "--scopes", "read"];
+  assert.equal((await here(["token", "add", join(prepared, "tokens.json"), ...ops])).code, 0);
   let pasted = 0;
   for (const [i, { path }] of COMMANDS.entries()) {
     const there = join(folder, String(i));
@@ -59,7 +61,7 @@ test("every example works when it is pasted", async (t) => {
     process.chdir(there);
     for (const line of examplesIn(await helpOf(path))) {
       // These need a stack, a table or a bucket in the cloud, go on until Ctrl-C, or belong to suites of their own.
-      if (/dynamodb:|s3:\/\/|audit follow|^limits |^local |^loadtest/.test(line)) continue;
+      if (/dynamodb:|s3:\/\/|audit follow|^limits |^local |^loadtest|^serve/.test(line)) continue;
       if (/^(deploy|update|status|list|check|delete) /.test(line)) continue;
       const { code, stderr } = await here(wordsOf(line));
       assert.equal(code, 0, `zae-limiter ${line}: ${stderr}`);
