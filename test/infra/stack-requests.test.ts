@@ -278,11 +278,11 @@ function parametersIn(input: Readonly<Record<string, string>>): Readonly<Record<
   return pairsIn(input, /^Parameters\.member\.(\d+)\.ParameterKey$/, (n) => `Parameters.member.${n}.ParameterValue`);
 }
 
-function pairsIn(input: Readonly<Record<string, string>>, keys: RegExp, valueOf: (n: string) => string) {
+function pairsIn(input: Readonly<Record<string, string>>, keys: RegExp, valueName: (n: string) => string) {
   return Object.fromEntries(
     Object.entries(input).flatMap(([name, key]) => {
       const [, n] = keys.exec(name) ?? [];
-      return n === undefined ? [] : [[key, input[valueOf(n)] ?? ""]];
+      return n === undefined ? [] : [[key, input[valueName(n)] ?? ""]];
     }),
   );
 }
