@@ -33,6 +33,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     packages: ["@aws-sdk/*", "node:*"],
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
+  cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   provisioner: {
     folders: ["domain", "ports", "engine", "manifest"],
