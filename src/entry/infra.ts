@@ -1,7 +1,7 @@
 // The stack on AWS without the command: its template, its policies, the code of its functions.
 
 export type { LambdaZip } from "../infra/lambda-zip.ts";
-export type { Resource, Resources, Text } from "../infra/parts.ts";
+export type { Attribute, Json, Reference, Resource, Resources, Substitution, Text } from "../infra/parts.ts";
 export {
   type PolicyDocument,
   type PolicyName,
