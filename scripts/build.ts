@@ -3,6 +3,8 @@ import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleCli } from "./bundle-cli.ts";
+import { bundleLambdas } from "./bundle-lambda.ts";
+import { writePage } from "./bundle-page.ts";
 
 // `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
 
@@ -31,3 +33,6 @@ for (const file of globSync("**/*.js", { cwd: dist })) {
   const [left] = readFileSync(join(dist, file), "utf8").match(TS_IMPORT) ?? [];
   if (left !== undefined) throw new Error(`dist/${file} still has ${left}; import the file by a literal path.`);
 }
+
+await bundleLambdas(dist);
+await writePage(join(dist, "dashboard"));

@@ -1,14 +1,8 @@
-import type { CommandFile, GlobalOptions } from "./command.ts";
+import type { CommandEntry } from "./command-entry.ts";
+import { STACK_COMMANDS } from "./commands-stack.ts";
 import { RESERVED, reserved } from "./reserved.ts";
 
-export interface CommandEntry {
-  /** The words that call it. */
-  readonly path: readonly string[];
-  readonly summary: string;
-  readonly load: () => Promise<CommandFile<GlobalOptions>>;
-  /** Not shown in help. */
-  readonly hidden?: true;
-}
+export type { CommandEntry } from "./command-entry.ts";
 
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
@@ -332,6 +326,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "What it said",
     load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
+  ...STACK_COMMANDS,
   {
     path: ["loadtest"],
     summary: "Put a store under load, and hold what it granted against arithmetic",
@@ -360,6 +355,8 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["entity", "reset"], async () => (await old()).oldReset),
   oldSpelling(["entity", "top-up"], async () => (await old()).oldTopUp),
   oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
+  oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
+  oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
   ...Object.entries(RESERVED).map(([name, what]) => oldSpelling([name], async () => reserved(name, what))),
 ];
 

@@ -71,7 +71,7 @@ export class Limiter {
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    handOut(this, { deps, settings, admin: this.#admin });
+    handOut(this, { deps, settings, admin: this.#admin, acquirer: this.#acquirer });
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */

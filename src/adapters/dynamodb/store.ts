@@ -18,6 +18,7 @@ import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
+import { DynamoLeases } from "./leases.ts";
 import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
@@ -146,6 +147,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
     audit,
     manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
+    leases: new DynamoLeases(urgent, namespaceId),
     finishDeletion: (entityId) => removal.finish(entityId),
     hours: shared
       ? undefined
