@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 import { lazyBuiltins } from "./bundle-builtins.ts";
 
@@ -37,7 +37,7 @@ export async function bundleCli(root: string): Promise<void> {
   const coreFrom = (contents: string) =>
     build({
       ...{ ...shared, stdin: { contents, resolveDir: root }, outfile: join(outdir, "core.js") },
-      plugins: [lazyBuiltins, withinCore(root, new Set(inputs))],
+      plugins: [lazyBuiltins, taken, withinCore(root, new Set(inputs))],
     });
   // Built twice: whole modules can be looked at for what they export, single exports cost nothing when the file is loaded.
   const modules = inputs.map((path, i) => ({ path: join(root, path), name: `m${i}` }));
@@ -52,12 +52,12 @@ export async function bundleCli(root: string): Promise<void> {
     outdir,
     chunkNames: "[name]-[hash]",
     splitting: true,
-    plugins: [lazyBuiltins, fromCore(new Map(exported.map((one) => [one.path, one])))],
+    plugins: [lazyBuiltins, taken, fromCore(new Map(exported.map((one) => [one.path, one])))],
   });
   // The very first file turns on the cache of what was compiled, so it is small and imports nothing but the rest.
   await build({
     ...{ ...shared, entryPoints: ["src/cli/main.ts"], outfile: join(outdir, "main.js") },
-    plugins: [lazyBuiltins, renamed("./run-process.ts", "./run-process.js")],
+    plugins: [lazyBuiltins, taken, renamed("./run-process.ts", "./run-process.js")],
   });
   const licences = BUNDLED.map(
     (name) => `${name}\n\n${readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8")}`,
@@ -74,21 +74,27 @@ function sharedOptions(root: string): BuildOptions {
     target: "node22.13",
     // Names stay: errors are called by their class. What is not in the core and not ours is installed with the package.
     ...{ minifyWhitespace: true, minifySyntax: true, legalComments: "none" },
-    external: ["cli-table3", "yaml", "undici", "@aws-sdk/*", "@smithy/*"],
+    packages: "external",
     sourcemap: "linked",
     logLevel: "warning",
   };
 }
 
+/** Takes those libraries in. */
+const taken: Plugin = {
+  name: "taken",
+  setup({ onResolve }) {
+    onResolve({ filter: /^[a-z]/ }, ({ path }) =>
+      BUNDLED.includes(path) ? { path: fileURLToPath(import.meta.resolve(path)) } : undefined,
+    );
+  },
+};
+
 /** All modules that some import, by their paths, and the ones of ours that these import only when they are needed. */
 async function closureOf(roots: readonly string[], shared: BuildOptions) {
   const found = await build({
-    ...shared,
-    entryPoints: [...roots],
-    outdir: "/",
-    write: false,
-    metafile: true,
-    splitting: true,
+    ...{ ...shared, entryPoints: [...roots], outdir: "/", write: false, metafile: true, splitting: true },
+    plugins: [taken],
   });
   const { inputs } = found.metafile;
   const isReached = new Set(roots);
