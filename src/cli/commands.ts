@@ -17,6 +17,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
   limits: "Declared limits: a file says what they are",
+  token: "Who may use the HTTP service",
 };
 
 // One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -300,6 +301,26 @@ export const COMMANDS: readonly CommandEntry[] = [
     path: ["aggregate"],
     summary: "Follow the table's stream into the audit archive, and sweep, without a Lambda",
     load: async () => (await import("./commands/aggregate.ts")).aggregate,
+  },
+  {
+    path: ["serve"],
+    summary: "Limits over HTTP, with a dashboard",
+    load: async () => (await import("./commands/serve.ts")).serve,
+  },
+  {
+    path: ["token", "add"],
+    summary: "Make a token for the HTTP service",
+    load: async () => (await import("./commands/token-add.ts")).tokenAdd,
+  },
+  {
+    path: ["token", "list"],
+    summary: "The tokens of a file",
+    load: async () => (await import("./commands/token-list.ts")).tokenList,
+  },
+  {
+    path: ["token", "remove"],
+    summary: "Take a token back",
+    load: async () => (await import("./commands/token-remove.ts")).tokenRemove,
   },
   {
     path: ["local", "up"],

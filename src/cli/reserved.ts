@@ -4,8 +4,6 @@ import { UsageError } from "./exit-code.ts";
 /** Names that other issues will fill, and what they will do. */
 export const RESERVED: Readonly<Record<string, string>> = {
   migrate: "bring old table layouts to ours",
-  serve: "serve limits over HTTP",
-  token: "make tokens for the HTTP service",
 };
 
 export function reserved(name: string, what: string): CommandFile<GlobalOptions> {
