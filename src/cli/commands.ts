@@ -303,6 +303,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/limits-cfn-template.ts")).limitsCfnTemplate,
   },
   {
+    path: ["migrate"],
+    summary: "Bring a table of an earlier layout to ours",
+    load: async () => (await import("./commands/migrate.ts")).migrate,
+  },
+  {
     path: ["aggregate"],
     summary: "Follow the table's stream into the audit archive, and sweep, without a Lambda",
     load: async () => (await import("./commands/aggregate.ts")).aggregate,

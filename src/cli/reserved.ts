@@ -13,7 +13,6 @@ export const RESERVED: Readonly<Record<string, string>> = {
   template: "print the stack's template",
   "cfn-template": "print the stack's template",
   "lambda-export": "write a function's zip",
-  migrate: "bring old table layouts to ours",
   serve: "serve limits over HTTP",
   token: "make tokens for the HTTP service",
 };

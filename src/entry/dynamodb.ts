@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { inspectTable as inspectWith } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
 import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
@@ -23,6 +22,7 @@ import {
   type DynamoTable,
 } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
+import { packageVersion } from "./package-version.ts";
 
 export type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 export type { CreateTableOptions, DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
@@ -122,10 +122,4 @@ function connectionOf(
   const given = clock === undefined ? undefined : clockFrom(clock);
   const profile = fromEnvironment("AWS_PROFILE");
   return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
-}
-
-/** The same two folders up, built or not. */
-function packageVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { readonly version: string }).version;
 }

@@ -38,6 +38,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["domain", "ports", "engine", "manifest"],
     packages: ["node:*"],
   },
+  migrate: { folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
   server: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: { folders: [], packages: ["*"] },
