@@ -2,7 +2,9 @@ import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundleLambdas } from "./bundle-lambda.ts";
 import { writePage } from "./bundle-page.ts";
+import { bundleServer } from "./bundle-server.ts";
 
 // `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
 
@@ -31,4 +33,6 @@ for (const file of globSync("**/*.js", { cwd: dist })) {
   if (left !== undefined) throw new Error(`dist/${file} still has ${left}; import the file by a literal path.`);
 }
 
+await bundleServer(dist);
+await bundleLambdas(dist);
 await writePage(join(dist, "dashboard"));

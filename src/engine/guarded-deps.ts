@@ -22,9 +22,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       usage: guarded(scope.usage, lifecycle),
       audit: guarded(scope.audit, lifecycle),
       manifests: guarded(scope.manifests, lifecycle),
-      get leases() {
-        return guarded(scope.leases, lifecycle);
-      },
+      leases: guarded(scope.leases, lifecycle),
     },
   };
 }

@@ -4,6 +4,8 @@
  */
 export const RF = "rf";
 export const FRF = "frf";
+/** Which bucket it is: a number drawn when the bucket was made, the same on all its shards. One made anew has another. */
+export const BN = "bn";
 export const VU = "vu";
 export const CFA = "cfa";
 /** Configured limits in their order; those on the item that it does not name are remembered only. */

@@ -5,8 +5,7 @@ import type { Image } from "./codec.ts";
 import { addCountersAndNonce } from "./count-usage.ts";
 import { parameterNames, parametersOf } from "./encode-item.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { keepFor, traceOf } from "./moves.ts";
-import { WriteBuilder } from "./write-builder.ts";
+import { keepFor, relativeTo, traceOf } from "./moves.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;
@@ -25,7 +24,7 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
   const { item, state, key } = image;
   // An epoch pins everything stored relative to it, so no earlier epoch may be used again: the nonce chooses the moment.
   const atMs = intent.readingMs - 1 - ((intent.nonce?.value ?? 0) % 1000);
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
+  const builder = relativeTo(image).asSeen(VU, item);
   const limits: LimitState[] = [];
   for (const held of state.limits) {
     const { tk } = namesOf(held.name);

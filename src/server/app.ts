@@ -1,7 +1,10 @@
+import { RateLimitExceeded } from "../domain/errors.ts";
+import { standingsIn } from "../leases/refused.ts";
 import { type Answer, responseOf } from "./answer.ts";
 import { corsFields, preflightFields } from "./cors.ts";
 import type { Inflight } from "./inflight.ts";
 import { internalProblem, Problem, problemAnswer } from "./problem.ts";
+import { refusalHeaders } from "./rate-limit-headers.ts";
 import type { Gate, RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
 import { type RouteRunner, runRoute } from "./run-route.ts";
@@ -18,6 +21,8 @@ export interface AppOptions {
   readonly page: (path: string, request: Request) => Promise<Answer | undefined>;
   readonly newRequestId: () => string;
   readonly log: (line: string) => void;
+  /** Units of limits in `RateLimit-Policy`. */
+  readonly units: ReadonlyMap<string, string>;
 }
 
 /** How long a body may take to arrive; the listener ends such a request a little earlier. */
@@ -25,7 +30,7 @@ const BODY_MS = 21_000;
 
 /** The whole service as one function from request to response. */
 export function makeApp(options: AppOptions): Respond {
-  const { inflight, newRequestId, log } = options;
+  const { inflight, newRequestId } = options;
   const app = routed(options);
   return async (request, gate, cutOff) => {
     const { headers, method } = request;
@@ -48,12 +53,13 @@ export function makeApp(options: AppOptions): Respond {
         app.fetch(request, { gate, requestId, fields, underway, cutOff }),
       );
     } catch (error) {
-      return responseOf(failed(error, requestId, log), fields);
+      return responseOf(failed(options, error, requestId, request), fields);
     }
   };
 }
 
-function routed({ runner, routes, page, log }: AppOptions) {
+function routed(options: AppOptions) {
+  const { runner, routes, page } = options;
   const app = new Hono<{ Bindings: RequestContext }>();
   for (const route of routes) {
     app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (c) =>
@@ -69,15 +75,20 @@ function routed({ runner, routes, page, log }: AppOptions) {
       return responseOf((await page(c.req.path, c.req.raw)) ?? unknownRoute(c.env.requestId), c.env.fields);
     }
     const problem = new Problem("method_not_allowed", `This address takes ${allow}.`, { headers: { allow } });
-    return responseOf(failed(problem, c.env.requestId, log), c.env.fields);
+    return responseOf(failed(options, problem, c.env.requestId, c.req.raw), c.env.fields);
   });
-  app.onError((error, c) => responseOf(failed(error, c.env.requestId, log), c.env.fields));
+  app.onError((error, c) => responseOf(failed(options, error, c.env.requestId, c.req.raw), c.env.fields));
   return app;
 }
 
-function failed(error: unknown, requestId: string, log: (line: string) => void): Answer {
+function failed({ log, units }: AppOptions, error: unknown, requestId: string, request: Request): Answer {
   const answer = problemAnswer(error, requestId);
+  if (answer !== undefined && error instanceof RateLimitExceeded) {
+    return { ...answer, headers: refusalHeaders(error, standingsIn(error), units) };
+  }
   if (answer !== undefined) return answer;
+  // Whoever left reads no answer, and what was cut off by that is no defect.
+  if (request.signal.aborted) return { status: 503 };
   log(
     `Request ${requestId} failed by a defect of the service: ${error instanceof Error ? error.stack : String(error)}`,
   );

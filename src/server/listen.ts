@@ -28,12 +28,7 @@ export async function listen(
   core: ServiceCore,
   { host, port, ownsProcess }: { readonly host: string; readonly port: number; readonly ownsProcess: boolean },
 ): Promise<Listening> {
-  if (core.isOpen && !isLoopback(host)) {
-    throw new ValidationError(
-      "tokens_missing",
-      `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
-    );
-  }
+  if (core.isOpen) requireLoopback(host);
   const server = createServer({
     requireHostHeader: false,
     headersTimeout: HEADERS_MS,
@@ -58,6 +53,15 @@ export async function listen(
     port: actual,
     close: (stopped) => closed(server, stopped),
   };
+}
+
+/** Without tokens whoever reaches the service may do everything. */
+export function requireLoopback(host: string): void {
+  if (isLoopback(host)) return;
+  throw new ValidationError(
+    "tokens_missing",
+    `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
+  );
 }
 
 function bound(server: Server, host: string, port: number): Promise<void> {

@@ -1,19 +1,23 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { LimiterError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
+import { type DeskOptions, LeaseDesk } from "../leases/desk.ts";
 
 /** How many namespaces are kept at hand, at least; twice as many at most. */
 const KEPT = 256;
 
-/** A limiter for each namespace that is asked for, made once: they remember limits and refusals. */
+/** A limiter and a desk for each namespace that is asked for, made once: they remember limits and refusals. */
 export class NamespaceLimiters {
   readonly #root: Limiter;
   readonly #rootName: string;
   readonly #known = new BoundedMap<Limiter>(KEPT);
+  readonly #desks = new WeakMap<Limiter, LeaseDesk>();
+  readonly #deskOptions: DeskOptions;
 
-  constructor(root: Limiter, rootName: string) {
+  constructor(root: Limiter, rootName: string, deskOptions: DeskOptions) {
     this.#root = root;
     this.#rootName = rootName;
+    this.#deskOptions = deskOptions;
   }
 
   get(name: string): Limiter {
@@ -23,6 +27,16 @@ export class NamespaceLimiters {
     if (known !== undefined) return known;
     const made = this.#root.namespace(name);
     this.#known.set(name, made);
+    return made;
+  }
+
+  /** Stored leases of a namespace. */
+  desk(name: string): LeaseDesk {
+    const limiter = this.get(name);
+    const known = this.#desks.get(limiter);
+    if (known !== undefined) return known;
+    const made = new LeaseDesk(limiter, this.#deskOptions);
+    this.#desks.set(limiter, made);
     return made;
   }
 

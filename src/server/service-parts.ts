@@ -20,6 +20,8 @@ export interface ServiceParts {
   /** For `/metrics` and the start line. */
   readonly storeName: string;
   readonly version: string;
+  /** Seconds since some instant, evenly, with fractions: how long something took. */
+  seconds(): number;
   /** True from the first sign of a stop on. */
   isStopping(): boolean;
   /** The OpenAPI document; made when it is first asked for. */

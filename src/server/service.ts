@@ -1,10 +1,13 @@
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
+import type { LeaseView } from "../leases/lease-view.ts";
 import type { Published } from "../ports/events.ts";
 import { type AppOptions, makeApp, type Respond } from "./app.ts";
 import { LOCAL } from "./caller.ts";
 import { EventFeeds } from "./event-feeds.ts";
 import { Inflight } from "./inflight.ts";
+import { LeaseExpiry } from "./lease-expiry.ts";
+import { LeaseLog } from "./lease-log.ts";
 import { Metrics } from "./metrics.ts";
 import { NamespaceLimiters } from "./namespace-limiters.ts";
 import { openapiDocument } from "./openapi.ts";
@@ -22,6 +25,8 @@ export interface ServiceDeps {
   readonly settings: ServiceSettings;
   readonly version: string;
   readonly page: AppOptions["page"];
+  /** Seconds since some instant, evenly, with fractions. */
+  readonly seconds: () => number;
 }
 
 /** The service without a socket: answers requests, and stops. */
@@ -33,10 +38,11 @@ export class ServiceCore {
   readonly #inflight: Inflight;
   readonly #feeds: EventFeeds;
   readonly #tokens: TokenSource;
+  readonly #expiry: LeaseExpiry;
   readonly #unlisten: () => void;
   #isStopping = false;
 
-  constructor({ limiter, settings, version, page }: ServiceDeps) {
+  constructor({ limiter, settings, version, page, seconds }: ServiceDeps) {
     const { deps, settings: opened } = partsOf(limiter);
     const { clock, random, calendar, events } = deps;
     this.settings = settings;
@@ -45,7 +51,6 @@ export class ServiceCore {
     this.#tokens = new TokenSource({ file: settings.tokenFile, tokens: settings.tokens, clock, log: settings.log });
     this.#inflight = new Inflight(settings.inflightMax);
     const instance = random.id();
-    const limiters = new NamespaceLimiters(limiter, opened.namespace);
     const metrics = new Metrics({ version, store: this.storeName });
     this.#feeds = new EventFeeds({
       ...{ instance, clock, streamsMax: settings.streamsMax },
@@ -53,6 +58,11 @@ export class ServiceCore {
       // Where a look costs, it is made less often.
       lookSeconds: this.storeName.startsWith("dynamodb") ? 3 : 1,
     });
+    const leaseLog = new LeaseLog(this.#feeds, metrics, clock);
+    const { holdMs, holdMaxMs, onExpiry } = settings;
+    const onChange = (lease: LeaseView) => leaseLog.changed(lease);
+    const limiters = new NamespaceLimiters(limiter, opened.namespace, { holdMs, holdMaxMs, onExpiry, onChange });
+    this.#expiry = new LeaseExpiry(limiter, limiters, settings.log);
     const heard = (...published: Published) => {
       metrics.heard(published);
       this.#feeds.heard(published);
@@ -60,7 +70,7 @@ export class ServiceCore {
     this.#unlisten = events.listen?.(heard) ?? (() => {});
     let document: object | undefined;
     const service: ServiceParts = {
-      ...{ settings, limiter, limiters, metrics, clock, random, calendar, version },
+      ...{ settings, limiter, limiters, metrics, clock, random, calendar, version, seconds },
       feeds: this.#feeds,
       storeName: this.storeName,
       isStopping: () => this.#isStopping,
@@ -73,9 +83,10 @@ export class ServiceCore {
     this.#respond = makeApp({
       runner: { service, inflight: this.#inflight, findToken: (token) => this.#tokens.find(token) },
       inflight: this.#inflight,
-      ...{ routes, page, log: settings.log },
+      ...{ routes, page, log: settings.log, units: settings.units },
       newRequestId: () => `${instance}-${++requests}`,
     });
+    this.#expiry.start();
     this.#tokens.watch(() => this.#feeds.endWhere((token) => token !== undefined && !this.#tokens.isGood(token)));
   }
 
@@ -107,6 +118,7 @@ export class ServiceCore {
     clearTimeout(timer);
     this.#inflight.failAll(new Problem("stopping", "The service stops; ask another, or later."));
     this.#inflight.close();
+    await this.#expiry.stop();
     this.#unlisten();
   }
 

@@ -34,9 +34,13 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
   },
-  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },
+  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  provisioner: {
+    folders: ["domain", "ports", "engine", "manifest"],
+    packages: ["node:*"],
+  },
   server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: {
