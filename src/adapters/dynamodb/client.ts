@@ -13,6 +13,7 @@ export type DynamoOperation =
   | "Scan"
   | "CreateTable"
   | "DescribeTable"
+  | "ListTables"
   | "DeleteTable"
   | "UpdateTimeToLive"
   | "DescribeTimeToLive";
