@@ -9,9 +9,10 @@ import { Functions } from "../infra/functions.ts";
 import { type InspectedStack, inspectStack } from "../infra/inspect-stack.ts";
 import type { StackChange } from "../infra/stack-changes.ts";
 import type { StackProgress } from "../infra/stack-wait.ts";
-import { administered, packageVersion } from "./dynamodb-admin.ts";
+import { administered } from "./dynamodb-admin.ts";
 import type { DynamoTable } from "./dynamodb-options.ts";
 import { lambdaCode } from "./lambda-code.ts";
+import { packageVersion } from "./package-version.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 
 /** Who watches a change of a stack. */

@@ -3,7 +3,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
+import { BYPASS, DISABLED, namesOf, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "./count-usage.ts";
 import { newItem } from "./encode-item.ts";
@@ -18,13 +18,14 @@ import {
   type Low,
   leastMilli,
   moveTokens,
+  relativeTo,
   traceOf,
   withLimit,
 } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
-import { putNew, WriteBuilder } from "./write-builder.ts";
+import { putNew } from "./write-builder.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
@@ -75,7 +76,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
   }
   state = assembled(state, env.calendar);
-  const item = newItem(state, env);
+  const item = newItem(state, nonce?.value, env);
   item[RQ] = requests;
   const { countsByHour } = env.dialect;
   for (const { limit, milli } of counted) {
@@ -97,7 +98,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
 function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key } = image;
   const { readingMs, moves, guesses } = intent;
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).whereUnless(VU, ">", readingMs);
+  const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];

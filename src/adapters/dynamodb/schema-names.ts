@@ -64,6 +64,8 @@ export const WINDOW = "window";
 export const WINDOW_START = "window_start";
 /** The instant before which all usage is on sheets, in ms. */
 export const CLOSED_UNTIL = "closed_until";
+export const USED_RESOURCES = "used_resources";
+export const USED_RESOURCES_ARE = "used_resources_are";
 export const TOTAL_EVENTS = "total_events";
 
 export const NAMESPACE_ID = "namespace_id";
@@ -76,6 +78,11 @@ export const CLIENT_MIN_VERSION = "client_min_version";
 export const LAMBDA_VERSION = "lambda_version";
 export const UPDATED_AT = "updated_at";
 export const UPDATED_BY = "updated_by";
+/** Ours, on the version record: how far a migration has come, a map; and which process does it. */
+export const MIGRATING = "migrating";
+export const MIGRATION_RUN = "migration_run";
+/** Ours: the table was taken over from the original, and `client_min_version` is only there to keep its clients out. */
+export const TAKEN_OVER = "taken_over";
 
 /** What every item of a bucket has besides its own attributes: its keys in the table and the indexes. */
 export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
@@ -111,3 +118,16 @@ export const UNTIL = "until";
 export const ARCHIVE_LOCATION = "archive";
 export const OBJECT_KEY = "object_key";
 export const EVENT_COUNT = "events";
+
+// Of stored leases, ours: the record (JSON), its version and its writer. Short, because an item is charged by the kilobyte.
+export const LEASE = "lease";
+export const LEASE_VERSION = "lv";
+export const LEASE_WRITER = "lw";
+
+// Of idempotency keys, ours: whose it is, what was asked, the answer once there is one, and until when it is under way and
+// remembered, in ms.
+export const KEY_MARK = "km";
+export const KEY_FINGERPRINT = "kf";
+export const KEY_ANSWER = "ka";
+export const KEY_UNTIL = "ku";
+export const KEY_FORGOTTEN = "kt";

@@ -1,6 +1,6 @@
+import { packageVersion } from "../../entry/package-version.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { packageVersion } from "../package-version.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
 import { awsPlaceOf } from "../stack-place.ts";
