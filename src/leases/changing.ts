@@ -155,7 +155,7 @@ export class LeaseChanges {
   }
 
   #changed(record: LeaseRecord): void {
-    this.#deps.onChange(viewOf(record, this.#deps.namespace, this.#deps.engine.clock.now()));
+    this.#deps.onChange(viewOf(record, this.#deps.namespace));
   }
 }
 
