@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemDigest } from "../src/adapters/system/digest.ts";
-import { systemEvents } from "../src/adapters/system/events.ts";
+import { observableEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
 import type { Calendar } from "../src/domain/calendar.ts";
@@ -35,7 +35,7 @@ async function counted(...limits: readonly Limit[]) {
     calendar: counting,
     random: systemRandom,
     digest: systemDigest,
-    events: systemEvents,
+    events: observableEvents(),
   };
   const settings = {
     namespace: "default",

@@ -1,8 +1,8 @@
 import { Command, type OutputConfiguration } from "commander";
+import { packageVersion } from "../entry/package-version.ts";
 import type { CommandFile, GlobalOptions } from "./command.ts";
 import { COMMANDS, type CommandEntry, GROUPS, HIDDEN } from "./commands.ts";
 import { globalOptions } from "./global-options.ts";
-import { packageVersion } from "./package-version.ts";
 
 /** Does what the command that was called is for. */
 export type Act = (file: CommandFile<GlobalOptions>, options: GlobalOptions, args: readonly string[]) => Promise<void>;

@@ -241,9 +241,11 @@ export class RateLimitExceeded extends LimiterError {
     });
   }
 
-  #policyOf({ entityId, limit }: Status): string {
+  #policyOf({ entityId, resource, limit }: Status): string {
     const level = this.#levels.indexOf(entityId);
-    return level === 0 ? limit : `${limit}^${level}`;
+    // The first status is of the resource that was asked for; further ones stand in front of the name.
+    const name = resource === this.statuses[0]?.resource ? limit : `${resource}/${limit}`;
+    return level === 0 ? name : `${name}^${level}`;
   }
 }
 

@@ -1,19 +1,15 @@
-import { readFileSync } from "node:fs";
 import { inspectTable as inspectWith } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
-import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
 import {
   createTable as createWith,
   deleteTable as deleteWith,
   prepareTable as prepareWith,
-  type TableAdmin,
 } from "../adapters/dynamodb/table-admin.ts";
-import { failingFast } from "../adapters/dynamodb/unreachable.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
-import { fromEnvironment } from "../adapters/system/environment.ts";
+import { systemClock } from "../adapters/system/clock.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
+import { administered, connectionOf } from "./dynamodb-admin.ts";
 import {
   CREATE_TABLE,
   type CreateTableOptions,
@@ -91,41 +87,3 @@ export async function inspectTable(
 }
 
 const ADMIN_TIMEOUT_MS = 10_000;
-const TABLE_TIMEOUT_MS = 120_000;
-
-async function administered<Answer>(
-  options: DynamoTable,
-  work: (admin: TableAdmin) => Promise<Answer>,
-): Promise<Answer> {
-  const { client, clock } = await connectionOf(options, undefined);
-  try {
-    return await work({
-      ...{
-        client: failingFast(client),
-        clock,
-        table: options.stack,
-        random: jitter,
-        ids: systemRandom,
-        version: packageVersion(),
-      },
-      timeoutMs: TABLE_TIMEOUT_MS,
-    });
-  } finally {
-    await client.close();
-  }
-}
-
-function connectionOf(
-  { region, endpoint, credentials, client }: DynamoTable,
-  clock: DynamoStoreOptions["clock"],
-): Promise<Connection> {
-  const given = clock === undefined ? undefined : clockFrom(clock);
-  const profile = fromEnvironment("AWS_PROFILE");
-  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
-}
-
-/** The same two folders up, built or not. */
-function packageVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { readonly version: string }).version;
-}

@@ -4,7 +4,7 @@ import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { systemDigest } from "../adapters/system/digest.ts";
 import { environment, fromEnvironment } from "../adapters/system/environment.ts";
-import { systemEvents } from "../adapters/system/events.ts";
+import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -130,7 +130,7 @@ export async function prepare(
         calendar,
         random: systemRandom,
         digest: systemDigest,
-        events: systemEvents,
+        events: observableEvents(),
       },
       settings: {
         namespace,

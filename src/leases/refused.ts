@@ -1,3 +1,5 @@
+import { wholeTokens } from "../bucket/level.ts";
+import type { Amount } from "../domain/amounts.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { RateLimitExceeded } from "../domain/errors.ts";
 import { observedIn, type Refusal } from "../engine/refusal.ts";
@@ -17,9 +19,16 @@ export function withStandings<Refused extends Refusal | RateLimitExceeded>(
   { clock, calendar }: { readonly clock: Clock; readonly calendar: Calendar },
 ): Refused {
   const at = { nowMs: clock.now(), calendar };
-  const standings = observedIn(refusal).flatMap(({ bucket, state }) =>
-    standingsOf({ bucket, set: undefined, level: refusal.levels.indexOf(bucket.entityId) }, state, at),
-  );
+  const standings = observedIn(refusal).flatMap(({ bucket, state, taken, take, bypass }) => {
+    const level = refusal.levels.indexOf(bucket.entityId);
+    const all = standingsOf({ bucket, set: undefined, level }, state, at);
+    // What was taken before another level refused is given back: it is there for the next request.
+    return taken && !bypass ? all.map((one) => ({ ...one, available: one.available + takenOf(one.limit, take) })) : all;
+  });
   STANDINGS.set(refused, standings);
   return refused;
+}
+
+function takenOf(limit: string, take: readonly Amount[]): number {
+  return wholeTokens(take.find((amount) => amount.limit === limit)?.milli ?? 0);
 }

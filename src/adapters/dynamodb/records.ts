@@ -39,6 +39,8 @@ export interface RecordQuery {
   readonly consistent?: true;
   /** How many are read at once; a hint. */
   readonly pageSize?: number;
+  /** Each time twice as many, up to so many: for lists of which the beginning is wanted at least. */
+  readonly pageSizeMax?: number;
 }
 
 /** Which conditions did not hold, by the index of the write. */
@@ -92,12 +94,15 @@ export class Records {
   /** Page after page, read as they are asked for. */
   async *query(query: RecordQuery): AsyncGenerator<Attributes, void, undefined> {
     const input = { TableName: this.tableName, ...queryInput(query) };
+    let { pageSize } = query;
     let from: unknown;
     do {
       const start = from === undefined ? {} : { ExclusiveStartKey: from };
-      const body = await this.#call("Query", { ...input, ...start }, this.#deadline(), "list");
+      const size = pageSize === undefined ? {} : { Limit: pageSize };
+      const body = await this.#call("Query", { ...input, ...size, ...start }, this.#deadline(), "list");
       yield* (body.Items ?? []) as readonly Attributes[];
       from = body.LastEvaluatedKey;
+      if (pageSize !== undefined) pageSize = Math.min(2 * pageSize, Math.max(pageSize, query.pageSizeMax ?? 0));
     } while (from !== undefined);
   }
 
@@ -180,7 +185,7 @@ export function failAfterMaxConflicts(attempt: number, what: string): void {
 }
 
 function queryInput(query: RecordQuery): Record<string, unknown> {
-  const { index, partition, range, keysOnly, backwards, consistent, pageSize } = query;
+  const { index, partition, range, keysOnly, backwards, consistent } = query;
   const expression = new Expression();
   const [name, value] = partition;
   const conditions = [`${expression.name(name)} = ${expression.value({ S: value })}`];
@@ -199,7 +204,6 @@ function queryInput(query: RecordQuery): Record<string, unknown> {
     ...(keysOnly === undefined ? {} : { ProjectionExpression: `${expression.name(PK)}, ${expression.name(SK)}` }),
     ...(backwards === undefined ? {} : { ScanIndexForward: false }),
     ...(consistent === undefined ? {} : { ConsistentRead: true }),
-    ...(pageSize === undefined ? {} : { Limit: pageSize }),
     ...expression.members(),
   };
 }

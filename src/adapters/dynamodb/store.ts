@@ -144,7 +144,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     config,
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     // What the original's aggregator writes counts where the original takes too.
-    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
+    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
     audit,
     manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
     leases: new DynamoLeases(urgent, namespaceId),

@@ -1,0 +1,74 @@
+import { systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { checkLogLevel, createLog } from "../aggregator/log.ts";
+import { NotFoundError, ValidationError } from "../domain/errors.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import type { Store } from "../ports/store.ts";
+import { type Answer, putAnswer } from "../provisioner/answer.ts";
+import { handle, type ProvisionerEvent } from "../provisioner/handler.ts";
+import type { Target } from "../provisioner/properties.ts";
+import { openDynamo } from "./dynamodb.ts";
+import { parseManifest } from "./manifest.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+
+/** As much of Lambda's context as is used. */
+interface LambdaContext {
+  getRemainingTimeInMillis?(): number;
+}
+
+/** So long before its end an invocation stops its work, to be able to answer. */
+const END_MARGIN_MS = 10_000;
+/** Where no context says how long there is. */
+const TIME_DEFAULT_MS = 300_000;
+
+/** The custom resource `Custom::ZaeLimiterLimits`, over the table of `TABLE_NAME`. */
+export async function handler(event: ProvisionerEvent, context: LambdaContext = {}): Promise<Answer> {
+  const table = fromEnvironment("TABLE_NAME");
+  if (table === undefined) throw new ValidationError("option_invalid", "TABLE_NAME is not set; set the table's name.");
+  const leftMs = context.getRemainingTimeInMillis?.() ?? TIME_DEFAULT_MS;
+  const log = createLog({
+    level: checkLogLevel(fromEnvironment("LOG_LEVEL") ?? "info"),
+    write: (line) => process.stdout.write(`${line}\n`),
+    now: () => systemClock.now(),
+  });
+  const answer = await handle(event, {
+    table,
+    open: (namespace) => openNamespace(table, namespace),
+    parse: parseManifest,
+    put: (url, answer) => putAnswer(url, answer, systemClock),
+    signal: AbortSignal.timeout(Math.max(1, leftMs - END_MARGIN_MS)),
+  });
+  const { RequestType } = event;
+  const { Status, Reason, StackId, LogicalResourceId, Data } = answer;
+  // The reason may name an entity: it is the stack's to show.
+  log.info("answered", { RequestType, Status, StackId, LogicalResourceId, ...Data });
+  if (Reason !== undefined) log.debug("failed", { Reason });
+  return answer;
+}
+
+async function openNamespace(table: string, namespace: Target["namespace"]): Promise<Limiter> {
+  const sharedTable = fromEnvironment("ZAEL_SHARED_TABLE") === "1";
+  const name = "name" in namespace ? namespace.name : await nameOf(table, namespace.id, sharedTable);
+  return RateLimiter.open({ store: `dynamodb:${table}`, namespace: name, sharedTable });
+}
+
+async function nameOf(table: string, id: string, sharedTable: boolean): Promise<string> {
+  const store = await openDynamo({ stack: table, sharedTable });
+  try {
+    return await nameIn(store, id);
+  } finally {
+    await store.close();
+  }
+}
+
+async function nameIn({ namespaces }: Store, id: string): Promise<string> {
+  for (let cursor: string | undefined; ; ) {
+    const page = await namespaces.list({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
+    const found = page.items.find((each) => each.id === id);
+    if (found !== undefined) return found.name;
+    cursor = page.cursor;
+    if (cursor === undefined) {
+      throw new NotFoundError("namespace_not_found", `There is no namespace of the id "${id}"; correct NamespaceId.`);
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { request as http } from "node:http";
+import { request as https } from "node:https";
+import type { Clock } from "../ports/system.ts";
+
+/** What CloudFormation is told. */
+export interface Answer {
+  readonly Status: "SUCCESS" | "FAILED";
+  /** Of a failure: one sentence. */
+  readonly Reason?: string;
+  readonly PhysicalResourceId: string;
+  readonly StackId: string;
+  readonly RequestId: string;
+  readonly LogicalResourceId: string;
+  /** How many pieces were changed in which way; nothing else, so that it always fits. */
+  readonly Data?: Readonly<Record<string, number>>;
+}
+
+/** CloudFormation takes no answer of more bytes. */
+const ANSWER_BYTES_MAX = 4096;
+const ATTEMPTS_MAX = 4;
+const TIMEOUT_MS = 10_000;
+
+/** The answer as it is sent: a reason that is too long for it is cut. */
+export function answerText(answer: Answer): string {
+  let text = JSON.stringify(answer);
+  for (let reason = answer.Reason ?? ""; Buffer.byteLength(text) > ANSWER_BYTES_MAX && reason.length > 0; ) {
+    reason = reason.slice(0, Math.floor(reason.length * 0.9));
+    text = JSON.stringify({ ...answer, Reason: `${reason} ...` });
+  }
+  return text;
+}
+
+/** Puts the answer where CloudFormation waits for it; again after a moment where that fails. */
+export async function putAnswer(url: string, answer: Answer, clock: Clock): Promise<void> {
+  const body = answerText(answer);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await put(url, body);
+    } catch (error) {
+      if (attempt === ATTEMPTS_MAX) throw error;
+      await clock.sleep(250 * 2 ** attempt, undefined);
+    }
+  }
+}
+
+function put(url: string, body: string): Promise<void> {
+  const send = url.startsWith("http:") ? http : https;
+  return new Promise((resolve, reject) => {
+    const headers = { "content-length": Buffer.byteLength(body), "content-type": "" };
+    const request = send(url, { method: "PUT", headers, timeout: TIMEOUT_MS }, (response) => {
+      response.resume();
+      const { statusCode = 0 } = response;
+      response.on("error", reject);
+      response.on("end", () => {
+        if (statusCode >= 200 && statusCode < 300) resolve();
+        else reject(new Error(`The address for the answer refused it (HTTP ${statusCode}).`));
+      });
+    });
+    request.on("timeout", () => request.destroy(new Error("The address for the answer did not reply in time.")));
+    request.on("error", reject);
+    request.end(body);
+  });
+}
