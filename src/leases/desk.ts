@@ -179,13 +179,18 @@ export class LeaseDesk {
     return listing(fetch, options);
   }
 
-  /** Writes down the end of leases whose time is up, of this process or of others. Answers how many. */
+  /**
+   * Writes down the end of leases whose time is up, of this process or of others. Answers how many; throws, once it has ended those
+   * it could, why others could not be.
+   */
   async expireDue(): Promise<number> {
     let expired = 0;
     for (;;) {
-      const some = await this.#changes.expireDue(DUE_AT_ONCE);
-      expired += some;
-      if (some < DUE_AT_ONCE) return expired;
+      const run = await this.#changes.expireDue(DUE_AT_ONCE);
+      expired += run.expired;
+      if (run.found === DUE_AT_ONCE && run.expired > 0 && run.failure === undefined) continue;
+      if (run.failure !== undefined) throw run.failure.error;
+      return expired;
     }
   }
 
