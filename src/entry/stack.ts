@@ -33,7 +33,8 @@ export async function deployStack(
   const { usageRetentionDays } = request.options;
   return deployWith(request, {
     ...{ place, version, code: lambdaCode, ...waitingFor(watcher), confirm: watcher.confirm },
-    newName: () => `zae-limiter-${systemRandom.id()}`,
+    // Names of change sets have letters, digits and hyphens.
+    newName: () => `zae-limiter-${systemRandom.id().replace(/[^a-zA-Z0-9]/g, "-")}x`,
     checkTable: (table) => requireCurrent(tableAt(table, place), request.options.sharedTable === true),
     prepare: async (table, options, hasFunctions) => {
       const way = tableAt(table, place);

@@ -46,7 +46,6 @@ export async function listen(
     { overrideGlobalObjects: ownsProcess, errorHandler: unreadable },
   );
   server.on("request", listener);
-  server.on("checkContinue", listener);
   return {
     url: `http://${nameInHost(host)}:${actual}/`,
     host,

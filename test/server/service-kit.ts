@@ -43,7 +43,8 @@ export function clientOf(url: string) {
       headers: response.headers,
       body: /json/.test(type) && text !== "" ? JSON.parse(text) : text,
     };
-    conforms(method, path, answered);
+    // As it was sent: `..` is taken out of an address before.
+    conforms(method, new URL(path, url).pathname, answered);
     return answered;
   };
 }
