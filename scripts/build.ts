@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundleCli } from "./bundle-cli.ts";
 import { bundleLambdas } from "./bundle-lambda.ts";
 import { writePage } from "./bundle-page.ts";
 import { bundleServer } from "./bundle-server.ts";
@@ -13,6 +14,7 @@ const dist = join(root, "dist");
 
 rmSync(dist, { recursive: true, force: true });
 execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
+await bundleCli(root);
 
 /** A relative import of a .ts file: what comes before the ending, the ending, the quote. */
 const TS_IMPORT = /((?:\bfrom|\bimport)\s*\(?\s*["']\.[^"']*)(\.ts)(["'])/g;

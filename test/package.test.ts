@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, type TestContext, test } from "node:test";
 import { build } from "esbuild";
@@ -54,6 +55,8 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
     "package.json",
     "dist/entry/index.js",
     "dist/entry/index.d.ts",
+    "dist/dashboard/index.html",
+    "dist/dashboard/LICENSES.txt",
   ]) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
@@ -64,7 +67,8 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
 });
 
 test("every entry point that package.json names can be imported by its name", async () => {
-  const names = await entryNames();
+  // A construct extends one of CDK's, so that there is nothing to import without it; it has a test of its own.
+  const names = (await entryNames()).filter((name) => name !== "./cdk");
   assert.ok(names.includes("."));
   const imports = names.map((name, i) => `import * as e${i} from "${name.replace(".", "zae-limiter")}";`);
   const counts = names.map((_, i) => `Object.keys(e${i}).length`);
@@ -105,6 +109,40 @@ test("the service runs from the installed package, page included, though none of
     assert.match(licences, new RegExp(`^${name} \\d`, "m"));
   }
 });
+
+test("an installed command loads few files, and only what it needs", async () => {
+  const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
+  await run(process.execPath, [main, "init"], project.folder);
+  await run(process.execPath, [main, "entity", "create", "key-1"], project.folder);
+  const seen = await loadedBy(project.folder, ["entity", "show", "key-1"]);
+  assert.deepEqual(seen, ["core.js", "main.js", "run-process.js"]);
+  assert.ok((await loadedBy(project.folder, ["limits", "schema"])).length < 12);
+});
+
+test("processes that a command starts beside itself start from the installed package", async () => {
+  const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
+  const short = ["--scenario", "hot-key", "--duration", "200ms", "--processes", "2", "--concurrency", "4"];
+  const report = JSON.parse(
+    await run(process.execPath, [main, "loadtest", "--store", "memory", ...short, "--json"], project.folder),
+  );
+  assert.deepEqual([report.processes, report.errors, report.admission.excessTokens], [2, 0, 0]);
+  assert.ok(report.granted > 0);
+  const runner = join(project.folder, "node_modules/zae-limiter/dist/cli/runner-process.js");
+  // The engine that it watches has gone already: it ends by itself.
+  const { pid = 0 } = spawnSync(process.execPath, ["-e", "0"]);
+  await run(process.execPath, [runner, "http://127.0.0.1:1", String(pid)], project.folder);
+});
+
+/** The files of the command line that one command has loaded. */
+async function loadedBy(folder: string, args: readonly string[]): Promise<string[]> {
+  const told = await mkdtemp(join(tmpdir(), "loaded-"));
+  const main = join(folder, "node_modules/zae-limiter/dist/cli/main.js");
+  execFileSync(process.execPath, [main, ...args], { cwd: folder, env: { ...process.env, NODE_V8_COVERAGE: told } });
+  const [file = ""] = await readdir(told);
+  const { result } = JSON.parse(await readFile(join(told, file), "utf8")) as { result: { url: string }[] };
+  await rm(told, { recursive: true });
+  return result.flatMap(({ url }) => /dist\/cli\/(.+)$/.exec(url)?.[1] ?? []).sort();
+}
 
 test("the README's example runs from the installed package", async () => {
   await project.write("example.ts", [readExample()]);
@@ -165,13 +203,17 @@ test("constructors that are not for users are not in the types", async () => {
 
 test("every public member has a doc comment", async () => {
   const installed = join(project.folder, "node_modules/zae-limiter");
-  const names = (await entryNames()).map((name) => (name === "." ? "index" : name.slice(2)));
+  const names = (await entryNames())
+    .filter((name) => name !== "./cdk")
+    .map((name) => (name === "." ? "index" : name.slice(2)));
   const { undocumented, constructible, looked } = publicMembers(
     names.map((name) => join(installed, `dist/entry/${name}.d.ts`)),
     { skipLibCheck: true, strict: true, types: [] },
   );
   assert.ok(looked > 300, `only ${looked} members were found`);
   assert.deepEqual(undocumented, []);
+  const cdk = publicMembers([join(installed, "dist/entry/cdk.d.ts")], { skipLibCheck: true, strict: true, types: [] });
+  assert.deepEqual([cdk.undocumented, cdk.constructible], [[], ["RateLimiter"]]);
   // Errors, which somebody's test may want to throw, and the kit for tests.
   const [errors, kit] = [
     /Error$|Exceeded$|Unavailable$|Disabled$|Closed$/,
@@ -273,6 +315,26 @@ test("a bundler does not fail on clients that are not installed, and the bundle 
     line,
     /^true The package @aws-sdk\/client-dynamodb is not installed.*`npm install @aws-sdk\/client-dynamodb`/,
   );
+});
+
+test("a CDK stack of the installed package has the code of the functions in it", async () => {
+  for (const name of ["aws-cdk-lib", "constructs"]) {
+    await symlink(join(root, "node_modules", name), join(project.folder, "node_modules", name));
+  }
+  await project.write("cdk.mjs", [
+    'import { readdirSync } from "node:fs";',
+    'import { App, Stack } from "aws-cdk-lib";',
+    'import { RateLimiter } from "zae-limiter/cdk";',
+    'const app = new App({ outdir: "cdk.out", analyticsReporting: false });',
+    'const stack = new Stack(app, "limits");',
+    'const limiter = new RateLimiter(stack, "Limits", { tableName: "limits" });',
+    'const table = limiter.template.getResource("RateLimitsTable").cfnResourceType;',
+    "app.synth();",
+    'console.log(readdirSync("cdk.out").filter((name) => name.startsWith("asset.")).length, table);',
+  ]);
+  assert.equal(await project.node("cdk.mjs"), "2 AWS::DynamoDB::Table\n");
+  const functions = await readdir(join(project.folder, "node_modules/zae-limiter/dist/lambda"));
+  assert.deepEqual(functions.sort(), ["aggregator", "provisioner"]);
 });
 
 test("Node 20 runs the memory store, and is told what SQLite needs", async (t: TestContext) => {
