@@ -144,7 +144,9 @@ test("stopping: a request that ends in time is answered as usual", { timeout: 60
   await closing;
 });
 
-test("many requests on one connection, one after the other and all at once, are answered in order", { timeout: 60_000 }, async (t) => {
+test("many requests on one connection, one after the other and all at once, are answered in order", {
+  timeout: 60_000,
+}, async (t) => {
   const { port } = await serviceOf(t);
   const one = `GET /v1/me HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`;
   const last = `GET /nope HTTP/1.1\r\nHost: localhost:${port}\r\nConnection: close\r\n\r\n`;
