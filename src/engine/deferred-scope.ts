@@ -47,6 +47,7 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       delete: async (...args) => (await scope).config.delete(...args),
       listForEntity: async (...args) => (await scope).config.listForEntity(...args),
       listEntities: async (...args) => (await scope).config.listEntities(...args),
+      listEntityResources: async (...args) => (await scope).config.listEntityResources(...args),
       listResources: async (...args) => (await scope).config.listResources(...args),
     },
     entities: {

@@ -197,6 +197,11 @@ export class Limiter {
     return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
   }
 
+  /** Resources on which some entity, created or not, has limits of its own. */
+  listResourcesWithEntityLimits(options: ListOptions = {}): Listing<string> {
+    return listing((page) => this.#deps.scope.config.listEntityResources(page), options);
+  }
+
   setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {
     return this.#admin.setConfig({ level: "resource", resource }, limits, options);
   }

@@ -5,6 +5,7 @@ import {
   deleteTable as deleteWith,
   prepareTable as prepareWith,
 } from "../adapters/dynamodb/table-admin.ts";
+import { tableNames } from "../adapters/dynamodb/table-names.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
@@ -81,6 +82,18 @@ export async function inspectTable(
   const { client, clock } = await connectionOf(table, undefined);
   try {
     return await inspectWith({ client, clock, local: systemClock, table: table.stack, namespaceId, timeoutMs });
+  } finally {
+    await client.close();
+  }
+}
+
+/** Names of the tables in a region or at an endpoint, a limiter's or not; none where the right to list them is missing. */
+export async function listTables(
+  options: Omit<DynamoTable, "stack"> & { readonly timeoutMs: number },
+): Promise<readonly string[]> {
+  const { client } = await connectionOf({ ...options, stack: "" }, undefined);
+  try {
+    return await tableNames(client, options.timeoutMs);
   } finally {
     await client.close();
   }

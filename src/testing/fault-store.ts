@@ -161,6 +161,7 @@ export class FaultStore implements Store {
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       listForEntity: (...args) => this.#plain("look", () => inner.listForEntity(...args)),
       listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
+      listEntityResources: (...args) => this.#plain("look", () => inner.listEntityResources(...args)),
       listResources: (...args) => this.#plain("look", () => inner.listResources(...args)),
     };
   }

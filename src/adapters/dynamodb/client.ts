@@ -12,7 +12,11 @@ export type DynamoOperation =
   | "Query"
   | "Scan"
   | "CreateTable"
+  | "UpdateTable"
+  | "CreateBackup"
+  | "DescribeBackup"
   | "DescribeTable"
+  | "ListTables"
   | "DeleteTable"
   | "UpdateTimeToLive"
   | "DescribeTimeToLive";

@@ -40,7 +40,7 @@ const OPERATION_SK = "#OP#";
 const CONFIG_SK = "#CONFIG";
 const USAGE_SK = "#USAGE#";
 const AUDIT_SK = "#AUDIT#";
-const DEFAULT_RESOURCE = "_default_";
+export const DEFAULT_RESOURCE = "_default_";
 
 export function entityPk(namespaceId: string, entityId: string): string {
   return `${namespaceId}/ENTITY#${entityId}`;
@@ -244,6 +244,11 @@ export function ownerKey(namespaceId: string, owner: string): TableKey {
 
 export function versionKey(): TableKey {
   return { pk: systemPk(REGISTRY), sk: "#VERSION" };
+}
+
+/** Of layouts without namespaces, before 0.9. */
+export function oldVersionKey(): TableKey {
+  return { pk: "SYSTEM#", sk: "#VERSION" };
 }
 
 export function namespaceNameKey(name: string): TableKey {
