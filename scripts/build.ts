@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { bundleCli } from "./bundle-cli.ts";
 import { bundleLambdas } from "./bundle-lambda.ts";
 import { writePage } from "./bundle-page.ts";
+import { bundleServer } from "./bundle-server.ts";
 
 // `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
 
@@ -34,5 +35,6 @@ for (const file of globSync("**/*.js", { cwd: dist })) {
   if (left !== undefined) throw new Error(`dist/${file} still has ${left}; import the file by a literal path.`);
 }
 
+await bundleServer(dist);
 await bundleLambdas(dist);
 await writePage(join(dist, "dashboard"));

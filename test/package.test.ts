@@ -55,6 +55,8 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
     "package.json",
     "dist/entry/index.js",
     "dist/entry/index.d.ts",
+    "dist/dashboard/index.html",
+    "dist/dashboard/LICENSES.txt",
   ]) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }

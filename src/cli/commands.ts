@@ -1,6 +1,5 @@
 import type { CommandEntry } from "./command-entry.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
-import { RESERVED, reserved } from "./reserved.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
 
@@ -17,6 +16,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
   limits: "Declared limits: a file says what they are",
+  token: "Who may use the HTTP service",
 };
 
 // One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -297,9 +297,34 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/limits-cfn-template.ts")).limitsCfnTemplate,
   },
   {
+    path: ["migrate"],
+    summary: "Bring a table of an earlier layout to ours",
+    load: async () => (await import("./commands/migrate.ts")).migrate,
+  },
+  {
     path: ["aggregate"],
     summary: "Follow the table's stream into the audit archive, and sweep, without a Lambda",
     load: async () => (await import("./commands/aggregate.ts")).aggregate,
+  },
+  {
+    path: ["serve"],
+    summary: "Limits over HTTP, with a dashboard",
+    load: async () => (await import("./commands/serve.ts")).serve,
+  },
+  {
+    path: ["token", "add"],
+    summary: "Make a token for the HTTP service",
+    load: async () => (await import("./commands/token-add.ts")).tokenAdd,
+  },
+  {
+    path: ["token", "list"],
+    summary: "The tokens of a file",
+    load: async () => (await import("./commands/token-list.ts")).tokenList,
+  },
+  {
+    path: ["token", "remove"],
+    summary: "Take a token back",
+    load: async () => (await import("./commands/token-remove.ts")).tokenRemove,
   },
   {
     path: ["local", "up"],
@@ -342,7 +367,7 @@ function oldSpelling(path: readonly string[], load: CommandEntry["load"]): Comma
 
 const OLD_MODES = { disable: "disabled", enable: "enforce", bypass: "bypass", "clear-disabled": "inherit" };
 
-/** What works and is not shown: spellings of the original, and names that are reserved. */
+/** What works and is not shown: spellings of the original. */
 export const HIDDEN: readonly CommandEntry[] = [
   ...(["entity", "resource"] as const).flatMap((group) => [
     ...Object.entries(OLD_MODES).map(([word, mode]) =>
@@ -357,7 +382,6 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
   oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
   oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
-  ...Object.entries(RESERVED).map(([name, what]) => oldSpelling([name], async () => reserved(name, what))),
 ];
 
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */

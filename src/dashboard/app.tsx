@@ -94,7 +94,7 @@ function Known(props: {
   const live = useMemo(() => new Live(), [api, path]);
   useEffect(() => live.start(api, path), [api, path, live]);
 
-  const key = `${route.page} ${namespace}`;
+  const key = `${namespace} ${JSON.stringify(route)}`;
   const [readyKey, setReadyKey] = useState("");
   const ready = useCallback(() => setReadyKey(key), [key]);
   const session: Session = {

@@ -76,8 +76,7 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
           title={entityId === "" ? "Nothing was changed yet" : "No change of this entity"}
           command={curl(session, "GET", `${path}/audit`, undefined)}
         >
-          Entities, limits and policies leave a line here whenever somebody changes them. The same from the command
-          line:
+          Entities, limits and policies leave a line here whenever somebody changes them. The same for a program:
         </Empty>
       )}
       {value !== undefined && (

@@ -26,7 +26,9 @@ export function Dialog(props: DialogProps) {
     const opener = document.activeElement;
     ref.current?.showModal();
     return () => {
-      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+      // What opened it may be gone with what was done; then reading goes on from the page's heading.
+      const back = opener instanceof HTMLElement && opener.isConnected ? opener : document.querySelector("h1");
+      back?.focus();
     };
   }, []);
   return (

@@ -137,8 +137,8 @@ function Doings(props: {
           onClose={onClose}
         >
           <p>
-            <b class="mono wrap">{doing.entity.id}</b> will be gone, with its limits, its buckets on all resources and
-            what they hold. Its usage and its audit trail stay.
+            <b class="mono wrap">{doing.entity.id}</b> will be gone, with its limits, its buckets on all resources, and
+            its usage. Its audit trail stays.
           </p>
         </Confirm>
       );

@@ -31,15 +31,20 @@ export function ExplainPanel({ row }: { readonly row: BucketRow }) {
   chain.current = value?.levels.map((level) => level.entityId) ?? [entityId];
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const unsubscribe = live.buckets.subscribe((message) => {
-      if (message.resource !== resource || !chain.current.includes(message.entityId)) return;
+    const refresh = () => {
       timer ??= setTimeout(() => {
         timer = undefined;
         void reload();
       }, REFRESH_MS);
-    });
+    };
+    const unsubscribes = [
+      live.changes.subscribe(refresh),
+      live.buckets.subscribe((message) => {
+        if (message.resource === resource && chain.current.includes(message.entityId)) refresh();
+      }),
+    ];
     return () => {
-      unsubscribe();
+      for (const unsubscribe of unsubscribes) unsubscribe();
       clearTimeout(timer);
     };
   }, [live, resource, reload]);

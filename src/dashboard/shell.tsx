@@ -99,7 +99,11 @@ export function Shell(props: {
         </div>
       </header>
       <main class="main" ref={main} id="main">
-        {me.scopes.includes("read") ? <Page key={namespace} route={route} /> : <Unreadable leave={leave} />}
+        {me.scopes.includes("read") ? (
+          <Page key={`${namespace} ${JSON.stringify(route)}`} route={route} />
+        ) : (
+          <Unreadable leave={leave} />
+        )}
       </main>
     </div>
   );
@@ -109,15 +113,15 @@ function Page({ route }: { readonly route: Route }) {
   const { params } = route;
   switch (route.page) {
     case "buckets":
-      return <BucketsPage key={params.filter} params={params} />;
+      return <BucketsPage params={params} />;
     case "refusals":
       return <RefusalsPage />;
     case "usage":
-      return <UsagePage key={`${params.entity} ${params.resource}`} params={params} />;
+      return <UsagePage params={params} />;
     case "entities":
       return <EntitiesPage params={params} />;
     case "limits":
-      return <LimitsPage key={`${params.entity} ${params.resource}`} params={params} />;
+      return <LimitsPage params={params} />;
     case "audit":
       return <AuditPage params={params} />;
     case "namespaces":

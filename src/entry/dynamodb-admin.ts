@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
 import type { TableAdmin } from "../adapters/dynamodb/table-admin.ts";
 import { failingFast } from "../adapters/dynamodb/unreachable.ts";
@@ -6,6 +5,7 @@ import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
+import { packageVersion } from "./package-version.ts";
 
 const TABLE_TIMEOUT_MS = 120_000;
 
@@ -39,10 +39,4 @@ export function connectionOf(
   const given = clock === undefined ? undefined : clockFrom(clock);
   const profile = fromEnvironment("AWS_PROFILE");
   return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
-}
-
-/** The same two folders up, built or not. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { readonly version: string }).version;
 }

@@ -23,8 +23,16 @@ function builtCode(name: LambdaName): Uint8Array {
   );
 }
 
-/** In a clone of the repository nothing is built: the code is made of the sources as they are. */
-async function freshCode(name: LambdaName): Promise<Uint8Array> {
+/** In a clone of the repository nothing is built: the code is made of the sources as they are, once a process. */
+function freshCode(name: LambdaName): Promise<Uint8Array> {
+  const made = fresh.get(name) ?? bundled(name);
+  fresh.set(name, made);
+  return made;
+}
+
+const fresh = new Map<LambdaName, Promise<Uint8Array>>();
+
+async function bundled(name: LambdaName): Promise<Uint8Array> {
   const script = new URL("../../scripts/bundle-lambda.ts", import.meta.url).href;
   const { bundledLambda } = (await import(script)) as { bundledLambda(name: LambdaName): Promise<Uint8Array> };
   return bundledLambda(name);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** The same two folders up, built or not. */
+/** Of this package. Its file is two folders up, built or not. */
 export function packageVersion(): string {
   const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   return (JSON.parse(text) as { readonly version: string }).version;

@@ -1,10 +1,12 @@
 import { steadySeconds } from "../adapters/system/clock.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
-import { type Listening, listen } from "../server/listen.ts";
+import { type Listening, listen, requireLoopback } from "../server/listen.ts";
 import { type ServiceBehaviour, settingsOf, text, whole } from "../server/options.ts";
 import { dashboard, noDashboard } from "../server/page-answer.ts";
 import { ServiceCore } from "../server/service.ts";
+import { readTokens } from "../server/token-source.ts";
+import { checkTokens } from "../server/tokens.ts";
 import type { OpenOptions } from "./open.ts";
 import { packageVersion } from "./package-version.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -62,11 +64,20 @@ export function createService(options: ServiceOptions = {}): Promise<Service> {
   return startService(options, false);
 }
 
+/** @internal Throws for options that no service can be made with. Nothing is opened. */
+export function checkService(behaviour: ServiceBehaviour): void {
+  const { tokenFile, tokens, host } = settingsOf(behaviour);
+  if (tokenFile !== undefined) readTokens(tokenFile);
+  else if (tokens !== undefined) checkTokens(tokens, "the tokens given");
+  else requireLoopback(host);
+}
+
 /** @internal With `ownsProcess` the web server may put lighter objects in place of the global Request and Response. */
 export async function startService(options: ServiceOptions, ownsProcess: boolean): Promise<Service> {
   const { store, region, endpoint, sharedTable, durability, limiter: given, ...behaviour } = options;
   const place = { store, region, endpoint, sharedTable, durability };
   const settings = settingsOf(behaviour);
+  if (settings.tokenFile !== undefined) readTokens(settings.tokenFile);
   const named = Object.entries(place).filter(([, value]) => value !== undefined);
   if (given !== undefined && named.length > 0) {
     throw new ValidationError("option_invalid", `limiter and ${named[0]?.[0]} are both given; give one of them.`);

@@ -9,9 +9,10 @@ import { Functions } from "../infra/functions.ts";
 import { type InspectedStack, inspectStack } from "../infra/inspect-stack.ts";
 import type { StackChange } from "../infra/stack-changes.ts";
 import type { StackProgress } from "../infra/stack-wait.ts";
-import { administered, packageVersion } from "./dynamodb-admin.ts";
+import { administered } from "./dynamodb-admin.ts";
 import type { DynamoTable } from "./dynamodb-options.ts";
 import { lambdaCode } from "./lambda-code.ts";
+import { packageVersion } from "./package-version.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 
 /** Who watches a change of a stack. */
@@ -32,7 +33,8 @@ export async function deployStack(
   const { usageRetentionDays } = request.options;
   return deployWith(request, {
     ...{ place, version, code: lambdaCode, ...waitingFor(watcher), confirm: watcher.confirm },
-    newName: () => `zae-limiter-${systemRandom.id()}`,
+    // Names of change sets have letters, digits and hyphens.
+    newName: () => `zae-limiter-${systemRandom.id().replace(/[^a-zA-Z0-9]/g, "-")}x`,
     checkTable: (table) => requireCurrent(tableAt(table, place), request.options.sharedTable === true),
     prepare: async (table, options, hasFunctions) => {
       const way = tableAt(table, place);

@@ -69,6 +69,8 @@ export function awsFault(cause: unknown, what: string): LimiterError {
       : name === "Error" && /region/i.test(message)
         ? "give --region, or set AWS_REGION"
         : "look at the message, the region and the endpoint, and try again";
-  const why = message === "" || message === "UnknownError" ? name : `${name}: ${message}`;
+  // What follows the first line tells programmers how to go on.
+  const [text = ""] = message.split("\n");
+  const why = text === "" || text === "UnknownError" ? name : `${name}: ${text}`;
   return new LimiterError(refused ? "aws_denied" : "aws_failed", `Could not ${what} (${why}); ${remedy}.`, { cause });
 }

@@ -8,7 +8,7 @@ import type { LambdaZip } from "./lambda-zip.ts";
 import { requireFit, type TableState, tableState } from "./own-table.ts";
 import { optionsIn, PARAMETERS } from "./parameters.ts";
 import { tableNameOf } from "./parts.ts";
-import { additions, refuseLosses, resourceChanges, type StackChange, valueChanges } from "./stack-changes.ts";
+import { additions, differencesOf, refuseLosses, type StackChange } from "./stack-changes.ts";
 import { NAMES } from "./stack-names.ts";
 import type { FullStackOptions, StackOptions } from "./stack-options.ts";
 import { conditionOf } from "./stack-status.ts";
@@ -138,36 +138,31 @@ class Deployment {
     if (set.kind === "failed") {
       throw new LimiterError("change_failed", `CloudFormation cannot change the stack ${name}: ${set.reason}`);
     }
-    const changes = [
-      ...(set.kind === "none"
+    const differences =
+      set.kind === "none"
         ? []
-        : [
-            ...valueChanges(stack.parameters, input.parameters),
-            ...valueChanges(stack.tags, input.tags),
-            ...resourceChanges(set.changes, { before, after: JSON.parse(input.template) }),
-          ]),
-      ...uploads.map(({ change }) => change),
-    ];
-    const action = set.kind === "none" && uploads.length === 0 ? "none" : "update";
+        : differencesOf(stack, input, {
+            resources: set.changes,
+            templates: { before, after: JSON.parse(input.template) },
+          });
+    const changes = [...differences, ...uploads.map(({ change }) => change)];
+    const action = changes.length === 0 ? "none" : "update";
     const deployed = { action, changes, ...this.#answer(options, code) } as const;
-    if (set.kind === "changes") {
-      try {
-        refuseLosses(name, changes);
-        if (!dryRun) await this.#deps.confirm(changes);
-      } catch (error) {
-        await this.#cloudFormation.dropChangeSet(name, set.id);
-        throw error;
-      }
-    } else if (action === "update" && !dryRun) await this.#deps.confirm(changes);
-    if (dryRun) {
+    try {
+      refuseLosses(name, changes);
+      if (!dryRun && action === "update") await this.#deps.confirm(changes);
+    } catch (error) {
       if (set.kind === "changes") await this.#cloudFormation.dropChangeSet(name, set.id);
-      return deployed;
+      throw error;
     }
-    if (set.kind === "changes") {
+    if (set.kind === "changes" && (dryRun || differences.length === 0)) {
+      await this.#cloudFormation.dropChangeSet(name, set.id);
+    } else if (set.kind === "changes") {
       const trail = await EventTrail.from(this.#waiting, stack);
       await this.#cloudFormation.execute(name, set.id);
       await this.#done(trail, "changed");
     }
+    if (dryRun) return deployed;
     // The template before the code: new code never runs with old rights. A function that was made by the change has none yet.
     for (const { functionName, zip } of await this.#uploadsOf(code)) {
       await this.#functions.upload(functionName, zip, this.#deps.version);

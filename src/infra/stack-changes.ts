@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Change } from "@aws-sdk/client-cloudformation";
 import { ConflictError } from "../domain/errors.ts";
 
@@ -22,8 +23,26 @@ export function additions(resources: Readonly<Record<string, { readonly Type: st
   return Object.entries(resources).map(([logicalId, { Type }]) => ({ action: "Add", logicalId, type: Type }));
 }
 
+/** All that a change set would change: values, tags, resources, and what else is in the template. */
+export function differencesOf(
+  before: { readonly parameters: Texts; readonly tags: Texts },
+  after: { readonly parameters: Texts; readonly tags: Texts },
+  set: {
+    readonly resources: readonly Change[];
+    readonly templates: { readonly before: unknown; readonly after: unknown };
+  },
+): readonly StackChange[] {
+  const found = [
+    ...valueChanges(before.parameters, after.parameters),
+    ...valueChanges(before.tags, after.tags),
+    ...resourceChanges(set.resources, set.templates),
+  ];
+  if (found.length > 0 || isDeepStrictEqual(set.templates.before, set.templates.after)) return found;
+  return [{ action: "Modify", logicalId: "Outputs" }];
+}
+
 /** Values that change, by name. */
-export function valueChanges(before: Texts, after: Texts): readonly StackChange[] {
+function valueChanges(before: Texts, after: Texts): readonly StackChange[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return names
     .filter((name) => before[name] !== after[name])
@@ -36,7 +55,7 @@ export function valueChanges(before: Texts, after: Texts): readonly StackChange[
 }
 
 /** Resources that change, as CloudFormation says it; values of properties from the two templates. */
-export function resourceChanges(
+function resourceChanges(
   changes: readonly Change[],
   templates: { readonly before: unknown; readonly after: unknown },
 ): readonly StackChange[] {

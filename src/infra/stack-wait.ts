@@ -23,12 +23,16 @@ export interface Waiting {
 const POLL_MS = 2_000;
 /** CloudFormation itself gives up earlier on everything that a stack of ours has. */
 const POLLS_MAX = 3_600_000 / POLL_MS;
+/** After so many looks it is taken for what it shows. */
+const UNBEGUN_POLLS_MAX = 5;
 
 /** The events of a stack from some moment on. */
 export class EventTrail {
   readonly #waiting: Waiting;
   readonly #seen = new Set<string>();
   readonly failures: StackProgress[] = [];
+  /** Whether anything has happened since. */
+  hasNew = false;
 
   private constructor(waiting: Waiting) {
     this.#waiting = waiting;
@@ -48,6 +52,7 @@ export class EventTrail {
       const { EventId = "" } = event;
       if (this.#seen.has(EventId)) continue;
       this.#seen.add(EventId);
+      this.hasNew = true;
       const progress = progressOf(event);
       if (isFailure(progress)) this.failures.push(progress);
       this.#waiting.onProgress(progress);
@@ -64,7 +69,9 @@ export async function settled(
   for (let poll = 0; poll < POLLS_MAX; poll++) {
     const stack = await waiting.cloudFormation.describe(nameOrId);
     await trail.tellNew(nameOrId);
-    if (stack === undefined || conditionOf(stack.status) !== "busy") return stack;
+    if (stack === undefined) return undefined;
+    // For a moment after a change was begun it may still be shown as before: an event says that it has.
+    if (conditionOf(stack.status) !== "busy" && (trail.hasNew || poll >= UNBEGUN_POLLS_MAX)) return stack;
     await waiting.sleep(POLL_MS);
     waiting.requireWanted();
   }

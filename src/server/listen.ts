@@ -28,12 +28,7 @@ export async function listen(
   core: ServiceCore,
   { host, port, ownsProcess }: { readonly host: string; readonly port: number; readonly ownsProcess: boolean },
 ): Promise<Listening> {
-  if (core.isOpen && !isLoopback(host)) {
-    throw new ValidationError(
-      "tokens_missing",
-      `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
-    );
-  }
+  if (core.isOpen) requireLoopback(host);
   const server = createServer({
     requireHostHeader: false,
     headersTimeout: HEADERS_MS,
@@ -51,13 +46,21 @@ export async function listen(
     { overrideGlobalObjects: ownsProcess, errorHandler: unreadable },
   );
   server.on("request", listener);
-  server.on("checkContinue", listener);
   return {
     url: `http://${nameInHost(host)}:${actual}/`,
     host,
     port: actual,
     close: (stopped) => closed(server, stopped),
   };
+}
+
+/** Without tokens whoever reaches the service may do everything. */
+export function requireLoopback(host: string): void {
+  if (isLoopback(host)) return;
+  throw new ValidationError(
+    "tokens_missing",
+    `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
+  );
 }
 
 function bound(server: Server, host: string, port: number): Promise<void> {

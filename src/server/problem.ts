@@ -93,7 +93,7 @@ function limiterProblem(error: LimiterError, requestId: string): Answer {
   return {
     status,
     body: { ...bodyOf(code, status, String(detail)), requestId, ...leaseStatus },
-    headers: retryHeader(status),
+    headers: code === "idempotency_in_progress" ? RETRY_SOON : retryHeader(status),
   };
 }
 
@@ -101,6 +101,8 @@ function bodyOf(code: string, status: number, detail: string) {
   return { type: `urn:zae-limiter:problem:${code}`, title: PHRASES[status] ?? "Error", status, detail, code };
 }
 
+const RETRY_SOON = { "retry-after": "1" };
+
 function retryHeader(status: number): Readonly<Record<string, string>> {
-  return status === 503 ? { "retry-after": "1" } : {};
+  return status === 503 ? RETRY_SOON : {};
 }

@@ -5,7 +5,6 @@ import { test } from "node:test";
 import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
 import { isColored } from "../../src/cli/color.ts";
 import type { CommandContext } from "../../src/cli/command.ts";
-import { RESERVED } from "../../src/cli/reserved.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
@@ -40,7 +39,6 @@ test("mistakes: 2, one sentence with the value and the remedy, and nothing is ma
     [["watch", ...store], /give --once, or --ndjson/],
     [["completion", "tcsh"], /bash, zsh, fish or powershell/],
     [["resource", "set-defaults", "no such", "-l", "rpm:1", ...store], /Invalid resource/],
-    ...Object.keys(RESERVED).map((name) => [[name, "--whatever", "x"], /is reserved: it will/] as const),
   ] as const) {
     const { code, stdout, stderr } = await here(args);
     assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);

@@ -41,6 +41,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["domain", "ports", "engine", "manifest"],
     packages: ["node:*"],
   },
+  migrate: { folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
   server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: {

@@ -78,6 +78,11 @@ export const CLIENT_MIN_VERSION = "client_min_version";
 export const LAMBDA_VERSION = "lambda_version";
 export const UPDATED_AT = "updated_at";
 export const UPDATED_BY = "updated_by";
+/** Ours, on the version record: how far a migration has come, a map; and which process does it. */
+export const MIGRATING = "migrating";
+export const MIGRATION_RUN = "migration_run";
+/** Ours: the table was taken over from the original, and `client_min_version` is only there to keep its clients out. */
+export const TAKEN_OVER = "taken_over";
 
 /** What every item of a bucket has besides its own attributes: its keys in the table and the indexes. */
 export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([

@@ -246,6 +246,11 @@ export function versionKey(): TableKey {
   return { pk: systemPk(REGISTRY), sk: "#VERSION" };
 }
 
+/** Of layouts without namespaces, before 0.9. */
+export function oldVersionKey(): TableKey {
+  return { pk: "SYSTEM#", sk: "#VERSION" };
+}
+
 export function namespaceNameKey(name: string): TableKey {
   return { pk: systemPk(REGISTRY), sk: `#NAMESPACE#${name}` };
 }

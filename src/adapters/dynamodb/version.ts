@@ -5,20 +5,26 @@ import { any, exists, isStill, missing, putRecord, texts, updateRecord } from ".
 import {
   CLIENT_MIN_VERSION,
   LAMBDA_VERSION,
+  MIGRATING,
+  oldVersionKey,
   REGISTRY,
   SCHEMA_VERSION,
   SCHEMA_VERSION_ATTRIBUTE,
   systemIndexKeys,
+  TAKEN_OVER,
   UPDATED_AT,
   UPDATED_BY,
   versionKey,
 } from "./schema.ts";
 
 /** The release of the original whose items we read and write. A table that demands more is not for us. */
-const FEATURE_LEVEL = "0.17.0";
+export const FEATURE_LEVEL = "0.17.0";
+
+/** What a table that was taken over demands of the original's clients: no release of it has that. */
+export const KEEP_OUT = "1000.0.0";
 
 /** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
-const OURS = "zae-limiter-ts:";
+export const OURS = "zae-limiter-ts:";
 
 export interface VersionRecord {
   readonly schemaVersion: string;
@@ -26,26 +32,45 @@ export interface VersionRecord {
   /** Of the original's Lambda functions; undefined where the record names none. */
   readonly lambdaVersion: string | undefined;
   readonly updatedBy: string | undefined;
+  /** From which schema the table is being migrated, and how far that has come. */
+  readonly migrating?: { readonly from: string; readonly phase: string };
+  /** The demand by which the original's clients are kept out. */
+  readonly takenOver?: string;
+  /** The layout has no namespaces; its schema may be numbered higher than later ones. */
+  readonly isOld?: true;
 }
 
 export async function readVersion(records: Records): Promise<VersionRecord | undefined> {
   const item = await records.get(versionKey());
-  return item === undefined ? undefined : recordOf(item);
+  if (item !== undefined) return recordOf(item);
+  const old = await records.get(oldVersionKey());
+  // Until 0.5 everything but the keys stood in a map.
+  return old === undefined ? undefined : { ...recordOf({ ...old, ...old.data?.M }), isOld: true };
 }
 
-/** Writes the version record of a new table; one that is there stays as it is. `version`: of this package. */
+/**
+ * Writes the version record of a new table; one that is there stays as it is. `version`: of this package. Throws for a table in
+ * a layout without namespaces: its data would be there, and nobody would see it any more.
+ */
 export async function writeVersion(
   records: Records,
   by: { readonly version: string; readonly nowMs: number },
 ): Promise<void> {
-  const item: Attributes = {
+  const known = await readVersion(records);
+  if (known?.isOld === true) checkVersion(known, { name: records.tableName, shared: false });
+  const item = newVersionItem(by);
+  await records.transact([putRecord(versionKey(), item, any(missing, isStill(SCHEMA_VERSION_ATTRIBUTE, undefined)))]);
+}
+
+/** The record of a table that only this package writes. */
+export function newVersionItem(by: { readonly version: string; readonly nowMs: number }): Attributes {
+  return {
     ...texts(systemIndexKeys(REGISTRY)),
     ...texts({ [SCHEMA_VERSION_ATTRIBUTE]: SCHEMA_VERSION, [CLIENT_MIN_VERSION]: FEATURE_LEVEL }),
     ...texts({ [UPDATED_AT]: instantText(by.nowMs), [UPDATED_BY]: `${OURS}${by.version}` }),
     // As the original says it of a table without its Lambda functions: there are none that could misread anything.
     [LAMBDA_VERSION]: { S: FEATURE_LEVEL },
   };
-  await records.transact([putRecord(versionKey(), item, any(missing, isStill(SCHEMA_VERSION_ATTRIBUTE, undefined)))]);
 }
 
 /**
@@ -91,16 +116,32 @@ export function checkVersion(
         "`createTable()`, set up an empty one with `prepareTable()`, or correct the name.",
     );
   }
-  const [major, minor] = partsOf(record.schemaVersion) ?? [];
-  const [ownMajor, ownMinor] = partsOf(SCHEMA_VERSION) ?? [];
-  if (major !== ownMajor || minor !== ownMinor) {
+  if (record.migrating !== undefined) {
+    const { from, phase } = record.migrating;
+    throw new VersionError(
+      "table_migrating",
+      `The table "${name}" is being migrated from schema ${from} (${phase}), and nobody may use it until that has ended; ` +
+        `\`zae-limiter migrate --name ${name}\` goes on where it stopped${phase === "clean" ? "" : ", with --abort it is taken back"}.`,
+    );
+  }
+  const schema = schemaOf(record);
+  if (schema !== "same") {
     throw new VersionError(
       "schema_version",
       `The table "${name}" has schema ${record.schemaVersion}, and this version works on ${SCHEMA_VERSION}; ` +
-        "use a version of this package that matches the table, or migrate it.",
+        (schema === "older"
+          ? `bring it there with \`zae-limiter migrate --name ${name}\`, or use the version that wrote it.`
+          : "update this package to one that knows it."),
     );
   }
-  if (compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
+  if (record.takenOver !== undefined && shared) {
+    throw new VersionError(
+      "table_taken_over",
+      `The table "${name}" was taken over from the Python zae-limiter, whose clients are kept out; open it without \`sharedTable\`.`,
+    );
+  }
+  const isKeptOut = record.takenOver !== undefined && record.takenOver === record.clientMinVersion;
+  if (!isKeptOut && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
     throw new VersionError(
       "client_version",
       `The table "${name}" demands clients that know what release ${record.clientMinVersion} of the original knows, ` +
@@ -111,8 +152,18 @@ export function checkVersion(
   throw new VersionError(
     "table_shared",
     `The table "${name}" was set up by the Python zae-limiter (${record.updatedBy ?? "it does not say by which version"}), which may ` +
-      "write to it still. Open it with `sharedTable: true` to work beside it, or use a table of your own.",
+      "write to it still. Open it with `sharedTable: true` to work beside it; or, once its clients are gone, take it over with " +
+      `\`zae-limiter migrate --take-over --name ${name}\`; or use a table of your own.`,
   );
+}
+
+/** The table's schema beside ours: the first two numbers must be the same. */
+export function schemaOf({ schemaVersion, isOld }: VersionRecord): "same" | "older" | "newer" {
+  if (isOld === true) return "older";
+  const [major, minor] = partsOf(schemaVersion) ?? NOTHING;
+  const [ownMajor, ownMinor] = partsOf(SCHEMA_VERSION) ?? NOTHING;
+  if (major === ownMajor && minor === ownMinor) return "same";
+  return compareVersions(schemaVersion, SCHEMA_VERSION) < 0 ? "older" : "newer";
 }
 
 /** Below 0, 0 or above 0. A pre-release counts as its release; what cannot be read is below everything. */
@@ -130,10 +181,16 @@ function partsOf(version: string): readonly [number, number, number] | undefined
 }
 
 function recordOf(item: Attributes): VersionRecord {
+  const migrating = item[MIGRATING]?.M;
+  const takenOver = item[TAKEN_OVER]?.S;
   return {
     schemaVersion: item[SCHEMA_VERSION_ATTRIBUTE]?.S ?? "",
     clientMinVersion: item[CLIENT_MIN_VERSION]?.S ?? "0.0.0",
     lambdaVersion: item[LAMBDA_VERSION]?.S,
     updatedBy: item[UPDATED_BY]?.S,
+    ...(migrating === undefined
+      ? {}
+      : { migrating: { from: migrating.from?.S ?? "?", phase: migrating.phase?.S ?? "?" } }),
+    ...(takenOver === undefined ? {} : { takenOver }),
   };
 }

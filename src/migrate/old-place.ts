@@ -1,0 +1,122 @@
+import type { Attributes } from "../adapters/dynamodb/codec.ts";
+import { namespaceOf, PK, REGISTRY, SK } from "../adapters/dynamodb/schema.ts";
+import { VersionError } from "../domain/errors.ts";
+
+/** What a partition of the table is about. */
+export interface Partition {
+  /** Undefined: a layout that has no namespaces. */
+  readonly namespaceId: string | undefined;
+  readonly kind: "entity" | "resource" | "system" | "audit" | "bucket";
+  /** Of the entity or resource; of a bucket all that stands behind the word. */
+  readonly name: string;
+}
+
+/** Undefined for the registry of namespaces and for what is nobody's we know. */
+export function partitionOf(pk: string): Partition | undefined {
+  // A resource may have a slash: layouts without namespaces are told by the word that they begin with.
+  const bare = named(pk);
+  if (bare !== undefined) return bare.kind === "bucket" ? undefined : { namespaceId: undefined, ...bare };
+  const namespaceId = namespaceOf(pk);
+  if (namespaceId === undefined || namespaceId === REGISTRY) return undefined;
+  const own = named(pk.slice(namespaceId.length + 1));
+  return own === undefined ? undefined : { namespaceId, ...own };
+}
+
+/** What an item of an old layout is. */
+export type OldItem =
+  | { readonly kind: "meta" | "registry" | "provisioner" | "audit" | "childLink" | "version" | "state" | "unknown" }
+  /** One limit of a level, before 0.8. */
+  | { readonly kind: "limit"; readonly resource: string | undefined; readonly limit: string }
+  | { readonly kind: "config"; readonly resource: string | undefined }
+  /** One limit of a bucket, before 0.7. */
+  | { readonly kind: "limitBucket"; readonly resource: string; readonly limit: string }
+  /** All limits of a bucket, beside its entity, before 0.10. */
+  | { readonly kind: "bucket"; readonly resource: string }
+  | { readonly kind: "usage"; readonly resource: string; readonly start: string };
+
+/** `item`: flattened. */
+export function oldItemOf({ kind }: Partition, item: Attributes): OldItem {
+  const sk = item[SK]?.S ?? "";
+  switch (kind) {
+    case "audit":
+      return { kind: sk.startsWith("#AUDIT#") ? "audit" : "unknown" };
+    case "bucket":
+      return { kind: sk === "#STATE" ? "state" : "unknown" };
+    case "entity":
+      return entityItemOf(sk, item);
+    case "resource":
+    case "system":
+      return levelItemOf(sk, kind, item);
+  }
+}
+
+/** Until 0.5 everything but the keys stood in a map. */
+export function flattened(item: Attributes): Attributes {
+  const { data, ...rest } = item;
+  return data?.M === undefined ? item : { ...rest, ...data.M };
+}
+
+export function isNested(item: Attributes): boolean {
+  return item.data?.M !== undefined;
+}
+
+/** A whole number of an old item; throws for what cannot be meant. */
+export function wholeIn(item: Attributes, name: string): number {
+  const value = Number(item[name]?.N ?? Number.NaN);
+  if (Number.isSafeInteger(value)) return value;
+  throw unreadable(item, `"${name}" is ${item[name]?.N ?? "missing"}, not a whole number`);
+}
+
+export function unreadable(item: Attributes, problem: string): VersionError {
+  return new VersionError(
+    "item_unreadable",
+    `The item ${item[PK]?.S ?? "?"} ${item[SK]?.S ?? "?"} cannot be migrated: ${problem}. Correct or delete it, then migrate again; ` +
+      "it goes on where it stopped.",
+  );
+}
+
+function named(text: string): Pick<Partition, "kind" | "name"> | undefined {
+  const [, word, name = ""] = /^(ENTITY|RESOURCE|AUDIT|BUCKET)#(.+)$/.exec(text) ?? [];
+  if (word !== undefined) return { kind: word.toLowerCase() as Partition["kind"], name };
+  return text === "SYSTEM#" ? { kind: "system", name: "" } : undefined;
+}
+
+function entityItemOf(sk: string, item: Attributes): OldItem {
+  if (sk === "#META") return { kind: "meta" };
+  if (sk.startsWith("#CHILD#")) return { kind: "childLink" };
+  if (sk.startsWith("#CONFIG#")) return { kind: "config", resource: sk.slice("#CONFIG#".length) };
+  if (sk.startsWith("#LIMIT#")) return { kind: "limit", ...twoNames(sk.slice("#LIMIT#".length), item) };
+  if (sk.startsWith("#USAGE#")) return usageOf(sk.slice("#USAGE#".length));
+  if (!sk.startsWith("#BUCKET#")) return { kind: "unknown" };
+  const rest = sk.slice("#BUCKET#".length);
+  return "tokens_milli" in item
+    ? { kind: "limitBucket", ...twoNames(rest, item) }
+    : { kind: "bucket", resource: item.resource?.S ?? rest };
+}
+
+function levelItemOf(sk: string, kind: "resource" | "system", item: Attributes): OldItem {
+  if (sk === "#CONFIG") return { kind: "config", resource: undefined };
+  if (sk.startsWith("#LIMIT#")) {
+    const rest = sk.slice("#LIMIT#".length);
+    return { kind: "limit", resource: undefined, limit: item.limit_name?.S ?? rest.slice(rest.lastIndexOf("#") + 1) };
+  }
+  if (kind === "resource") return { kind: "unknown" };
+  if (sk === "#VERSION") return { kind: "version" };
+  if (sk === "#PROVISIONER") return { kind: "provisioner" };
+  return { kind: sk === "#RESOURCES" || sk === "#ENTITY_CONFIG_RESOURCES" ? "registry" : "unknown" };
+}
+
+/** Neither name has a `#`; the attributes say the same. */
+function twoNames(rest: string, item: Attributes): { readonly resource: string; readonly limit: string } {
+  const at = rest.lastIndexOf("#");
+  return {
+    resource: item.resource?.S ?? (at < 0 ? "_default_" : rest.slice(0, at)),
+    limit: item.limit_name?.S ?? rest.slice(at + 1),
+  };
+}
+
+function usageOf(rest: string): OldItem {
+  // Days and months of our own copies have their window behind the start.
+  const [, resource, start] = /^(.+?)#(\d{4}-[^#]+)(?:#[a-z]+)?$/.exec(rest) ?? [];
+  return resource === undefined || start === undefined ? { kind: "unknown" } : { kind: "usage", resource, start };
+}

@@ -1,0 +1,287 @@
+import { type Attributes, decodeJson } from "../adapters/dynamodb/codec.ts";
+import { CHILD_LINK } from "../adapters/dynamodb/entities-record.ts";
+import {
+  deleteRecord,
+  exists,
+  keyIn,
+  missing,
+  putRecord,
+  type RecordWrite,
+  texts,
+  updateRecord,
+} from "../adapters/dynamodb/records-write.ts";
+import {
+  entityConfigRegistryKey,
+  itemTableKey,
+  parseItemKey,
+  RESOURCES,
+  RF,
+  resourceRegistryKey,
+  SHARD_COUNT,
+  SK,
+  STATE_SK,
+  systemIndexKeys,
+  TTL,
+} from "../adapters/dynamodb/schema.ts";
+import type { Calendar } from "../domain/calendar.ts";
+import { ConflictError } from "../domain/errors.ts";
+import type { Ledger } from "./ledger.ts";
+import { type Partition, partitionOf } from "./old-place.ts";
+import { planPartition } from "./plan-partition.ts";
+import { planShards, type ShardsPlan } from "./plan-shards.ts";
+import {
+  added,
+  type ConfigOf,
+  groupedBy,
+  type NewItem,
+  NO_COUNTS,
+  type PartitionPlan,
+  type StepCounts,
+} from "./planned.ts";
+import type { MigratedTable } from "./table.ts";
+import { type Cursors, FROM_THE_BEGINNING, walk } from "./walk.ts";
+
+export interface PhaseContext {
+  readonly table: MigratedTable;
+  readonly calendar: Calendar;
+  readonly startedMs: number;
+  readonly defaultNamespaceId: string;
+  /** There may be buckets of the original's in our layout. */
+  readonly hasBuckets: boolean;
+  readonly signal: AbortSignal;
+  /** Called with how many items were gone through, all in all. */
+  readonly onItems: (count: number) => void;
+}
+
+/** Counts what there is to do, and changes nothing. */
+export async function countItems(context: PhaseContext): Promise<StepCounts> {
+  let counts = NO_COUNTS;
+  await visitAll(
+    context,
+    FROM_THE_BEGINNING,
+    async () => {},
+    async (_, own) => {
+      counts = added(counts, own);
+    },
+  );
+  return counts;
+}
+
+/** Makes every new item that is not there yet. */
+export async function copy(context: PhaseContext, ledger: Ledger): Promise<void> {
+  await visitAll(
+    context,
+    ledger.migration.cursors,
+    async (plan) => {
+      for (const item of plan.makes) await context.table.putNew(item);
+    },
+    (cursors, counts) => ledger.save({ cursors, counts: added(ledger.migration.counts, counts) }),
+  );
+}
+
+const ROUNDS_MAX = 3;
+
+/**
+ * Reads everything a second time, old and new, and mends what differs; then writes the registries. Ends when a whole round
+ * found nothing: something that keeps changing is still in use.
+ */
+export async function check(context: PhaseContext, ledger: Ledger): Promise<void> {
+  for (let round = 1; ; round++) {
+    const configs: ConfigOf[] = [];
+    let mended = 0;
+    await visitAll(context, FROM_THE_BEGINNING, async (plan, partition) => {
+      configs.push(...plan.configs);
+      mended += await mend(context, ledger, plan.makes, partition);
+    });
+    if (mended === 0) return writeRegistries(ledger, configs);
+    if (round === ROUNDS_MAX) throw stillInUse(context.table.name, mended);
+  }
+}
+
+/** Deletes what is old and changes what stays. From here on nothing is copied any more: half of a group would be merged. */
+export async function clean(context: PhaseContext, ledger: Ledger): Promise<void> {
+  const { table } = context;
+  await visitAll(
+    context,
+    ledger.migration.cursors,
+    async (plan, _, shards) => {
+      for (const { key, set, remove } of plan.changes) {
+        await table.records.transact([updateRecord(key, { set, remove }, exists)]);
+      }
+      if (shards?.kind === "joins") await joinShards(table, shards);
+      await table.records.deleteAll(plan.removes);
+    },
+    (cursors) => ledger.save({ cursors }),
+  );
+}
+
+/** Takes back what was copied; answers how many items that were. */
+export async function uncopy(context: PhaseContext, ledger: Ledger): Promise<number> {
+  const { table } = context;
+  const { madeNamespace, namespaceId } = ledger.migration;
+  let removed = 0;
+  await visitAll(context, FROM_THE_BEGINNING, async ({ makes }) => {
+    const stored = await storedAt(table, makes);
+    // What is not as it was copied is somebody else's; and who is whose child may have been noted before.
+    const own = makes.filter(
+      ({ key, attributes }, i) =>
+        stored[i] !== undefined && isSame(stored[i], attributes) && !key.sk.startsWith(CHILD_LINK),
+    );
+    await table.records.deleteAll(own.map(({ key }) => key));
+    removed += own.length;
+  });
+  if (!madeNamespace) return removed;
+  await walk(table, {
+    from: FROM_THE_BEGINNING,
+    signal: context.signal,
+    visit: async (pk) => {
+      if (!pk.startsWith(`${namespaceId}/`)) return NO_COUNTS;
+      const items = await table.partition(pk);
+      await table.records.deleteAll(items.map(keyIn));
+      removed += items.length;
+      return NO_COUNTS;
+    },
+  });
+  return removed;
+}
+
+type Visit = (plan: PartitionPlan, partition: Partition, shards: ShardsPlan | undefined) => Promise<void>;
+
+async function visitAll(
+  context: PhaseContext,
+  from: Cursors,
+  visit: Visit,
+  onPage?: (cursors: Cursors, counts: StepCounts) => Promise<void>,
+): Promise<void> {
+  const { table, signal, onItems, hasBuckets } = context;
+  let items = 0;
+  const visitOne = async (pk: string) => {
+    const partition = partitionOf(pk);
+    if (partition === undefined || (partition.kind === "bucket" && !hasBuckets)) return NO_COUNTS;
+    const found = await table.partition(pk);
+    const shards = partition.kind === "bucket" ? await shardsOf(context, partition, found) : undefined;
+    const plan = partition.kind === "bucket" ? bucketPlan(shards) : planPartition(partition, found, context);
+    await visit(plan, partition, shards);
+    const before = items;
+    items += found.length;
+    if (Math.floor(items / 1000) > Math.floor(before / 1000)) onItems(items);
+    return plan.counts;
+  };
+  await walk(table, { from, signal, visit: visitOne, ...(onPage === undefined ? {} : { onPage }) });
+}
+
+function bucketPlan(shards: ShardsPlan | undefined): PartitionPlan {
+  const changes = shards === undefined || shards.kind === "stays" ? 0 : 1;
+  const change = shards?.kind === "changes" ? [shards.change] : [];
+  return { makes: [], removes: [], changes: change, configs: [], counts: { ...NO_COUNTS, changes } };
+}
+
+/** All shards of a bucket, by the first that there is; undefined at the others. */
+async function shardsOf(
+  { table, calendar }: PhaseContext,
+  { namespaceId = "" }: Partition,
+  found: readonly Attributes[],
+): Promise<ShardsPlan | undefined> {
+  const state = found.find((item) => item[SK]?.S === STATE_SK);
+  const parsed = state === undefined ? undefined : parseItemKey(keyIn(state));
+  if (state === undefined || parsed === undefined) return undefined;
+  const { bucket, shard } = parsed.key;
+  const count = Math.max(shard + 1, Number(state[SHARD_COUNT]?.N ?? 1));
+  const numbers = Array.from({ length: count }, (_, i) => i);
+  const items =
+    count === 1
+      ? [state]
+      : await table.records.getAll(
+          numbers.map((each) => itemTableKey(namespaceId, { bucket, shard: each })),
+          { consistent: true },
+        );
+  const shards = numbers.flatMap((each) => (items[each] === undefined ? [] : [{ shard: each, item: items[each] }]));
+  return shards[0]?.shard === shard ? planShards(namespaceId, bucket, shards, calendar) : undefined;
+}
+
+async function joinShards(table: MigratedTable, plan: Extract<ShardsPlan, { kind: "joins" }>): Promise<void> {
+  const { made, gone, asRead } = plan;
+  const put = putRecord(made.key, made.attributes, asRead.get(made.key.pk) ?? missing);
+  const reply = await table.records.transact([put, ...gone.map((key) => deleteRecord(key, asRead.get(key.pk)))]);
+  if (reply.kind === "failed") throw stillInUse(table.name, 1);
+}
+
+async function mend(
+  { table, startedMs }: PhaseContext,
+  ledger: Ledger,
+  makes: readonly NewItem[],
+  { namespaceId }: Partition,
+): Promise<number> {
+  const stored = await storedAt(table, makes);
+  let mended = 0;
+  for (const [i, item] of makes.entries()) {
+    const found = stored[i];
+    if (found !== undefined && isSame(found, item.attributes)) continue;
+    // An event that has expired may go from its new place before it goes from the old one.
+    const isExpired = Number(item.attributes[TTL]?.N ?? Number.POSITIVE_INFINITY) * 1000 <= startedMs;
+    if (found === undefined && isExpired) continue;
+    // In a layout with namespaces a newer bucket may have been there before: the one that was refilled later counts.
+    if (found !== undefined && namespaceId !== undefined && refilledMs(found) > refilledMs(item.attributes)) continue;
+    await ledger.guarded([putRecord(item.key, item.attributes, undefined)]);
+    mended += 1;
+  }
+  return mended;
+}
+
+function storedAt(table: MigratedTable, makes: readonly NewItem[]): Promise<readonly (Attributes | undefined)[]> {
+  return table.records.getAll(
+    makes.map(({ key }) => key),
+    { consistent: true },
+  );
+}
+
+function refilledMs(item: Attributes): number {
+  return Number(item[RF]?.N ?? 0);
+}
+
+/** The same values, however numbers and sets are written. */
+function isSame(one: Attributes, other: Attributes): boolean {
+  const text = (item: Attributes) =>
+    JSON.stringify(
+      Object.keys(item)
+        .sort()
+        .map((name) => [name, decodeJson(item[name] ?? {})]),
+      (_, value: unknown) => (isMap(value) ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value),
+    );
+  return text(one) === text(other);
+}
+
+function isMap(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Which resources have defaults, and how many entities have a configuration of their own, by resource. */
+async function writeRegistries(ledger: Ledger, configs: readonly ConfigOf[]): Promise<void> {
+  for (const [namespaceId, own] of groupedBy(configs, (each) => each.namespaceId)) {
+    const index = texts(systemIndexKeys(namespaceId));
+    const resources = own.filter(({ of }) => of === "resource").map(({ resource }) => resource);
+    const counts = groupedBy(
+      own.filter(({ of }) => of === "entity"),
+      ({ resource }) => resource,
+    );
+    const numbers = [...counts].map(([resource, all]) => [resource, { N: String(all.length) }] as const);
+    const writes: RecordWrite[] = [];
+    if (resources.length > 0) {
+      const item = { ...index, [RESOURCES]: { SS: [...new Set(resources)].sort() } };
+      writes.push(putRecord(resourceRegistryKey(namespaceId), item, undefined));
+    }
+    if (numbers.length > 0) {
+      const item = { ...Object.fromEntries(numbers), ...index };
+      writes.push(putRecord(entityConfigRegistryKey(namespaceId), item, undefined));
+    }
+    if (writes.length > 0) await ledger.guarded(writes);
+  }
+}
+
+function stillInUse(table: string, count: number): ConflictError {
+  return new ConflictError(
+    "table_in_use",
+    `The table "${table}" is still written to by clients of its old version: ${count} of its items changed while it was ` +
+      "migrated. Stop all of them, then migrate again; it goes on there.",
+  );
+}

@@ -1,0 +1,73 @@
+import type { Attributes } from "../adapters/dynamodb/codec.ts";
+import { keyOf } from "../adapters/dynamodb/records-write.ts";
+import type { TableKey } from "../adapters/dynamodb/schema.ts";
+
+/** An item that the migration makes. */
+export interface NewItem {
+  readonly key: TableKey;
+  /** With its key. */
+  readonly attributes: Attributes;
+}
+
+/** An item that stays where it is and lacks something, or has something too much. */
+export interface Change {
+  readonly key: TableKey;
+  readonly set: Attributes;
+  readonly remove: readonly string[];
+}
+
+/** How many items of old layouts each step concerns. */
+export interface StepCounts {
+  /** Items that hold one limit, or have their attributes in a map. */
+  readonly limits: number;
+  /** Items without a namespace. */
+  readonly namespaces: number;
+  /** Buckets beside their entity, and usage that is not on sheets. */
+  readonly buckets: number;
+  /** Items that stay where they are, and change. */
+  readonly changes: number;
+}
+
+export const NO_COUNTS: StepCounts = { limits: 0, namespaces: 0, buckets: 0, changes: 0 };
+
+export function added(a: StepCounts, b: StepCounts): StepCounts {
+  return {
+    limits: a.limits + b.limits,
+    namespaces: a.namespaces + b.namespaces,
+    buckets: a.buckets + b.buckets,
+    changes: a.changes + b.changes,
+  };
+}
+
+/** A level that has a configuration, for the registries of its namespace. */
+export interface ConfigOf {
+  readonly namespaceId: string;
+  readonly resource: string;
+  readonly of: "entity" | "resource";
+}
+
+/** What becomes of one partition. */
+export interface PartitionPlan {
+  readonly makes: readonly NewItem[];
+  /** What is deleted once everything was copied. */
+  readonly removes: readonly TableKey[];
+  readonly changes: readonly Change[];
+  readonly configs: readonly ConfigOf[];
+  readonly counts: StepCounts;
+}
+
+export function newItemOf(key: TableKey, attributes: Attributes): NewItem {
+  return { key, attributes: { ...attributes, ...keyOf(key) } };
+}
+
+/** In the order in which the groups are first met. */
+export function groupedBy<Each, Key>(all: Iterable<Each>, by: (each: Each) => Key): Map<Key, Each[]> {
+  const groups = new Map<Key, Each[]>();
+  for (const each of all) {
+    const key = by(each);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [each]);
+    else group.push(each);
+  }
+  return groups;
+}

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import type { TestContext } from "node:test";
+import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
+import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
+import { createCalendar } from "../../src/adapters/system/calendar.ts";
+import { systemClock } from "../../src/adapters/system/clock.ts";
+import { systemRandom } from "../../src/adapters/system/random.ts";
+import type { MigrateOptions } from "../../src/migrate/migrate.ts";
+import { MigratedTable } from "../../src/migrate/table.ts";
+import { INDEXES, itemsOf, type Layout, T0 } from "../migrate/old-layouts.ts";
+import type { DynamodbLocal } from "./dynamodb-local.ts";
+import { type Fault, Wire } from "./store-kit.ts";
+
+const CALL = { timeoutMs: 20_000 };
+export const calendar = createCalendar();
+
+/** A table of an old layout, filled; its name. */
+export async function oldTable(dynamodb: DynamodbLocal, t: TestContext, layout: Layout): Promise<string> {
+  const table = await bareTable(dynamodb, t, INDEXES[layout]);
+  await fill(dynamodb, table, itemsOf(layout));
+  return table;
+}
+
+/** An empty table with some of the indexes, all of them with whole items, as the original makes them. */
+export async function bareTable(
+  { client }: DynamodbLocal,
+  t: TestContext,
+  indexes: readonly string[],
+): Promise<string> {
+  const TableName = `old-${process.pid}-${randomBytes(6).toString("hex")}`;
+  const key = (name: string, KeyType: string) => ({ AttributeName: name, KeyType });
+  const names = ["PK", "SK", ...indexes.flatMap((index) => [`${index}PK`, `${index}SK`])];
+  const made = await client.send(
+    "CreateTable",
+    JSON.stringify({
+      ...{ TableName, BillingMode: "PAY_PER_REQUEST", KeySchema: [key("PK", "HASH"), key("SK", "RANGE")] },
+      AttributeDefinitions: names.map((AttributeName) => ({ AttributeName, AttributeType: "S" })),
+      GlobalSecondaryIndexes: indexes.map((IndexName) => ({
+        ...{ IndexName, KeySchema: [key(`${IndexName}PK`, "HASH"), key(`${IndexName}SK`, "RANGE")] },
+        Projection: { ProjectionType: "ALL" },
+      })),
+    }),
+    CALL,
+  );
+  assert.equal(made.kind, "answered", JSON.stringify(made));
+  t.after(() => client.send("DeleteTable", JSON.stringify({ TableName }), CALL));
+  return TableName;
+}
+
+export async function fill({ client }: DynamodbLocal, table: string, items: readonly Attributes[]): Promise<void> {
+  for (let i = 0; i < items.length; i += 25) {
+    const requests = items.slice(i, i + 25).map((Item) => ({ PutRequest: { Item } }));
+    const answer = await client.send("BatchWriteItem", JSON.stringify({ RequestItems: { [table]: requests } }), CALL);
+    assert.equal(answer.kind, "answered", JSON.stringify(answer));
+  }
+}
+
+/** Everything in a table, in order: for comparing. */
+export async function contents({ client }: DynamodbLocal, table: string): Promise<readonly Attributes[]> {
+  const found: Attributes[] = [];
+  let from: unknown;
+  do {
+    const start = from === undefined ? {} : { ExclusiveStartKey: from };
+    const answer = await client.send(
+      "Scan",
+      JSON.stringify({ TableName: table, ConsistentRead: true, ...start }),
+      CALL,
+    );
+    assert.equal(answer.kind, "answered");
+    if (answer.kind !== "answered") break;
+    found.push(...(answer.body.Items as Attributes[]));
+    from = answer.body.LastEvaluatedKey;
+  } while (from !== undefined);
+  const place = (item: Attributes) => `${item.PK?.S} ${item.SK?.S}`;
+  return found
+    .map((item) => Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1))))
+    .sort((a, b) => (place(a) < place(b) ? -1 : 1));
+}
+
+/** What a process that migrates is given; the time is that of the story. */
+export function migrating(
+  client: DynamoClient,
+  table: string,
+  { takeOver = false, onProgress = () => {} }: Partial<Pick<MigrateOptions, "takeOver" | "onProgress">> = {},
+): MigrateOptions {
+  const clock = { now: () => T0, sleep: () => systemClock.sleep(5, undefined) };
+  const options = { client, tableName: table, clock, random: Math.random, ids: systemRandom };
+  return {
+    ...{ table: new MigratedTable(options), calendar, ids: systemRandom, version: "1.2.3", takeOver, onProgress },
+    signal: new AbortController().signal,
+  };
+}
+
+export const WRITES: ReadonlySet<string> = new Set([
+  ...["PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "UpdateTable"],
+]);
+
+/** A way to the table that is cut after so many writes; the last of them may still be done. */
+export function cutAfterWrites(client: DynamoClient, writes: number, isLastDone: boolean): Wire {
+  const wire = new Wire(client);
+  let left = writes;
+  const cut = { kind: "failed", status: 400, code: "AccessDeniedException", message: "cut off", body: {} } as const;
+  const fault: Fault = async ({ operation, send }) => {
+    if (left < 0) return cut;
+    if (!WRITES.has(operation) || left-- > 0) return send();
+    if (isLastDone) await send();
+    return cut;
+  };
+  wire.fault = fault;
+  return wire;
+}
