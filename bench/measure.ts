@@ -6,7 +6,7 @@ export interface Contender {
 
 export interface Measured {
   readonly name: string;
-  /** Microseconds of wall time a call, the median over the rounds. */
+  /** Microseconds a call, the median over the rounds. */
   readonly microseconds: number;
   /** Median over the rounds of (baseline's time / this one's time) in the same round: above 1 is faster than it. */
   readonly ratio: number;
@@ -18,15 +18,20 @@ export interface Measured {
  */
 export async function compare(
   contenders: readonly Contender[],
-  { baseline, rounds, roundMs }: { baseline: string; rounds: number; roundMs: number },
+  {
+    baseline,
+    rounds,
+    roundMs,
+    clockMs = () => performance.now(),
+  }: { baseline: string; rounds: number; roundMs: number; clockMs?: () => number },
 ): Promise<Measured[]> {
   const calls: number[] = [];
-  for (const contender of contenders) calls.push(await callsPerRound(contender, roundMs));
+  for (const contender of contenders) calls.push(await callsPerRound(contender, roundMs, clockMs));
   const times = contenders.map((): number[] => []);
   for (let round = 0; round < rounds; round++) {
     for (const [i, contender] of contenders.entries()) {
       const n = calls[i] as number;
-      times[i]?.push((await timed(() => contender.run(n))) / n);
+      times[i]?.push((await timed(() => contender.run(n), clockMs)) / n);
     }
   }
   const base = times[contenders.findIndex(({ name }) => name === baseline)] as number[];
@@ -37,21 +42,27 @@ export async function compare(
   }));
 }
 
-async function callsPerRound(contender: Contender, roundMs: number): Promise<number> {
+async function callsPerRound(contender: Contender, roundMs: number, clockMs: () => number): Promise<number> {
   // Twice: the first time warms up.
   let calls = 64;
   for (;;) {
     await contender.run(calls);
-    const ms = await timed(() => contender.run(calls));
+    const ms = await timed(() => contender.run(calls), clockMs);
     if (ms > roundMs / 4) return Math.max(1, Math.round((calls * roundMs) / ms));
     calls *= 4;
   }
 }
 
-async function timed(work: () => Promise<void> | void): Promise<number> {
-  const start = performance.now();
+async function timed(work: () => Promise<void> | void, clockMs: () => number): Promise<number> {
+  const start = clockMs();
   await work();
-  return performance.now() - start;
+  return clockMs() - start;
+}
+
+/** What this thread has used of a processor: for work that waits for nothing, whatever else the machine does. */
+export function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }
 
 export function median(values: readonly number[]): number {

@@ -1,7 +1,7 @@
 import { RateLimiter as TokenBucketLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
-import { compare, type Measured } from "./measure.ts";
+import { compare, type Measured, threadCpuMs } from "./measure.ts";
 
 const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
 const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
@@ -24,7 +24,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
       ] as const,
     ]),
   );
-  const settings = { baseline: "rate-limiter-flexible", rounds: 15, roundMs: 60 };
+  const settings = { baseline: "rate-limiter-flexible", rounds: 15, roundMs: 60, clockMs: threadCpuMs };
   const one = await compare(
     [
       {

@@ -2,6 +2,10 @@ import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { bundleCli } from "./bundle-cli.ts";
+import { bundleLambdas } from "./bundle-lambda.ts";
+import { writePage } from "./bundle-page.ts";
+import { bundleServer } from "./bundle-server.ts";
 
 // `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
 
@@ -10,6 +14,7 @@ const dist = join(root, "dist");
 
 rmSync(dist, { recursive: true, force: true });
 execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
+await bundleCli(root);
 
 /** A relative import of a .ts file: what comes before the ending, the ending, the quote. */
 const TS_IMPORT = /((?:\bfrom|\bimport)\s*\(?\s*["']\.[^"']*)(\.ts)(["'])/g;
@@ -29,3 +34,7 @@ for (const file of globSync("**/*.js", { cwd: dist })) {
   const [left] = readFileSync(join(dist, file), "utf8").match(TS_IMPORT) ?? [];
   if (left !== undefined) throw new Error(`dist/${file} still has ${left}; import the file by a literal path.`);
 }
+
+await bundleServer(dist);
+await bundleLambdas(dist);
+await writePage(join(dist, "dashboard"));

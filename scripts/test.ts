@@ -42,7 +42,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
 async function endpointFor(files: readonly string[]): Promise<Record<string, string>> {
-  if (process.env.ZAEL_TEST_ENDPOINT || !files.some((file) => /dynamodb|aggregator|cli/.test(file))) return {};
+  if (process.env.ZAEL_TEST_ENDPOINT || !files.some((file) => /dynamodb|aggregator|cli|infra/.test(file))) return {};
   try {
     return { ZAEL_TEST_ENDPOINT: await startDynamodbLocal(await fetchedDynamodbLocal()), ZAEL_TEST_ENGINE: "local" };
   } catch {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
-import { systemEvents } from "../src/adapters/system/events.ts";
+import { observableEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
 import type { Calendar } from "../src/domain/calendar.ts";
@@ -33,7 +33,7 @@ async function counted(...limits: readonly Limit[]) {
     clock: { now: () => clock.now(), sleep: clock.sleep.bind(clock) },
     calendar: counting,
     random: systemRandom,
-    events: systemEvents,
+    events: observableEvents(),
   };
   const settings = {
     namespace: "default",

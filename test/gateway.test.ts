@@ -10,8 +10,17 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import { dayLines } from "../examples/gateway/day.ts";
 import { CALLERS, type CallEvent, PROJECT } from "../examples/gateway/gateway.ts";
 import { draw, type LoggedEvent, logged } from "../examples/gateway/screen.ts";
+import { changedByHand, startService } from "../examples/gateway/service.ts";
 import { Tally } from "../examples/gateway/tally.ts";
-import { eventLine, INTRODUCTION, levelsLines, proofLine, summaryLines } from "../examples/gateway/words.ts";
+import {
+  dashboardLine,
+  eventLine,
+  INTRODUCTION,
+  levelsLines,
+  proofLine,
+  summaryLines,
+} from "../examples/gateway/words.ts";
+import { Limit, RateLimiter } from "../src/entry/index.ts";
 import { plainEnvironment } from "./readme.ts";
 
 const main = fileURLToPath(new URL("../examples/gateway/main.ts", import.meta.url));
@@ -76,10 +85,11 @@ test("a run ends with the proof that the project got no more than there was", as
 });
 
 test("the proof can fail, and counts what is owed", () => {
-  const proof = { used: 13_463, elapsedMs: 20_150, left: 120 };
+  const proof = { used: 13_463, elapsedMs: 20_150, left: 120, isChanged: false };
   assert.equal(proofLine(proof), "project: used 13,463 of at most 4,500 + 20.2 s x 500/s = 14,600");
   assert.match(proofLine({ ...proof, used: 14_601 }), /= 14,600: TOO MUCH$/);
   assert.match(proofLine({ ...proof, used: 14_850, left: -250 }), / \+ 250 owed = 14,850$/);
+  assert.match(proofLine({ ...proof, used: 99_000, isChanged: true }), /used 99,000; limits were changed by hand/);
 });
 
 test("no line is wider than 80 columns, whatever the numbers", async (t) => {
@@ -116,7 +126,7 @@ test("a quota and a schedule are shown on a day that passes in a moment", async 
 
 test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async (t) => {
   // For so long that nothing else can end it.
-  const args = [main, "--seconds", "3600"];
+  const args = [main, "--seconds", "3600", "--port", "0"];
   const child = spawn(process.execPath, args, { cwd: await emptyFolder(t), env: plainEnvironment() });
   let stdout = "";
   let isInterrupted = false;
@@ -135,9 +145,56 @@ test("Ctrl-C ends the gateway at once, with its summary and a clean exit", async
   assert.equal(Number(counted), cut);
 });
 
+test("while it runs, one address shows the limiter at work: the page, its buckets, its refusals", async (t) => {
+  const args = [main, "--seconds", "3600", "--port", "0"];
+  const child = spawn(process.execPath, args, { cwd: await emptyFolder(t), env: plainEnvironment() });
+  t.after(() => child.kill("SIGKILL"));
+  const exited = new Promise((resolve) => child.on("close", resolve));
+  const stdout = await new Promise<string>((resolve) => {
+    let text = "";
+    child.stdout.setEncoding("utf8").on("data", (more: string) => {
+      text += more;
+      if (/\w+ {2}refused/.test(text)) resolve(text);
+    });
+  });
+  const [, url = ""] = /^Dashboard: (http:\S+) /m.exec(stdout) ?? [];
+  const page = await fetch(url);
+  assert.deepEqual([page.status, /<div id="root">/.test(await page.text())], [200, true]);
+  const answer = await fetch(`${url}v1/namespaces/default/buckets`);
+  const { items } = (await answer.json()) as { items: { entityId: string }[] };
+  assert.deepEqual(items.map(({ entityId }) => entityId).sort(), ["bursty", "greedy", PROJECT, "steady"]);
+  child.kill("SIGTERM");
+  assert.equal(await exited, 0);
+});
+
+test("where another program has the usual port, any that is free will do", async (t) => {
+  const limiter = await RateLimiter.open({ store: "memory" });
+  const [first, second] = [await startService(limiter, undefined), await startService(limiter, undefined)];
+  t.after(() => Promise.all([first.close(), second.close()]));
+  assert.notEqual(first.port, second.port);
+  await assert.rejects(startService(limiter, second.port), { code: "port_unavailable" });
+});
+
+test("what somebody changes over HTTP is known, and the proof does not claim what it cannot", async () => {
+  let nowMs = 1_000;
+  const limiter = await RateLimiter.open({ store: "memory", clock: { now: () => nowMs } });
+  await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)], { principal: "local" });
+  nowMs = 2_000;
+  await limiter.setSystemDefaults([Limit.perMinute("rpm", 2)]);
+  assert.equal(await changedByHand(limiter, 1_500), false);
+  await limiter.setSystemDefaults([Limit.perMinute("rpm", 3)], { principal: "local" });
+  assert.equal(await changedByHand(limiter, 1_500), true);
+});
+
 test("an argument that cannot be understood is answered with the usage", async (t) => {
   const cwd = await emptyFolder(t);
-  for (const args of [["--seconds", "soon"], ["--minutes", "1"], ["--seconds=0"]]) {
+  for (const args of [
+    ["--seconds", "soon"],
+    ["--minutes", "1"],
+    ["--seconds=0"],
+    ["--port", "http"],
+    ["--port=70000"],
+  ]) {
     await assert.rejects(execute(process.execPath, [main, ...args], { cwd }), { code: 2, stderr: /^Usage: npm start/ });
   }
 });
@@ -160,6 +217,9 @@ test("at 80 by 24 everything is on the screen, rates and bursts, the newest even
   assert.ok(lines.includes("Each key:    60 rpm, burst 6; 18,000 tpm, burst 2,500."), lines.join("\n"));
   assert.ok(lines.includes("The project: 150 rpm, burst 15; 30,000 tpm, burst 4,500."), lines.join("\n"));
   assert.match(lines[0] ?? "", /^zae-limiter: an LLM gateway +5\.0 s of 20\.0 s, Ctrl-C ends it$/);
+  assert.ok(lines.includes("Dashboard: http://127.0.0.1:4780/ (open to this machine while it runs)"), lines.join("\n"));
+  const [endless] = draw({ ...board(), totalMs: undefined }, { columns: 80, rows: 24, colour: false });
+  assert.match(endless ?? "", / 5\.0 s, Ctrl-C ends it$/);
   assert.ok(
     lines.some((line) => /^project +█+░+ 12\/15 +░+ +-250\/4,500/.test(line)),
     lines.join("\n"),
@@ -195,7 +255,7 @@ function longestLines(): string[] {
   const usage = new Map(
     [PROJECT, ...CALLERS.map(({ key }) => key)].map((id) => [id, { requests: 900, rpm: 900, tpm: 99_999 }]),
   );
-  const proof = { used: 149_999, elapsedMs: 300_000, left: -2_250 };
+  const proof = { used: 149_999, elapsedMs: 300_000, left: -2_250, isChanged: false };
   const { levels } = board();
   const deep = levels.map((level) => ({ ...level, available: -level.capacity }));
   return [
@@ -203,6 +263,8 @@ function longestLines(): string[] {
     ...levelsLines(deep, atMs),
     ...INTRODUCTION,
     ...summaryLines({ elapsedMs: atMs, tally, usage, file: ".zae-limiter/gateway.db", proof }),
+    proofLine({ ...proof, isChanged: true }),
+    dashboardLine("http://127.0.0.1:65535/"),
   ];
 }
 
@@ -230,7 +292,7 @@ function board() {
     level(PROJECT, "tpm", -250, 4_500),
     ...CALLERS.flatMap(({ key }) => [level(key, "rpm", 3, 6), level(key, "tpm", 2_500, 2_500)]),
   ];
-  return { elapsedMs: 5_000, totalMs: 20_000, levels, tally, events };
+  return { elapsedMs: 5_000, totalMs: 20_000, url: "http://127.0.0.1:4780/", levels, tally, events };
 }
 
 async function emptyFolder(t: TestContext): Promise<string> {
@@ -241,7 +303,7 @@ async function emptyFolder(t: TestContext): Promise<string> {
 
 /** Rejects when it does not end with code 0. */
 async function runFor(seconds: number, cwd: string): Promise<string> {
-  const args = [main, "--seconds", String(seconds)];
+  const args = [main, "--seconds", String(seconds), "--port", "0"];
   return (await execute(process.execPath, args, { cwd, env: plainEnvironment() })).stdout;
 }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, type TestContext, test } from "node:test";
 import { build } from "esbuild";
@@ -54,6 +55,8 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
     "package.json",
     "dist/entry/index.js",
     "dist/entry/index.d.ts",
+    "dist/dashboard/index.html",
+    "dist/dashboard/LICENSES.txt",
   ]) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
@@ -82,6 +85,40 @@ test("the command runs from the installed package, with nothing but the package 
   const help = await run(bin, ["aggregate", "--help"], project.folder);
   assert.match(help, /--archive/);
 });
+
+test("an installed command loads few files, and only what it needs", async () => {
+  const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
+  await run(process.execPath, [main, "init"], project.folder);
+  await run(process.execPath, [main, "entity", "create", "key-1"], project.folder);
+  const seen = await loadedBy(project.folder, ["entity", "show", "key-1"]);
+  assert.deepEqual(seen, ["core.js", "main.js", "run-process.js"]);
+  assert.ok((await loadedBy(project.folder, ["limits", "schema"])).length < 12);
+});
+
+test("processes that a command starts beside itself start from the installed package", async () => {
+  const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
+  const short = ["--scenario", "hot-key", "--duration", "200ms", "--processes", "2", "--concurrency", "4"];
+  const report = JSON.parse(
+    await run(process.execPath, [main, "loadtest", "--store", "memory", ...short, "--json"], project.folder),
+  );
+  assert.deepEqual([report.processes, report.errors, report.admission.excessTokens], [2, 0, 0]);
+  assert.ok(report.granted > 0);
+  const runner = join(project.folder, "node_modules/zae-limiter/dist/cli/runner-process.js");
+  // The engine that it watches has gone already: it ends by itself.
+  const { pid = 0 } = spawnSync(process.execPath, ["-e", "0"]);
+  await run(process.execPath, [runner, "http://127.0.0.1:1", String(pid)], project.folder);
+});
+
+/** The files of the command line that one command has loaded. */
+async function loadedBy(folder: string, args: readonly string[]): Promise<string[]> {
+  const told = await mkdtemp(join(tmpdir(), "loaded-"));
+  const main = join(folder, "node_modules/zae-limiter/dist/cli/main.js");
+  execFileSync(process.execPath, [main, ...args], { cwd: folder, env: { ...process.env, NODE_V8_COVERAGE: told } });
+  const [file = ""] = await readdir(told);
+  const { result } = JSON.parse(await readFile(join(told, file), "utf8")) as { result: { url: string }[] };
+  await rm(told, { recursive: true });
+  return result.flatMap(({ url }) => /dist\/cli\/(.+)$/.exec(url)?.[1] ?? []).sort();
+}
 
 test("the README's example runs from the installed package", async () => {
   await project.write("example.ts", [readExample()]);

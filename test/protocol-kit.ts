@@ -148,7 +148,7 @@ export function imageOf(item: Item, key: ItemKey = KEY): Image {
 }
 
 export function itemOf(state: BucketState): Record<string, ItemValue> {
-  return newItem(state, ENV);
+  return newItem(state, undefined, ENV);
 }
 
 export function tokensOn(item: Item, limit: string): number {

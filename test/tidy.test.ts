@@ -9,7 +9,7 @@ import { scan } from "./tidy/scan.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-const sources = globSync("src/**/*.ts", { cwd: root })
+const sources = globSync("src/**/*.{ts,tsx}", { cwd: root })
   .sort()
   .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
 
@@ -174,7 +174,17 @@ test("server/, middleware/ and manifest/ are handed their store and may use any 
     allows(path, ["../domain/limit.ts", "../ports/store.ts", "../engine/lease.ts", "express", "node:http"]);
     refuses(path, ["../adapters/memory/store.ts", "../bucket/take.ts", "../entry/index.ts"]);
   }
-  refuses("src/dashboard/a.ts", ["../domain/limit.ts"]);
+});
+
+test("dashboard/ runs in a browser: of src it knows types, and of packages those that are bundled with it", () => {
+  const path = "src/dashboard/a.tsx";
+  allows(path, ["./b.tsx", "./styles/base.css", "preact", "preact/hooks", "uplot", "eventsource-parser"]);
+  refuses(path, ["../domain/limit.ts", "../server/app.ts", "node:fs", "react"]);
+  assert.deepEqual(breaches(path, 'import type { Limit } from "../domain/limit.ts";'), []);
+  assert.match(
+    breaches(path, 'import type { App } from "../server/app.ts";').join(),
+    /imports "\.\.\/server\/app\.ts"/,
+  );
 });
 
 test("cli/ imports everything and is imported by nobody", () => {

@@ -5,9 +5,10 @@ import { LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { dayLines } from "./day.ts";
 import { type CallEvent, levelsOf, PROJECT, runGateway, setUp } from "./gateway.ts";
 import { draw, type LoggedEvent, logged } from "./screen.ts";
+import { changedByHand, startService } from "./service.ts";
 import { storedUsage, Tally, type Usage, usageSince } from "./tally.ts";
 import { Terminal } from "./terminal.ts";
-import { eventLine, INTRODUCTION, levelsLines, type Proof, summaryLines } from "./words.ts";
+import { dashboardLine, eventLine, INTRODUCTION, levelsLines, type Proof, summaryLines } from "./words.ts";
 
 const FILE = ".zae-limiter/gateway.db";
 const SECONDS = 20;
@@ -21,19 +22,39 @@ interface View {
   close(): void;
 }
 
-async function main(totalMs: number): Promise<void> {
+/** `totalMs` undefined: until it is ended from outside. */
+interface Run {
+  readonly totalMs: number | undefined;
+  readonly port: number | undefined;
+}
+
+async function main({ totalMs, port }: Run): Promise<void> {
   const ending = new AbortController();
   endOnSignals(ending);
   await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}` });
   await setUp(limiter);
+  const service = await startService(limiter, port);
+  try {
+    await showGateway(limiter, service.url, totalMs, ending);
+  } finally {
+    await service.close();
+  }
+}
+
+async function showGateway(
+  limiter: RateLimiter,
+  url: string,
+  totalMs: number | undefined,
+  ending: AbortController,
+): Promise<void> {
   const openedAtMs = Date.now();
   const before = await storedUsage(limiter, openedAtMs);
 
   const tally = new Tally();
-  const view = isTerminal() ? liveView(limiter, tally, totalMs) : plainView(limiter);
+  const view = isTerminal() ? liveView(limiter, tally, url, totalMs) : plainView(limiter, url);
   const startMs = performance.now();
   const elapsedMs = () => performance.now() - startMs;
-  const over = setTimeout(() => ending.abort(), totalMs);
+  const over = totalMs === undefined ? undefined : setTimeout(() => ending.abort(), totalMs);
   try {
     const ran = runGateway(limiter, {
       random: Math.random,
@@ -61,7 +82,8 @@ async function main(totalMs: number): Promise<void> {
 async function proofOf(limiter: RateLimiter, usage: ReadonlyMap<string, Usage>, openedAtMs: number): Promise<Proof> {
   const levels = await levelsOf(limiter);
   const left = levels.find(({ entityId, limit }) => entityId === PROJECT && limit === "tpm")?.available ?? 0;
-  return { used: usage.get(PROJECT)?.tpm ?? 0, elapsedMs: Date.now() + 1 - openedAtMs, left };
+  const isChanged = await changedByHand(limiter, openedAtMs);
+  return { used: usage.get(PROJECT)?.tpm ?? 0, elapsedMs: Date.now() + 1 - openedAtMs, left, isChanged };
 }
 
 async function keepShowing(view: View, elapsedMs: () => number, signal: AbortSignal): Promise<void> {
@@ -71,7 +93,7 @@ async function keepShowing(view: View, elapsedMs: () => number, signal: AbortSig
   }
 }
 
-function liveView(limiter: RateLimiter, tally: Tally, totalMs: number): View {
+function liveView(limiter: RateLimiter, tally: Tally, url: string, totalMs: number | undefined): View {
   const terminal = new Terminal(process.stdout);
   const colour = !process.env.NO_COLOR;
   let events: readonly LoggedEvent[] = [];
@@ -83,15 +105,15 @@ function liveView(limiter: RateLimiter, tally: Tally, totalMs: number): View {
     tick: async (elapsedMs) => {
       const levels = await levelsOf(limiter);
       const { columns, rows } = terminal;
-      terminal.show(draw({ elapsedMs, totalMs, levels, tally, events }, { columns, rows, colour }));
+      terminal.show(draw({ elapsedMs, totalMs, url, levels, tally, events }, { columns, rows, colour }));
     },
     close: () => terminal.close(),
   };
 }
 
-function plainView(limiter: RateLimiter): View {
+function plainView(limiter: RateLimiter, url: string): View {
   let levelsDueMs = 0;
-  print(["zae-limiter: an LLM gateway", ...INTRODUCTION, ""]);
+  print(["zae-limiter: an LLM gateway", ...INTRODUCTION, dashboardLine(url), ""]);
   return {
     event: (event, atMs) => print([eventLine(event, atMs)]),
     tick: async (elapsedMs) => {
@@ -123,24 +145,32 @@ function print(lines: readonly string[]): void {
   process.stdout.write(`${lines.join("\n")}\n`);
 }
 
-/** The argument, or undefined when it cannot be understood. */
-function secondsGiven(): number | undefined {
+/** What the arguments ask for, or undefined when they cannot be understood. */
+function runGiven(): Run | undefined {
   try {
-    const { values } = parseArgs({ options: { seconds: { type: "string", default: String(SECONDS) } } });
-    const given = Number(values.seconds);
-    return given > 0 && given <= 3600 ? given : undefined;
+    const { values } = parseArgs({ options: { seconds: { type: "string" }, port: { type: "string" } } });
+    // On a terminal somebody watches, and ends it; elsewhere it ends by itself.
+    const whole = isTerminal() ? undefined : SECONDS * 1000;
+    const totalMs = values.seconds === undefined ? whole : Number(values.seconds) * 1000;
+    const port = values.port === undefined ? undefined : Number(values.port);
+    const isTime = totalMs === undefined || (totalMs > 0 && totalMs <= 3_600_000);
+    const isPort = port === undefined || (values.port !== "" && Number.isInteger(port) && port >= 0 && port <= 65_535);
+    return isTime && isPort ? { totalMs, port } : undefined;
   } catch {
     return undefined;
   }
 }
 
-const given = secondsGiven();
+const given = runGiven();
 if (given === undefined) {
-  process.stderr.write(`Usage: npm start [-- --seconds N], with N up to 3600; the default is ${SECONDS}.\n`);
+  process.stderr.write(
+    "Usage: npm start [-- --seconds N] [--port P], with N up to 3600. Without N it runs until Ctrl-C on a terminal, and for " +
+      `${SECONDS} s elsewhere.\n`,
+  );
   process.exitCode = 2;
 } else {
   try {
-    await main(given * 1000);
+    await main(given);
   } catch (error) {
     // Errors of the limiter say what to do; anything else is a defect, and its stack is wanted.
     if (!(error instanceof LimiterError)) throw error;

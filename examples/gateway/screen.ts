@@ -1,12 +1,24 @@
 import type { Availability } from "../../src/entry/index.ts";
 import type { CallEvent } from "./gateway.ts";
 import type { Tally } from "./tally.ts";
-import { callRows, eventName, eventWords, INTRODUCTION, refusedByWords, seconds, whole } from "./words.ts";
+import {
+  callRows,
+  dashboardLine,
+  eventName,
+  eventWords,
+  INTRODUCTION,
+  refusedByWords,
+  seconds,
+  whole,
+} from "./words.ts";
 
 /** Everything the screen shows. */
 export interface Board {
   readonly elapsedMs: number;
-  readonly totalMs: number;
+  /** Undefined: until somebody ends it. */
+  readonly totalMs: number | undefined;
+  /** Of the dashboard. */
+  readonly url: string;
   readonly levels: readonly Availability[];
   readonly tally: Tally;
   readonly events: readonly LoggedEvent[];
@@ -54,7 +66,8 @@ export function draw(board: Board, room: Room): string[] {
   const bars = wide ? wideBars(board, columns) : narrowBars(board, columns);
   const calls = callLines(board, wide);
   // Where not everything fits, the bars and the last events matter most.
-  const parts = [titleLine(board, columns, wide), ...(wide ? INTRODUCTION_LINES : []), BLANK, ...bars, BLANK];
+  const address = line("bold", wide ? dashboardLine(board.url) : board.url);
+  const parts = [titleLine(board, columns, wide), ...(wide ? INTRODUCTION_LINES : []), address, BLANK, ...bars, BLANK];
   const top = parts.length + calls.length + EVENTS_MIN <= rows ? [...parts, ...calls, BLANK] : parts;
   const shown = Math.max(0, rows - top.length);
   const events = shown === 0 ? [] : board.events.slice(-shown).map(eventLine);
@@ -63,7 +76,9 @@ export function draw(board: Board, room: Room): string[] {
 
 function titleLine({ elapsedMs, totalMs }: Board, columns: number, wide: boolean): Line {
   const title = "zae-limiter: an LLM gateway";
-  const time = `${seconds(Math.min(elapsedMs, totalMs))} of ${seconds(totalMs)}${wide ? ", Ctrl-C ends it" : ""}`;
+  const ran =
+    totalMs === undefined ? seconds(elapsedMs) : `${seconds(Math.min(elapsedMs, totalMs))} of ${seconds(totalMs)}`;
+  const time = `${ran}${wide ? ", Ctrl-C ends it" : ""}`;
   const gap = " ".repeat(Math.max(1, columns - title.length - time.length));
   return [...line("bold", title), ...line("dim", gap + time)];
 }

@@ -12,6 +12,11 @@ export const INTRODUCTION: readonly string[] = [
   `The project: ${termsWords(PROJECT_TERMS)}.`,
 ];
 
+/** Where to look. */
+export function dashboardLine(url: string): string {
+  return `Dashboard: ${url} (open to this machine while it runs)`;
+}
+
 /** Nothing that is printed is wider: it would wrap on a terminal of the usual size. */
 const WIDTH = 80;
 
@@ -118,13 +123,16 @@ export interface Proof {
   readonly elapsedMs: number;
   /** What was left at the end; below zero where answers cost more than their estimates. */
   readonly left: number;
+  /** Somebody changed limits or buckets meanwhile: then what there can have been is not known. */
+  readonly isChanged: boolean;
 }
 
 /**
  * That nobody got more than there was: full at the beginning, refilled meanwhile. What an answer costs beyond its estimate
  * is charged although it is not there, and is owed until it is refilled; that is counted as used, too.
  */
-export function proofLine({ used, elapsedMs, left }: Proof): string {
+export function proofLine({ used, elapsedMs, left, isChanged }: Proof): string {
+  if (isChanged) return `${PROJECT}: used ${whole(used)}; limits were changed by hand, so its bound is not known`;
   const { perMinute, burst } = PROJECT_TERMS.tpm;
   // Rounded up, so that what is shown can be checked by hand and the bound is not below the true one.
   const tenths = Math.ceil(elapsedMs / 100);

@@ -2,6 +2,7 @@ import { inChunks } from "../adapters/dynamodb/paging.ts";
 import { keyIn } from "../adapters/dynamodb/records-write.ts";
 import { GSI4PK, GSI4SK, NAMESPACE_INDEX, parseItemKey } from "../adapters/dynamodb/schema.ts";
 import { putClosedUntil, readClosedUntil } from "../adapters/dynamodb/usage-closed.ts";
+import { UsedResources } from "../adapters/dynamodb/usage-resources.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
 import type { ShardPlace } from "../protocol/close-hours.ts";
@@ -102,12 +103,14 @@ class Sweep {
       await this.#counted("deletionsFinished", () => finishDeletions(namespace.id, this.#parts));
     }
     if (hours === undefined) return true;
+    const resources = await UsedResources.in(this.#parts.records, namespace.id);
     for await (const places of inChunks(this.#buckets(namespace.id), CHUNK)) {
       if (this.#isOver()) return false;
+      await resources.add(places.map(({ bucket }) => bucket.resource));
       await this.#close(namespace.id, places);
       if (!(await this.#parts.ledger.save(this.#position))) return false;
     }
-    await this.#closed(namespace.id);
+    await this.#closed(namespace.id, resources);
     return true;
   }
 
@@ -164,12 +167,13 @@ class Sweep {
   }
 
   /** All buckets of a namespace were gone through. */
-  async #closed(namespaceId: string): Promise<void> {
-    const { records, copySnapshots } = this.#parts;
+  async #closed(namespaceId: string, resources: UsedResources): Promise<void> {
+    const { records, copySnapshots, clock } = this.#parts;
     const { startedAtMs, afterHours, openHour, hasFailed } = this.#position;
     if (hasFailed) return;
     const overMs = hourOf(startedAtMs) - afterHours * HOUR_MS;
     const untilMs = Math.min(overMs, openHour === undefined ? overMs : openHour * HOUR_MS);
+    await resources.complete(clock.now(), () => this.#isOver());
     await putClosedUntil(records, namespaceId, untilMs);
     await copySnapshots?.(namespaceId, untilMs);
   }

@@ -45,6 +45,8 @@ export interface CommandFile<Options extends GlobalOptions> {
   run(context: CommandContext, options: Options, args: readonly string[]): Promise<number>;
   /** It goes on until Ctrl-C, which is therefore no interruption. */
   readonly endsByInterrupt?: true;
+  /** The same, and for SIGTERM, too: it serves until it is told to stop. */
+  readonly endsBySignal?: true;
 }
 
 /** The section of help with commands that work when pasted. */

@@ -1,14 +1,7 @@
-import type { CommandFile, GlobalOptions } from "./command.ts";
-import { RESERVED, reserved } from "./reserved.ts";
+import type { CommandEntry } from "./command-entry.ts";
+import { STACK_COMMANDS } from "./commands-stack.ts";
 
-export interface CommandEntry {
-  /** The words that call it. */
-  readonly path: readonly string[];
-  readonly summary: string;
-  readonly load: () => Promise<CommandFile<GlobalOptions>>;
-  /** Not shown in help. */
-  readonly hidden?: true;
-}
+export type { CommandEntry } from "./command-entry.ts";
 
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
@@ -23,6 +16,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
   limits: "Declared limits: a file says what they are",
+  token: "Who may use the HTTP service",
 };
 
 // One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
@@ -313,6 +307,26 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/aggregate.ts")).aggregate,
   },
   {
+    path: ["serve"],
+    summary: "Limits over HTTP, with a dashboard",
+    load: async () => (await import("./commands/serve.ts")).serve,
+  },
+  {
+    path: ["token", "add"],
+    summary: "Make a token for the HTTP service",
+    load: async () => (await import("./commands/token-add.ts")).tokenAdd,
+  },
+  {
+    path: ["token", "list"],
+    summary: "The tokens of a file",
+    load: async () => (await import("./commands/token-list.ts")).tokenList,
+  },
+  {
+    path: ["token", "remove"],
+    summary: "Take a token back",
+    load: async () => (await import("./commands/token-remove.ts")).tokenRemove,
+  },
+  {
     path: ["local", "up"],
     summary: "Start DynamoDB Local in the background, unless it runs",
     load: async () => (await import("./commands/local-up.ts")).localUp,
@@ -337,6 +351,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "What it said",
     load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
+  ...STACK_COMMANDS,
   {
     path: ["loadtest"],
     summary: "Put a store under load, and hold what it granted against arithmetic",
@@ -352,7 +367,7 @@ function oldSpelling(path: readonly string[], load: CommandEntry["load"]): Comma
 
 const OLD_MODES = { disable: "disabled", enable: "enforce", bypass: "bypass", "clear-disabled": "inherit" };
 
-/** What works and is not shown: spellings of the original, and names that are reserved. */
+/** What works and is not shown: spellings of the original. */
 export const HIDDEN: readonly CommandEntry[] = [
   ...(["entity", "resource"] as const).flatMap((group) => [
     ...Object.entries(OLD_MODES).map(([word, mode]) =>
@@ -365,7 +380,8 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["entity", "reset"], async () => (await old()).oldReset),
   oldSpelling(["entity", "top-up"], async () => (await old()).oldTopUp),
   oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
-  ...Object.entries(RESERVED).map(([name, what]) => oldSpelling([name], async () => reserved(name, what))),
+  oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
+  oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
 ];
 
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
-import { onStore } from "./on-store.ts";
+import { onStore, tablesNear } from "./on-store.ts";
 
 /** The whole command line, with the options of the commands that these words mention. */
 export type MakeProgram = (words: readonly string[]) => Promise<Command>;
@@ -16,6 +16,8 @@ export async function complete(context: CommandContext, words: readonly string[]
   await context.output.write(lines.join(""));
 }
 
+/** A store that has not answered by then has nothing to offer. */
+const COMPLETION_MS = 800;
 /** How many names of a store are offered. */
 const NAMES_MAX = 500;
 
@@ -29,7 +31,8 @@ async function candidates(
   const program = await make(before);
   const { command, operands, pending } = walk(program, before);
   const global = program.options;
-  if (pending !== undefined) return valuesOf(context, pending, before);
+  // As an argument it is a namespace's; as an option, a stack's.
+  if (pending !== undefined) return valuesOf(context, pending === "name" ? "stack" : pending, before);
   if (last.startsWith("-")) {
     return [...command.options, ...global].filter(({ hidden }) => !hidden).flatMap(({ long }) => (long ? [long] : []));
   }
@@ -96,6 +99,10 @@ async function valuesOf(
       return onStore(context, { ...options, namespace: "default" }, async (limiter) =>
         (await limiter.listNamespaces({ limit })).map((namespace) => namespace.name),
       );
+    case "stack":
+      return tablesNear(wayOf(context, options), COMPLETION_MS);
+    case "store":
+      return (await tablesNear(wayOf(context, options), COMPLETION_MS)).map((table) => `dynamodb:${table}`);
     case "limit":
     case "consume":
     case "amount":
@@ -104,6 +111,15 @@ async function valuesOf(
     default:
       return [];
   }
+}
+
+/** Where tables are looked for. */
+function wayOf(
+  { env }: CommandContext,
+  { region, endpointUrl }: GlobalOptions,
+): { region?: string; endpoint?: string } {
+  const endpoint = endpointUrl ?? (env.AWS_ENDPOINT_URL_DYNAMODB || env.AWS_ENDPOINT_URL || undefined);
+  return { ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
 }
 
 const FIXED: Readonly<Record<string, readonly string[]>> = {
@@ -136,7 +152,7 @@ function storeOptions(words: readonly string[]): GlobalOptions {
   const region = valueAfter("--region");
   const endpointUrl = valueAfter("--endpoint", "--endpoint-url");
   return {
-    timeout: "800ms",
+    timeout: `${COMPLETION_MS}ms`,
     ...(store === undefined ? {} : { store }),
     ...(stack === undefined ? {} : { stack }),
     ...(namespace === undefined ? {} : { namespace }),

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-import { processHost } from "./output.ts";
-import { run } from "./run.ts";
+import module from "node:module";
+import { keptPath } from "../local/kept-folder.ts";
 
-process.exitCode = await run(process.argv.slice(2), processHost());
+// What Node compiled for one command it need not compile for the next. An older Node, or one that cannot keep it, goes without.
+module.enableCompileCache?.(keptPath("compiled"));
+const { runProcess } = await import("./run-process.ts");
+process.exitCode = await runProcess();

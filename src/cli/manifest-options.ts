@@ -4,9 +4,12 @@ import type { Command } from "commander";
 import { ValidationError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { Manifest } from "../manifest/manifest.ts";
+import type { Plan } from "../manifest/plan.ts";
+import { paintOf } from "./color.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
 import { openLimiter } from "./on-store.ts";
+import { planText } from "./plan-text.ts";
 import { isJson } from "./print.ts";
 
 /** What the commands of declared limits are given. */
@@ -25,6 +28,17 @@ export function fileOption(command: Command): Command {
   return command
     .option("-f, --file <file>", "the manifest; - is stdin")
     .option("--owner <name>", "whose it is, where the file names none; default default");
+}
+
+/** A plan as JSON, or for people. */
+export async function printPlan(
+  context: CommandContext,
+  options: ManifestOptions,
+  plan: Plan & { readonly dryRun?: boolean },
+  end: "planned" | "applied",
+): Promise<void> {
+  const text = () => planText(plan, paintOf(context, options), end);
+  await context.output.write(isJson(options) ? `${JSON.stringify(plan)}\n` : text());
 }
 
 export const EXIT_CODES = "\nExit codes: 2 the manifest is invalid, 3 store, 4 namespace or parent is not there.\n";

@@ -5,7 +5,7 @@ import { nearestName } from "../domain/known-names.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
-import { chosenStore, type StorePlace } from "./store-option.ts";
+import { chosenStore, type StorePlace, type TablePlace } from "./store-option.ts";
 import { countOf, durationMs } from "./values.ts";
 
 /** Opens the chosen store, which must be there, does the work on a limiter of the chosen namespace, and closes it. */
@@ -45,7 +45,8 @@ export async function openLimiter(
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
     if (error.code === "store_not_found" && place.kind === "sqlite") throw storeMissing(place.file);
-    if (error.code === "table_not_found" && place.kind === "dynamodb") throw tableMissing(place.table.stack, error);
+    if (error.code === "table_not_found" && place.kind === "dynamodb")
+      throw await tableMissing(place, timeoutMs, error);
     if (error.code !== "namespace_not_found" || namespace === "default") throw error;
     throw await namespaceMissing(context, options, namespace);
   }
@@ -93,13 +94,30 @@ function storeMissing(file: string): NotFoundError {
   );
 }
 
-function tableMissing(stack: string, cause: unknown): NotFoundError {
+async function tableMissing(
+  { table }: Extract<StorePlace, { kind: "dynamodb" }>,
+  timeoutMs: number,
+  cause: unknown,
+): Promise<NotFoundError> {
+  const { stack } = table;
+  const near = nearestName(stack, await tablesNear(table, timeoutMs));
   return new NotFoundError(
     "store_not_found",
-    `There is no table "${stack}" at this endpoint and in this region; correct the name, the region or the endpoint, or make it ` +
+    `There is no table "${stack}" at this endpoint and in this region${near === undefined ? "" : `; did you mean ${near}?`}` +
+      `${near === undefined ? ";" : " Else"} correct the name, the region or the endpoint, or make it ` +
       `with \`zae-limiter init --stack ${stack}\`.`,
     { cause },
   );
+}
+
+/** Tables where one was looked for; none where nobody may or can list them. */
+export async function tablesNear(
+  { region, endpoint }: Partial<TablePlace>,
+  timeoutMs: number,
+): Promise<readonly string[]> {
+  const { listTables } = await import("../entry/dynamodb.ts");
+  const way = { ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
+  return listTables({ ...way, timeoutMs }).catch(() => []);
 }
 
 function filesBeside(file: string): readonly string[] {

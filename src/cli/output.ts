@@ -1,3 +1,4 @@
+import { isatty } from "node:tty";
 /** Where a command's answer and its talk go. */
 export interface Output {
   /** The answer. Resolves when there is room for more; once `isClosed`, nothing arrives any more. */
@@ -37,7 +38,8 @@ export function processOutput(): Output {
     if (error.code !== "EPIPE") throw error;
     isClosed = true;
   });
-  process.stderr.on("error", () => {});
+  // Made when there is something to say: a stream costs a command some milliseconds, and most have nothing to say.
+  let stderr: NodeJS.WriteStream | undefined;
   return {
     write: (text) =>
       new Promise((resolve) => {
@@ -45,7 +47,8 @@ export function processOutput(): Output {
         else process.stdout.write(text, () => resolve());
       }),
     note: (text) => {
-      process.stderr.write(text);
+      stderr ??= process.stderr.on("error", () => {});
+      stderr.write(text);
     },
     get isClosed() {
       return isClosed;
@@ -55,9 +58,9 @@ export function processOutput(): Output {
 
 function processTerminal(): Terminal {
   return {
-    stdin: process.stdin.isTTY === true,
-    stdout: process.stdout.isTTY === true,
-    stderr: process.stderr.isTTY === true,
+    stdin: isatty(0),
+    stdout: isatty(1),
+    stderr: isatty(2),
     columns: process.stdout.columns,
     ask: async (question) => {
       const { createInterface } = await import("node:readline");

@@ -11,9 +11,10 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
   const signals = interruptions();
   const context: CommandContext = { ...host, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
-  let endsByInterrupt = false;
+  let isEnd = (_: number | undefined) => false;
   const act: Act = async (file, options, given) => {
-    endsByInterrupt = file.endsByInterrupt === true;
+    isEnd = (code) =>
+      file.endsBySignal === true ? code !== undefined : file.endsByInterrupt === true && code === INTERRUPTED;
     exitCode = await file.run(context, options, given);
   };
   try {
@@ -27,13 +28,13 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
     const program = await make(args);
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
-    if (endsByInterrupt && signals.exitCode === INTERRUPTED) return EXIT.done;
+    if (isEnd(signals.exitCode)) return EXIT.done;
     return signals.exitCode ?? exitCode;
   } catch (error) {
     if (error instanceof CommanderError && ANSWERED.has(error.code)) {
       return error.code === "commander.help" ? EXIT.usage : EXIT.done;
     }
-    if (endsByInterrupt && signals.exitCode === INTERRUPTED) return EXIT.done;
+    if (isEnd(signals.exitCode)) return EXIT.done;
     const end = signals.exitCode === undefined ? error : interruptedBy(error, signals.exitCode);
     return tell(end, args, host);
   } finally {

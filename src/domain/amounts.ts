@@ -14,7 +14,7 @@ export interface Amount {
 export type Tokens<Name extends string = string> = { readonly [K in Name]?: number };
 
 /** How an amount is judged besides being whole: what a caller may take, may adjust by, may release. */
-export type AmountUse = "consume" | "bypass" | "adjust" | "release" | "topUp";
+export type AmountUse = "consume" | "bypass" | "adjust" | "release" | "settle" | "topUp";
 
 /** Checks whole tokens once, at the edge, and turns them into millitokens; the order is the caller's. */
 export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, limits: readonly Limit[]): Amount[] {
@@ -50,7 +50,7 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
 
 /** A difference of nothing is none; but whoever takes or tops up and names no limit has forgotten something. */
 function nothingNamed(use: AmountUse, { entityId, resource }: BucketKey, limits: readonly Limit[]): Amount[] {
-  if (use === "adjust" || use === "release") return [];
+  if (use === "adjust" || use === "release" || use === "settle") return [];
   const known = limits.map(({ name }) => name).join(", ");
   throw new ValidationError(
     "consume_empty",

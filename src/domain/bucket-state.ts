@@ -87,7 +87,7 @@ export function bucketFor(
   const now = advanced(due, nowMs, calendar);
   const limits = set.limits.map((limit) => {
     const old = findLimit(now, limit.name);
-    if (old !== undefined) return changed(old, limit, now.epochMs, calendar);
+    if (old !== undefined) return changedLimit(old, limit, now.epochMs, calendar);
     const full = fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part);
     return withResets(full, countFrom(now.epochMs, 0));
   });
@@ -265,7 +265,8 @@ function dripped(limit: LimitState, elapsedMs: number): LimitState {
   return { ...limit, tokensMilli, remainder };
 }
 
-function changed(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
+/** A limit that is another one from `atMs` on, where it stands then: what it holds stays, as far as there is room in both. */
+export function changedLimit(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
   const kind = kindOf(limit);
   const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
   const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };

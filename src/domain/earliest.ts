@@ -1,5 +1,5 @@
 import { levelMilli } from "../bucket/level.ts";
-import { type BucketState, findLimit, type LimitState } from "./bucket-state.ts";
+import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { capacityMaxMilli } from "./limit.ts";
 import {
@@ -9,7 +9,6 @@ import {
   type Found,
   searchFor,
   searchUntouched,
-  termsAt,
 } from "./limit-state.ts";
 
 /**
@@ -26,17 +25,16 @@ export function searchIn(
   if (limit.limit.soft) return { atMs: fromMs, found: true };
   const parts = state.shards.flatMap((shard): Part[] => {
     const held = findLimit(shard, limit.name);
-    return held === undefined
-      ? []
-      : [{ held: underLimit(held, limit, shard.epochMs, calendar), epochMs: shard.epochMs }];
+    return held === undefined ? [] : [underLimit({ held, epochMs: shard.epochMs }, limit, fromMs, calendar)];
   });
   return searchTogether(parts, milli, fromMs, calendar);
 }
 
 /** A shard that has not heard of the newest limit yet does with the next claim: the wait is by that one. */
-function underLimit(held: LimitState, { limit }: LimitState, epochMs: number, calendar: Calendar): LimitState {
-  if (held.limit === limit) return held;
-  return { ...held, limit, terms: termsAt(limit, held.quota?.topUpMilli ?? 0, epochMs, calendar, held.part) };
+function underLimit(part: Part, { limit }: LimitState, atMs: number, calendar: Calendar): Part {
+  if (part.held.limit === limit) return part;
+  const { held, epochMs } = advancedTo(part, atMs, calendar);
+  return { held: changedLimit(held, limit, epochMs, calendar), epochMs };
 }
 
 /** A limit on one shard, and the epoch that its tokens are relative to. */

@@ -93,8 +93,8 @@ test("the problem document says 429, the sentence and each violated limit once",
   const problem = error.toProblem();
   assert.equal(problem.status, 429);
   assert.match(String(problem.type), /^https:/);
-  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: rpm, rpm^1; retry after 600 ms.");
-  assert.deepEqual(problem["violated-policies"], ["rpm", "rpm^1"]);
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: rpm, gpu/rpm, rpm^1; retry after 600 ms.");
+  assert.deepEqual(problem["violated-policies"], ["rpm", "gpu/rpm", "rpm^1"]);
   assert.equal(problem.retryAfterMs, 600);
   assert.equal(problem.code, "rate_limit_exceeded");
   assert.doesNotThrow(() => JSON.stringify(problem));

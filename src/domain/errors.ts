@@ -29,7 +29,7 @@ export class LimiterError extends Error {
     this.#publicDetail = publicDetail;
   }
 
-  /** The status of an HTTP answer: 400, 403, 404, 409, 413, 429, or 503 for what is not the caller's fault. */
+  /** The status of an HTTP answer: 400, 403, 404, 409, 413, 422, 429, or 503 for what is not the caller's fault. */
   get httpStatus(): number {
     return 503;
   }
@@ -62,6 +62,7 @@ const TITLES: Readonly<Record<number, string>> = {
   404: "Not Found",
   409: "Conflict",
   413: "Content Too Large",
+  422: "Unprocessable Content",
   503: "Service Unavailable",
 };
 
@@ -69,6 +70,7 @@ const TITLES: Readonly<Record<number, string>> = {
 export class ValidationError extends LimiterError {
   override get httpStatus(): number {
     if (this.code === "amount_above_capacity") return 413;
+    if (this.code === "idempotency_key_reused") return 422;
     // Whoever is asked while it shuts down was asked rightly.
     return this.code === "closed" ? 503 : 400;
   }
@@ -98,10 +100,28 @@ export class ConflictError extends LimiterError {
   }
 }
 
-/** A lease was used after it had been settled or rolled back. */
+/** A lease was used after it had been settled or rolled back, or had expired. */
 export class LeaseClosed extends LimiterError {
+  /** How it was closed. */
+  readonly leaseStatus: "settled" | "rolledBack" | "expired" | undefined;
+
+  constructor(
+    code: string,
+    message: string,
+    options: ErrorOptions & { readonly leaseStatus?: "settled" | "rolledBack" | "expired" } = {},
+  ) {
+    const { leaseStatus, ...rest } = options;
+    super(code, message, rest);
+    this.leaseStatus = leaseStatus;
+  }
+
   override get httpStatus(): number {
     return 409;
+  }
+
+  override toProblem(options: ProblemOptions = {}): Record<string, unknown> {
+    const { leaseStatus } = this;
+    return { ...super.toProblem(options), ...(leaseStatus === undefined ? {} : { leaseStatus }) };
   }
 }
 
@@ -221,9 +241,11 @@ export class RateLimitExceeded extends LimiterError {
     });
   }
 
-  #policyOf({ entityId, limit }: Status): string {
+  #policyOf({ entityId, resource, limit }: Status): string {
     const level = this.#levels.indexOf(entityId);
-    return level === 0 ? limit : `${limit}^${level}`;
+    // The first status is of the resource that was asked for; further ones stand in front of the name.
+    const name = resource === this.statuses[0]?.resource ? limit : `${resource}/${limit}`;
+    return level === 0 ? name : `${name}^${level}`;
   }
 }
 

@@ -17,9 +17,11 @@ import {
   claimsOf,
   configChurn,
   disabledIn,
+  drafting,
   isOneReading,
   leaseParts,
   type PartChain,
+  type PartsDraft,
   PLANS_MAX,
   type Plan,
   type Planned,
@@ -93,7 +95,7 @@ export class Acquirer {
   }
 
   /** One attempt, without waiting for tokens. */
-  attempt(request: AcquireRequest): Promise<Outcome> {
+  attempt(request: AcquireRequest, draft?: PartsDraft): Promise<Outcome> {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
       this.#lifecycle.requireOpen();
@@ -102,7 +104,7 @@ export class Acquirer {
     } catch (error) {
       return Promise.reject(error);
     }
-    return runAsync(this.#steps(request, "async"));
+    return runAsync(this.#steps(request, "async", draft));
   }
 
   /** One attempt, synchronously. */
@@ -112,7 +114,7 @@ export class Acquirer {
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
     if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
-    return runSync(this.#steps(request, "sync"));
+    return runSync(this.#steps(request, "sync", undefined));
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
@@ -136,7 +138,7 @@ export class Acquirer {
       return refusal;
     } catch (error) {
       if (!(error instanceof RateLimiterUnavailable)) throw error;
-      return this.#unavailable(request, demands, error);
+      return this.unavailable(request, demands, error);
     }
   }
 
@@ -198,7 +200,7 @@ export class Acquirer {
   }
 
   /** An attempt, from the request to its outcome. */
-  *#steps(request: AcquireRequest, mode: Mode): Steps<Outcome> {
+  *#steps(request: AcquireRequest, mode: Mode, draft: PartsDraft | undefined): Steps<Outcome> {
     checkRequest(request);
     request.signal?.throwIfAborted();
     const startedMs = this.#deps.clock.now();
@@ -213,13 +215,13 @@ export class Acquirer {
       } catch (error) {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         // Not even the limits are known.
-        return this.#unavailable(request, [], error);
+        return this.unavailable(request, [], error);
       }
       const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
       const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
-      const taken = yield* waitFor(this.client.take(plan.claims, plan, mode));
+      const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
       if (taken.kind === "stale") {
         this.configCache.expire(taken.buckets);
         continue;
@@ -336,7 +338,7 @@ export class Acquirer {
         this.#publisher.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
-        return this.#unavailable(request, plan.demands, taken.cause);
+        return this.unavailable(request, plan.demands, taken.cause);
     }
   }
 
@@ -346,7 +348,7 @@ export class Acquirer {
     return { ok: true, lease };
   }
 
-  #unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
+  unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
     const { entityId, resource } = request;
     if (!this.#allows(demands[0]?.link)) {
       this.#publisher.unavailable(request, cause);

@@ -47,6 +47,7 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       delete: async (...args) => (await scope).config.delete(...args),
       listForEntity: async (...args) => (await scope).config.listForEntity(...args),
       listEntities: async (...args) => (await scope).config.listEntities(...args),
+      listEntityResources: async (...args) => (await scope).config.listEntityResources(...args),
       listResources: async (...args) => (await scope).config.listResources(...args),
     },
     entities: {
@@ -65,6 +66,18 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       strike: async (...args) => (await scope).manifests.strike(...args),
       list: async (...args) => (await scope).manifests.list(...args),
       listConfigs: async (...args) => (await scope).manifests.listConfigs(...args),
+    },
+    leases: {
+      // A store that is asked over a network has no transaction of a take.
+      isWrittenByTake: false,
+      create: async (...args) => (await scope).leases.create(...args),
+      get: async (...args) => (await scope).leases.get(...args),
+      move: async (...args) => (await scope).leases.move(...args),
+      listOpen: async (...args) => (await scope).leases.listOpen(...args),
+      findDue: async (...args) => (await scope).leases.findDue(...args),
+      beginKey: async (...args) => (await scope).leases.beginKey(...args),
+      renewKey: async (...args) => (await scope).leases.renewKey(...args),
+      releaseKey: async (...args) => (await scope).leases.releaseKey(...args),
     },
     audit: { list: async (...args) => (await scope).audit.list(...args) },
   };

@@ -22,6 +22,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       usage: guarded(scope.usage, lifecycle),
       audit: guarded(scope.audit, lifecycle),
       manifests: guarded(scope.manifests, lifecycle),
+      leases: guarded(scope.leases, lifecycle),
     },
   };
 }

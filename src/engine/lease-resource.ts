@@ -280,6 +280,7 @@ export abstract class LeaseResource<Name extends string = string> {
 }
 
 function closed(status: LeaseStatus): LeaseClosed {
+  const leaseStatus = status === "settled" ? "settled" : "rolledBack";
   const how = status === "settled" ? "settled" : "rolled back";
-  return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`);
+  return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });
 }

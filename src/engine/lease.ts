@@ -2,11 +2,18 @@ import { ValidationError } from "../domain/errors.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
 
+/** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
+export let partsOfLease: (lease: Lease) => readonly LeasePart[];
+
 /**
  * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
  * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
  */
 export class Lease<Name extends string = string> extends LeaseResource<Name> {
+  static {
+    partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
+  }
+
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
 
   /** @internal */
@@ -80,6 +87,10 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
 }
 
 class OtherResource extends LeaseResource {
+  get ownPart(): LeasePart {
+    return this.part;
+  }
+
   settle(): Promise<void> {
     return this.flushPendingDebits();
   }

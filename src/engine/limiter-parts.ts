@@ -1,4 +1,5 @@
 import { ValidationError } from "../domain/errors.ts";
+import type { Acquirer } from "./acquirer.ts";
 import type { Administration } from "./administration.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
@@ -7,6 +8,7 @@ export interface LimiterParts {
   readonly deps: EngineDeps;
   readonly settings: Settings;
   readonly admin: Administration;
+  readonly acquirer: Acquirer;
 }
 
 // Not on the limiter itself: its members are the public interface.

@@ -71,7 +71,7 @@ export class Limiter {
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    handOut(this, { deps, settings, admin: this.#admin });
+    handOut(this, { deps, settings, admin: this.#admin, acquirer: this.#acquirer });
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
@@ -195,6 +195,11 @@ export class Limiter {
   listEntitiesWithLimits(resource: string, options: ListOptions = {}): Listing<string> {
     checkResource(resource);
     return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
+  }
+
+  /** Resources on which some entity, created or not, has limits of its own. */
+  listResourcesWithEntityLimits(options: ListOptions = {}): Listing<string> {
+    return listing((page) => this.#deps.scope.config.listEntityResources(page), options);
   }
 
   setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {

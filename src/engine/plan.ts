@@ -1,6 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
+import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { ChainLink } from "./config-cache.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
@@ -101,6 +102,20 @@ export function leaseParts(
     const resource = own[0]?.bucket.resource ?? request.resource;
     return { resource, demands: own, taken: answers.slice(taken - claimed, taken), takenAtMs: nowMs };
   });
+}
+
+/** What is written down of a lease, in the transaction of its take where the store has one. */
+export interface PartsDraft {
+  /** Must still be the caller's, or nothing is taken. */
+  readonly key: KeyMark | undefined;
+  writeOf(parts: readonly LeasePart[]): LeaseWrite;
+}
+
+/** The plan as the store gets it. */
+export function drafting(plan: Plan, draft: PartsDraft | undefined): Plan {
+  if (draft === undefined) return plan;
+  const { key } = draft;
+  return { ...plan, lease: { key, writeOf: (answers) => draft.writeOf(leaseParts(plan, answers)) } };
 }
 
 /** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */

@@ -39,6 +39,14 @@ export interface RefusalTimes {
   readonly toldMs: number;
 }
 
+// Not on the refusal itself: it is part of the public interface.
+const OBSERVED = new WeakMap<Refusal, readonly ObservedBucket[]>();
+
+/** The buckets that a refusal was decided by. */
+export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
+  return OBSERVED.get(refusal) ?? [];
+}
+
 /**
  * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
  * has to be waited for, and its wait is that of the whole refusal.
@@ -53,7 +61,9 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
   const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
   statuses[waitedFor] = primary;
   const levels = [...new Set(observed.map(({ bucket }) => bucket.entityId))];
-  return { ok: false, statuses, primary, retryAfterMs, levels };
+  const refusal: Refusal = { ok: false, statuses, primary, retryAfterMs, levels };
+  OBSERVED.set(refusal, observed);
+  return refusal;
 }
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */

@@ -1,18 +1,16 @@
 import { inspectTable as inspectWith } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
-import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
 import {
   createTable as createWith,
   deleteTable as deleteWith,
   prepareTable as prepareWith,
-  type TableAdmin,
 } from "../adapters/dynamodb/table-admin.ts";
-import { failingFast } from "../adapters/dynamodb/unreachable.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
-import { fromEnvironment } from "../adapters/system/environment.ts";
+import { tableNames } from "../adapters/dynamodb/table-names.ts";
+import { systemClock } from "../adapters/system/clock.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
+import { administered, connectionOf } from "./dynamodb-admin.ts";
 import {
   CREATE_TABLE,
   type CreateTableOptions,
@@ -22,7 +20,6 @@ import {
   type DynamoTable,
 } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
-import { packageVersion } from "./package-version.ts";
 
 export type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 export type { CreateTableOptions, DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
@@ -90,36 +87,16 @@ export async function inspectTable(
   }
 }
 
-const ADMIN_TIMEOUT_MS = 10_000;
-const TABLE_TIMEOUT_MS = 120_000;
-
-async function administered<Answer>(
-  options: DynamoTable,
-  work: (admin: TableAdmin) => Promise<Answer>,
-): Promise<Answer> {
-  const { client, clock } = await connectionOf(options, undefined);
+/** Names of the tables in a region or at an endpoint, a limiter's or not; none where the right to list them is missing. */
+export async function listTables(
+  options: Omit<DynamoTable, "stack"> & { readonly timeoutMs: number },
+): Promise<readonly string[]> {
+  const { client } = await connectionOf({ ...options, stack: "" }, undefined);
   try {
-    return await work({
-      ...{
-        client: failingFast(client),
-        clock,
-        table: options.stack,
-        random: jitter,
-        ids: systemRandom,
-        version: packageVersion(),
-      },
-      timeoutMs: TABLE_TIMEOUT_MS,
-    });
+    return await tableNames(client, options.timeoutMs);
   } finally {
     await client.close();
   }
 }
 
-function connectionOf(
-  { region, endpoint, credentials, client }: DynamoTable,
-  clock: DynamoStoreOptions["clock"],
-): Promise<Connection> {
-  const given = clock === undefined ? undefined : clockFrom(clock);
-  const profile = fromEnvironment("AWS_PROFILE");
-  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
-}
+const ADMIN_TIMEOUT_MS = 10_000;

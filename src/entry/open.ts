@@ -3,7 +3,7 @@ import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { environment, fromEnvironment } from "../adapters/system/environment.ts";
-import { systemEvents } from "../adapters/system/events.ts";
+import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -122,7 +122,7 @@ export async function prepare(
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
     return {
-      deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: systemEvents },
+      deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: observableEvents() },
       settings: {
         namespace,
         namespaceId: found.id,

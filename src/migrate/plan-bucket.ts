@@ -85,7 +85,7 @@ export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntil
   const { signature } = limitSet(limits.map(({ limit }) => limit));
   const origin = { asOfMs: 0, generation: null };
   const state = assembled({ epochMs, limits, signature, origin }, calendar);
-  const item: Record<string, ItemValue> = newItem(state, envWith(calendar));
+  const item: Record<string, ItemValue> = newItem(state, undefined, envWith(calendar));
   // It has counted nothing yet: its first hour begins with the first take.
   delete item[UH];
   for (const { name, terms } of limits) {

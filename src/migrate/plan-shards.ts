@@ -71,7 +71,7 @@ export function planShards(
       ? { kind: "stays" }
       : { kind: "changes", change: { key: keyIn(first.item), set, remove: [] } };
   }
-  const item: Record<string, ItemValue> = newItem(whole, envWith(calendar));
+  const item: Record<string, ItemValue> = newItem(whole, undefined, envWith(calendar));
   delete item[UH];
   if (fullS !== undefined) item[TTL] = Math.max(fullS, Number.isFinite(ttlS) ? ttlS : 0);
   const kept = Object.fromEntries(Object.entries(first.item).filter(([name]) => OWNERS.has(name)));

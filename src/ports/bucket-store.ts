@@ -4,6 +4,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import type { KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What one level of a request wants of one bucket: all of `take` or nothing. */
 export interface Claim {
@@ -47,6 +48,15 @@ export interface TakeContext extends CallContext {
   readonly generation: number | undefined;
   /** Whether all claims must be taken in one transaction even where the store would rather not. */
   readonly atomic: boolean;
+  /** What is written down with the take, by a store whose `LeaseStore.isWrittenByTake`; others leave it to the caller. */
+  readonly lease?: LeaseDraft | undefined;
+}
+
+/** Made of the answers of a take, inside its transaction where the store has one. */
+export interface LeaseDraft {
+  /** Must still be the caller's, or nothing is taken. */
+  readonly key: KeyMark | undefined;
+  writeOf(answers: readonly TakenAnswer[]): LeaseWrite;
 }
 
 /**

@@ -30,6 +30,8 @@ export interface ConfigStore {
   ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>>;
   /** Ids of entities with limits of their own on a resource, in order. */
   listEntities(resource: string, page: PageRequest): MaybePromise<Page<string>>;
+  /** Resources on which some entity has limits of its own, in order. */
+  listEntityResources(page: PageRequest): MaybePromise<Page<string>>;
   /** Resources with defaults, in order. */
   listResources(page: PageRequest): MaybePromise<Page<string>>;
 }

@@ -120,4 +120,16 @@ export interface Events {
   readonly unavailable: Channel<UnavailableEvent>;
   readonly degraded: Channel<DegradedEvent>;
   readonly limitsChanged: Channel<LimitsChangedEvent>;
+  /**
+   * Calls back with every event that is published through this very object: those of other limiters in this process are not
+   * among them. The answer takes that back. A listener must not throw.
+   */
+  listen?(listener: (...published: Published) => void): () => void;
 }
+
+type EventOf<Of> = Of extends Channel<infer Event> ? Event : never;
+
+type Named = Omit<Events, "listen">;
+
+/** One event, after the name of the channel it was published on. */
+export type Published = { [Name in keyof Named]: readonly [Name, EventOf<Named[Name]>] }[keyof Named];

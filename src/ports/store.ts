@@ -2,6 +2,7 @@ import type { AuditStore } from "./audit-store.ts";
 import type { BucketStore, MaybePromise } from "./bucket-store.ts";
 import type { ConfigStore } from "./config-store.ts";
 import type { EntityStore } from "./entity-store.ts";
+import type { LeaseStore } from "./lease-store.ts";
 import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
 import type { Clock } from "./system.ts";
@@ -15,6 +16,7 @@ export interface ScopedStore {
   readonly usage: UsageStore;
   readonly audit: AuditStore;
   readonly manifests: ManifestStore;
+  readonly leases: LeaseStore;
 }
 
 /** Keeps limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */

@@ -4,6 +4,11 @@
  */
 export const RF = "rf";
 export const FRF = "frf";
+/**
+ * Which row of epochs it is in: a number drawn when the bucket was made, and drawn again when an epoch is set back. Within a row
+ * epochs only grow, so no two states of an item have the same number and the same epoch.
+ */
+export const BN = "bn";
 export const VU = "vu";
 export const CFA = "cfa";
 /** Configured limits in their order; those on the item that it does not name are remembered only. */

@@ -4,7 +4,7 @@ import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RF, UH, VU, WCU } from "./attributes.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, UH, VU, WCU } from "./attributes.ts";
 import { decode, type Image, numberOf } from "./codec.ts";
 import type { Dialect } from "./dialect.ts";
 import type { Job, JobOutcome } from "./job.ts";
@@ -265,6 +265,7 @@ export class BucketCaches {
 // Every write is counted. An item that was deleted and created again counts from 0, but has a later epoch.
 function isOlder(item: Item, than: Item): boolean {
   return (
+    item[BN] === than[BN] &&
     (numberOf(item, WRITES) ?? 0) < (numberOf(than, WRITES) ?? 0) &&
     (numberOf(item, RF) ?? 0) <= (numberOf(than, RF) ?? 0)
   );

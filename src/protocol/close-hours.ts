@@ -1,7 +1,7 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH } from "./attributes.ts";
+import { namesOf, RQ, SHARD_COUNT, TTL, UH } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import {
@@ -15,12 +15,11 @@ import {
   sheetWrite,
 } from "./hours.ts";
 import type { Env } from "./intent.ts";
-import { fullAfter } from "./moves.ts";
+import { fullAfter, relativeTo } from "./moves.ts";
 import { rollWrite } from "./rebase.ts";
 import { RETRY } from "./retry-policy.ts";
 import { sheetedBy, writeSheet } from "./sheets.ts";
 import { SPARE_S } from "./ttl.ts";
-import { WriteBuilder } from "./write-builder.ts";
 
 export interface ShardPlace {
   readonly bucket: BucketKey;
@@ -126,7 +125,7 @@ function lettingGo(image: Image, nowMs: number, env: Env): ItemWrite | undefined
   const isLess = ttl !== undefined && untilS !== undefined && untilS + SPARE_S < ttl;
   const beside = closedNames(item);
   if (!isLess && beside.length === 0) return undefined;
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(UH, item).asSeen(TTL, item);
+  const builder = relativeTo(image).asSeen(UH, item).asSeen(TTL, item);
   builder.asSeen(SHARD_COUNT, item).asSeen(RQ, item);
   // With fewer tokens it would be full later.
   for (const { name, tokensMilli } of state.limits) builder.where(namesOf(name).tk, ">=", tokensMilli);

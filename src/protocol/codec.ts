@@ -9,6 +9,7 @@ import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../dom
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Item, ItemKey, ItemValue } from "../ports/item-store.ts";
 import {
+  BN,
   CFA,
   CFL,
   FRF,
@@ -195,9 +196,10 @@ function canonicalOf(limits: readonly Limit[]): string {
 // A write that changes anything but tokens and counters moves the epoch too; the dialect knows of writers that do not.
 function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   const before = like.item;
-  if (item[RF] !== before[RF] || item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
+  if (item[RF] !== before[RF] || item[BN] !== before[BN]) return false;
+  if (item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
   if (item[SHARD_COUNT] !== before[SHARD_COUNT] || !dialect.sameParameters(item, before)) return false;
-  // A bucket that was deleted and made again in the same millisecond has the same epoch, but another birth.
+  // Of a bucket without a number of its own, those of its quotas tell that it was made anew in the same millisecond.
   return like.state.plain || like.state.limits.every(({ name }) => item[namesOf(name).rn] === before[namesOf(name).rn]);
 }
 

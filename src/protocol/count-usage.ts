@@ -86,15 +86,18 @@ export interface OverdraftCount {
   readonly below: number | undefined;
 }
 
-/** The requests of one write are taken one after the other, in their order; `levelMilli`: what the limit holds before. */
-export function overdraftsBy({ parts }: Intent, limit: string, levelMilli: number): OverdraftCount {
+/**
+ * The requests of one write are taken one after the other, in their order. `levelMilli`: what the limit holds before;
+ * `isLeft`: it is left as it is, because it would owe too much.
+ */
+export function overdraftsBy({ parts }: Intent, limit: string, levelMilli: number, isLeft: boolean): OverdraftCount {
   const sums: number[] = [];
   let sum = 0;
   for (const { of, kind, amounts } of parts) {
     const amount =
       kind === "take" && !(of as Claim | Held).bypass ? amounts.find((one) => one.limit === limit) : undefined;
     if (amount === undefined) continue;
-    sum += amount.milli;
+    if (!isLeft) sum += amount.milli;
     sums.push(sum);
   }
   const fitting = sums.filter((one) => one <= levelMilli).length;

@@ -7,7 +7,7 @@ import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "./attributes.ts"
 import { type Image, numberOf } from "./codec.ts";
 import { hourNumber, rollTo, usageUntilS } from "./hours.ts";
 import { blankIntent, type Env, type Intent } from "./intent.ts";
-import { HUGE_MILLI, TOP_MILLI } from "./moves.ts";
+import { HUGE_MILLI, pinEpoch, TOP_MILLI } from "./moves.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -64,7 +64,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
     if (image !== undefined) env.dialect.capCredit(builder, image, { limit, milli });
   }
   // An amount that does not belong there now may belong there again, once the limit has changed.
-  if (isLeftOut && image !== undefined) builder.where(RF, "=", image.state.epochMs);
+  if (isLeftOut && image !== undefined) pinEpoch(builder, image);
   if (env.dialect.countsByHour) countBack(builder, image, back, env);
   else if (bypass) for (const { limit } of amounts) builder.present(namesOf(limit).tk);
   builder.add(namesOf(WCU).tc, 1000);
@@ -80,7 +80,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   const { readingMs, amounts, bypass, requests, overdrafts } = back;
   const hour = hourNumber(readingMs);
   // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
-  if (image !== undefined && readingMs >= image.hourEndMs) builder.where(RF, "=", image.state.epochMs);
+  if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
   else builder.where(UH, ">=", hour).whereUnless(TTL, ">=", usageUntilS((hour + 1) * HOUR_MS, env));
   builder.add(RQ, -requests);
   if (bypass) for (const { limit, milli } of amounts) builder.add(namesOf(limit).by, -milli);

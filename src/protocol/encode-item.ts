@@ -1,6 +1,7 @@
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import {
+  BN,
   CFA,
   CFL,
   FRF,
@@ -22,12 +23,14 @@ import { hourNumber } from "./hours.ts";
 import type { Env } from "./intent.ts";
 
 /** A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. */
-export function newItem(state: BucketState, env: Env): Record<string, ItemValue> {
+/** `birth`: which bucket it is; undefined where nobody drew a number. */
+export function newItem(state: BucketState, birth: ItemValue | undefined, env: Env): Record<string, ItemValue> {
   const item: Record<string, ItemValue> = { ...parametersOf(state, env, undefined), [RF]: state.epochMs, [RQ]: 0 };
   for (const { name, tokensMilli } of state.limits) {
     item[namesOf(name).tk] = tokensMilli;
     item[namesOf(name).tc] = 0;
   }
+  if (birth !== undefined) item[BN] = birth;
   if (env.dialect.countsByHour) item[UH] = hourNumber(state.epochMs);
   const { tk, cp, ra, rp, tc } = namesOf(WCU);
   return Object.assign(item, { [tk]: WCU_MILLI - 1000, [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000, [tc]: 1000 });

@@ -3,7 +3,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RF, RQ, TTL, VU, WCU } from "./attributes.ts";
+import { BYPASS, DISABLED, namesOf, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "./count-usage.ts";
 import { newItem } from "./encode-item.ts";
@@ -18,13 +18,14 @@ import {
   type Low,
   leastMilli,
   moveTokens,
+  relativeTo,
   traceOf,
   withLimit,
 } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
 import { rebaseWrite } from "./rebase.ts";
 import { SPARE_S } from "./ttl.ts";
-import { putNew, WriteBuilder } from "./write-builder.ts";
+import { putNew } from "./write-builder.ts";
 
 /**
  * The write that does what is intended to the item in the image, or `short` where it does not fit. Pure. The write is right
@@ -67,14 +68,15 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (held === undefined) continue;
     const fits = fitting(held, held.tokensMilli, move);
     if (fits === "short") return { kind: "short", state: fresh };
-    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli));
-    if (fits === "tooDeep") continue;
+    const isLeft = fits === "tooDeep";
+    noteOverdrafts(overdrafts, held, overdraftsBy(intent, held.name, held.tokensMilli, isLeft));
+    if (isLeft) continue;
     const tokensMilli = held.tokensMilli - move.milli;
     state = withLimit(state, { ...held, tokensMilli, quota: marksAfterUse(held, move.milli, readingMs) });
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
   }
   state = assembled(state, env.calendar);
-  const item = newItem(state, env);
+  const item = newItem(state, nonce?.value, env);
   item[RQ] = requests;
   const { countsByHour } = env.dialect;
   for (const { limit, milli } of counted) {
@@ -96,7 +98,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
 function plainForm(image: Image, intent: Intent, env: Env): Step {
   const { state, key } = image;
   const { readingMs, moves, guesses } = intent;
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).whereUnless(VU, ">", readingMs);
+  const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
   const low: Low[] = [];
@@ -117,7 +119,8 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
     const fits = fitting(held, intent.ignoreImageShortage && !isOver ? Number.POSITIVE_INFINITY : kept + risen, move);
     if (fits === "short") return { kind: "short", state };
     if (held.limit.soft && env.dialect.countsByHour) {
-      const told = overdraftsBy(intent, held.name, isOver ? brimMilli - spareMilli + risen : kept + risen);
+      const levelMilli = isOver ? brimMilli - spareMilli + risen : kept + risen;
+      const told = overdraftsBy(intent, held.name, levelMilli, fits === "tooDeep");
       overdrafts = noteOverdrafts([...overdrafts], held, told);
       if (!isOver) boundOverdrafts(builder, tk, told, risen);
     }

@@ -4,13 +4,13 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { WriteTrace } from "../ports/item-store.ts";
-import { RF, TTL } from "./attributes.ts";
+import { BN, RF, TTL } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
 import { usageUntilS } from "./hours.ts";
 import type { Env, Intent, Move } from "./intent.ts";
 import { keptUntilFromS, keptUntilS, SPARE_S } from "./ttl.ts";
-import type { WriteBuilder } from "./write-builder.ts";
+import { WriteBuilder } from "./write-builder.ts";
 
 /**
  * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
@@ -173,6 +173,16 @@ export function fullUntil(
   if (least === undefined || low.length === 0) return least;
   const deeper = keptUntilFromS(low, readingMs, calendar);
   return deeper === undefined ? undefined : Math.max(least, deeper);
+}
+
+/** A write whose numbers are relative to the epoch of an image: it fails on any other epoch, and on a bucket made anew. */
+export function relativeTo(image: Image): WriteBuilder {
+  return pinEpoch(new WriteBuilder(), image);
+}
+
+export function pinEpoch(builder: WriteBuilder, { item, state }: Image): WriteBuilder {
+  // One that was deleted and made anew may have the same epoch, by a clock that is behind.
+  return builder.where(RF, "=", state.epochMs).asSeen(BN, item);
 }
 
 export function traceOf(

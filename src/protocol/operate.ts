@@ -209,10 +209,11 @@ function onNothing(
   wanted: Wanted,
   parts: readonly TracePart[],
 ): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
-  const fresh = bornAs(freshBucket(set, origin, nowMs, env.calendar), birthOf(nonces.next()));
+  const birth = nonces.next();
+  const fresh = bornAs(freshBucket(set, origin, nowMs, env.calendar), birthOf(birth));
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
-  const item = newItem(state, env);
+  const item = newItem(state, birth, env);
   const at = { readingMs: nowMs, hourEndMs: hourEndFor(nowMs, env.dialect) };
   const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;

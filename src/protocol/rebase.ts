@@ -19,8 +19,18 @@ import { parameterNames, parametersOf, shardCountOf } from "./encode-item.ts";
 import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
 import { rollTo } from "./hours.ts";
 import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
-import { debtMaxMilli, fitting, keepFor, type Low, leastMilli, moveTokens, TOP_MILLI, traceOf } from "./moves.ts";
-import { WriteBuilder } from "./write-builder.ts";
+import {
+  debtMaxMilli,
+  fitting,
+  keepFor,
+  type Low,
+  leastMilli,
+  moveTokens,
+  relativeTo,
+  TOP_MILLI,
+  traceOf,
+} from "./moves.ts";
+import type { WriteBuilder } from "./write-builder.ts";
 
 /**
  * Moves the item to a later epoch and does what is intended in the same write. Time, boundaries, resets and changed limits
@@ -91,7 +101,7 @@ export function rebase(
 export function writeRebased(image: Image, { atMs, folds, state: rebased }: Rebased, intent: Intent, env: Env): Step {
   const { key, state, item } = image;
   const { moves, configConfirmed } = intent;
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
+  const builder = relativeTo(image).asSeen(VU, item);
   const every = state.limits.map(({ name }) => ({ limit: name }));
   env.dialect.pinTerms(builder, image, every);
   const after: LimitState[] = [];
@@ -164,7 +174,9 @@ function writeFold(
     builder.where(tk, "<", (move?.milli ?? 0) - piece.milli - debtMaxMilli(after));
   }
   const overdrafts =
-    after.limit.soft && dialect.countsByHour ? overdraftsBy(intent, name, after.tokensMilli) : undefined;
+    after.limit.soft && dialect.countsByHour
+      ? overdraftsBy(intent, name, after.tokensMilli, fits === "tooDeep")
+      : undefined;
   if (overdrafts !== undefined && before !== undefined && piece.how === "add") {
     boundOverdrafts(builder, tk, overdrafts, piece.milli);
   }

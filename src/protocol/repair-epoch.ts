@@ -1,12 +1,11 @@
 import { assembled, type LimitState } from "../domain/bucket-state.ts";
 import { rewound } from "../domain/limit-kinds.ts";
-import { namesOf, RF, VU } from "./attributes.ts";
+import { BN, namesOf, RF, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { addCountersAndNonce } from "./count-usage.ts";
 import { parameterNames, parametersOf } from "./encode-item.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { keepFor, traceOf } from "./moves.ts";
-import { WriteBuilder } from "./write-builder.ts";
+import { keepFor, relativeTo, traceOf } from "./moves.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;
@@ -23,9 +22,10 @@ export function isAhead({ state }: Image, { serverTime }: Env): boolean {
  */
 export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): Step {
   const { item, state, key } = image;
-  // An epoch pins everything stored relative to it, so no earlier epoch may be used again: the nonce chooses the moment.
+  // An epoch pins everything stored relative to it, so none may be used again: from here on another row of epochs counts. Of
+  // items that the original makes anew no row is known, so the nonce chooses the moment as well.
   const atMs = intent.readingMs - 1 - ((intent.nonce?.value ?? 0) % 1000);
-  const builder = new WriteBuilder().where(RF, "=", state.epochMs).asSeen(VU, item);
+  const builder = relativeTo(image).asSeen(VU, item);
   const limits: LimitState[] = [];
   for (const held of state.limits) {
     const { tk } = namesOf(held.name);
@@ -45,6 +45,7 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
       parametersOf(next, env, item[VU] === 0 ? 0 : undefined),
     )
     .set(RF, atMs);
+  if (intent.nonce !== undefined) builder.set(BN, intent.nonce.value);
   const low = limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli - limit.terms.capacityMilli }));
   const { shardCount, hourEndMs } = image;
   const { install } = intent;

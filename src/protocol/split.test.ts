@@ -8,6 +8,7 @@ import {
   availableMilli,
   type BucketState,
   bucketFor,
+  debitFrom,
   findLimit,
   freshBucket,
   wholeOf,
@@ -273,6 +274,23 @@ test("a wait for shards of which only one has heard of a raised limit is by the 
     const { atMs } = searchIn({ state: whole, limit, milli: 200_000 }, T0 + 2, calendar);
     assert.ok(atMs > T0 + 29_000 && atMs < T0 + 31_000, `${atMs - T0}`);
   }
+});
+
+test("a wait for shards of which only one has heard that a limit is a session now is not for ever", () => {
+  const limits = (limit: ReturnType<typeof Kinds.perMinute>) => limitSet([limit]);
+  const before = limits(Kinds.perHour("rpm", 6));
+  const fresh = freshBucket(before, { asOfMs: T0, generation: null }, T0, calendar);
+  const spent = debitFrom(fresh, [{ limit: "rpm", milli: 3_000 }], T0);
+  const shards = new Shards(spent);
+  assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
+  const [one, other] = shards.images().map(({ state }) => state) as [BucketState, BucketState];
+  const session = limits(Kinds.quota("rpm", 6, { resetAfterMs: 60_000 }));
+  const heard = bucketFor(one, { set: session, origin: { asOfMs: T0 + 1, generation: null } }, T0 + 2, calendar);
+  const whole = wholeOf([heard, other], calendar);
+  const limit = findLimit(whole, "rpm");
+  assert.ok(limit !== undefined);
+  const { atMs } = searchIn({ state: whole, limit, milli: 6_000 }, T0 + 5, calendar);
+  assert.ok(atMs > T0 + 60_000 && atMs < T0 + 60_010, `${atMs - T0}`);
 });
 
 test("a bucket without shards has no state", () => {

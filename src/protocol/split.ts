@@ -9,7 +9,7 @@ import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { countersOf } from "../domain/usage.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
-import { namesOf, RF, RQ, SDA, SHARD_COUNT } from "./attributes.ts";
+import { BN, namesOf, RF, RQ, SDA, SHARD_COUNT } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { newItem } from "./encode-item.ts";
 import { counterNames, openHourIn } from "./hours.ts";
@@ -48,7 +48,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
     const [giving] = resized(image, kept, { moves }, atMs, env) as [ItemWrite];
     return [
       { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
-      putNew({ ...image.key, shard: siblings.index }, newItem(sibling, env), traceOf(atMs)),
+      putNew({ ...image.key, shard: siblings.index }, newItem(sibling, image.item[BN], env), traceOf(atMs)),
     ];
   });
 }
@@ -95,7 +95,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
       return resized(image, becomes, { moves, ...countsOf(joined) }, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
-      const pins = [RF, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
+      const pins = [RF, BN, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
       return removal(
         key,
         pins.map((name) => pinned(item, name)),
@@ -124,7 +124,7 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   );
   return [
     { ...write, when: [...write.when, ...pins] },
-    putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), env), traceOf(atMs)),
+    putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), item[BN], env), traceOf(atMs)),
   ];
 }
 

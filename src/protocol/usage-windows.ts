@@ -15,6 +15,9 @@ export interface UsageItems {
   readonly sheets: readonly { readonly shard: number; readonly day: string; readonly item: Item }[];
 }
 
+export type ShardItem = UsageItems["shards"][number];
+export type SheetItem = UsageItems["sheets"][number];
+
 /** Whose usage it is. */
 export interface UsageOf {
   readonly entityId: string;
@@ -35,12 +38,47 @@ export function hoursOf({ shards, sheets }: UsageItems): HourCounts[] {
   return [...found.values()].filter((counts) => !isNothing(counts));
 }
 
-/** The windows of one bucket that something was counted in, in their order. */
-export function windowsOf(
+/** Windows that start in [fromMs, toMs). */
+export interface WindowSpan {
+  readonly window: UsageWindow;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** The same as `windowsOf` from sheets that come by their days, as they come: only those of one window, or day, are held. */
+export async function* windowsInOrder(
   of: UsageOf,
-  items: UsageItems,
-  { window, fromMs, toMs }: { readonly window: UsageWindow; readonly fromMs: number; readonly toMs: number },
-): UsageSnapshot[] {
+  { shards, sheets }: { readonly shards: readonly ShardItem[]; readonly sheets: AsyncIterable<SheetItem> },
+  { window, fromMs, toMs }: WindowSpan,
+): AsyncGenerator<UsageSnapshot> {
+  const step = window === "monthly" ? "monthly" : "daily";
+  const stepOf = (atMs: number) => windowStartMs(step, atMs);
+  const within = (startMs: number, own: readonly SheetItem[]) => {
+    const span = { fromMs: Math.max(fromMs, startMs), toMs: Math.min(toMs, windowEndMs(step, startMs)) };
+    return windowsOf(of, { shards, sheets: own }, { window, ...span });
+  };
+  // What the shards have may be on no sheet yet.
+  const hours = hoursOf({ shards, sheets: [] }).map(({ hour }) => stepOf(hour * HOUR_MS));
+  const live = [...new Set(hours)].sort((a, b) => a - b);
+  let own: SheetItem[] = [];
+  let startMs = Number.NEGATIVE_INFINITY;
+  for await (const sheet of sheets) {
+    const atMs = stepOf(Date.parse(`${sheet.day}T00:00:00Z`));
+    if (atMs !== startMs) {
+      if (own.length > 0) yield* within(startMs, own);
+      while (live[0] !== undefined && live[0] < atMs) yield* within(live.shift() as number, []);
+      if (live[0] === atMs) live.shift();
+      own = [];
+      startMs = atMs;
+    }
+    own.push(sheet);
+  }
+  if (own.length > 0) yield* within(startMs, own);
+  for (const atMs of live) yield* within(atMs, []);
+}
+
+/** The windows of one bucket that something was counted in, in their order. */
+export function windowsOf(of: UsageOf, items: UsageItems, { window, fromMs, toMs }: WindowSpan): UsageSnapshot[] {
   const windows = new Map<number, { requests: number; counts: Map<string, number> }>();
   for (const { hour, requests, counts } of hoursOf(items)) {
     const startMs = windowStartMs(window, hour * HOUR_MS);

@@ -110,12 +110,13 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, audit, manifests } = base.scope(namespaceId);
+      const { config, entities, audit, manifests, leases } = base.scope(namespaceId);
       const own = bucketsOf(namespaceId);
       return {
         usage: new ConditionalUsage(table, namespaceId),
         audit,
         manifests,
+        leases,
         buckets: overriding(own, {
           topUp: async (...args) => {
             requireActive(data, namespaceId);

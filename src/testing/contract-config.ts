@@ -140,6 +140,29 @@ export function configContract(suite: Suite): void {
   });
 
   suite.test(
+    "resources on which entities have limits are listed in order, once each, created or not",
+    async (place) => {
+      await place.create({ id: "created" });
+      for (const [entityId, resource] of [
+        ["never-created", "web"],
+        ["created", "web"],
+        ["never-created", "api"],
+        ["created", "gone"],
+      ] as const) {
+        await place.set({ level: "entity", entityId, resource }, rpm(1));
+      }
+      await place.set({ level: "entityDefault", entityId: "d" }, rpm(1));
+      await place.set({ level: "resource", resource: "only-defaults" }, rpm(1));
+      const event = place.event("access_set", "created");
+      const policy = { level: "entity", entityId: "created", resource: "only-policy" } as const;
+      await place.scope.config.setPolicy(policy, { access: "bypass" }, event);
+      const gone = { level: "entity", entityId: "created", resource: "gone" } as const;
+      await place.scope.config.delete(gone, place.event("limits_deleted", "created"));
+      await samePaged((page) => place.scope.config.listEntityResources(page), ["api", "web"]);
+    },
+  );
+
+  suite.test(
     "resources with defaults are listed in order, and no longer once their defaults are deleted",
     async (place) => {
       for (const resource of ["llama3:8b", "gpt-4", "api"]) await place.set({ level: "resource", resource }, rpm(1));

@@ -10,13 +10,17 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { EntityStore } from "../ports/entity-store.ts";
+import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { ManifestStore } from "../ports/manifest-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import type { SeededRandom } from "./random.ts";
 
-/** Kinds of calls: `resolve` reads limits, `look` reads anything else, `change` writes configuration. */
-export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change";
+/**
+ * Kinds of calls: `resolve` reads limits, `look` reads anything else, `change` writes configuration, `lease` and `key` write
+ * stored leases and idempotency keys.
+ */
+export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change" | "lease" | "key";
 
 /**
  * What goes wrong with a call.
@@ -86,6 +90,7 @@ export class FaultStore implements Store {
       usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
       audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
       manifests: this.#manifestsOf(inner.manifests),
+      leases: this.#leasesOf(inner.leases),
     };
   }
 
@@ -133,7 +138,7 @@ export class FaultStore implements Store {
   async #takeEach(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
     // What was sent claim by claim cannot be called back as a whole: every claim is answered, also of an aborted request.
     const { signal: _, ...sent } = context;
-    const each = { ...sent, generation: undefined };
+    const each = { ...sent, generation: undefined, lease: undefined };
     const replies = await Promise.all(claims.map((claim) => this.#take(inner, [claim], each)));
     return replies.flatMap((reply) => reply as readonly Answer[]);
   }
@@ -156,6 +161,7 @@ export class FaultStore implements Store {
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       listForEntity: (...args) => this.#plain("look", () => inner.listForEntity(...args)),
       listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
+      listEntityResources: (...args) => this.#plain("look", () => inner.listEntityResources(...args)),
       listResources: (...args) => this.#plain("look", () => inner.listResources(...args)),
     };
   }
@@ -179,6 +185,21 @@ export class FaultStore implements Store {
       strike: (...args) => this.#plain("change", () => inner.strike(...args)),
       list: (...args) => this.#plain("look", () => inner.list(...args)),
       listConfigs: (...args) => this.#plain("look", () => inner.listConfigs(...args)),
+    };
+  }
+
+  #leasesOf(inner: LeaseStore): LeaseStore {
+    const write = (apply: () => MaybePromise<LeaseReply>) => this.#call<LeaseReply>("lease", apply, notWritten);
+    return {
+      isWrittenByTake: inner.isWrittenByTake && this.#options.split !== true,
+      create: (...args) => write(() => inner.create(...args)),
+      move: (...args) => write(() => inner.move(...args)),
+      get: (...args) => this.#plain("look", () => inner.get(...args)),
+      listOpen: (...args) => this.#plain("look", () => inner.listOpen(...args)),
+      findDue: (...args) => this.#plain("look", () => inner.findDue(...args)),
+      beginKey: (...args) => this.#plain("key", () => inner.beginKey(...args)),
+      renewKey: (...args) => this.#plain("key", () => inner.renewKey(...args)),
+      releaseKey: (...args) => this.#plain("key", () => inner.releaseKey(...args)),
     };
   }
 
@@ -269,7 +290,7 @@ function unavailableFor(claims: readonly Claim[]): Failed<TakeReply> {
   return (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause }));
 }
 
-function notWritten(applied: "no" | "unknown", cause: unknown): WriteReply {
+function notWritten(applied: "no" | "unknown", cause: unknown): Extract<WriteReply, { kind: "unavailable" }> {
   return { kind: "unavailable", applied, cause };
 }
 

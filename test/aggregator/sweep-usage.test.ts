@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type TestContext, test } from "node:test";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
-import { itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
+import { texts, updateRecord } from "../../src/adapters/dynamodb/records-write.ts";
+import { itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { DynamoUsage } from "../../src/adapters/dynamodb/usage.ts";
-import { readClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { readClosedUntil, readUsageState } from "../../src/adapters/dynamodb/usage-closed.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { type DynamodbLocal, describeDynamo } from "../dynamodb/dynamodb-local.ts";
@@ -123,6 +124,48 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
       assert.deepEqual(await read("hourly"), TRUTH, `swept again after ${calls} calls`);
     }
     assert.ok(kills >= 10, `${kills} kills`);
+  });
+
+  test("a resource that came since the sweep is listed with all its hours, and one whose bucket is gone", async (t) => {
+    const { way, clock, read, limiter, time, records, namespaceId } = await used(t, dynamodb);
+    await sweep({ ...way, clock, write: () => {}, all: true });
+    // Of the first hours only sheets tell; the bucket has the last ones.
+    const hours = [8, 9, 10, 11, 16].map((hour) => at(hour));
+    for (const hour of hours) {
+      time.nowMs = hour + 60_000;
+      await limiter.withLease({ entityId: "new", resource: "web", consume: { rpm: 1 } }, async () => {});
+    }
+    const due = [
+      ...TRUTH,
+      ...hours.map((windowStartMs) => ({ entityId: "new", windowStartMs, counters: { rpm: 1 }, requests: 1 })),
+    ];
+    assert.deepEqual(await read("hourly"), due, "its resource is not noted yet");
+    time.nowMs += 6 * HOUR_MS;
+    await sweep({ ...way, clock, write: () => {}, all: true });
+    await records.deleteAll([itemTableKey(namespaceId, { bucket: bucketKey("new", "web"), shard: 0 })]);
+    assert.deepEqual(await read("hourly"), due, "the bucket is gone");
+    const { resources, resourcesAre } = await readUsageState(records, namespaceId);
+    assert.deepEqual([[...resources].sort(), resourcesAre], [["api", "web"], "whole"]);
+  });
+
+  test("after days without a sweep, resources of which only sheets are left are noted too", async (t) => {
+    const { way, clock, read, limiter, time, records, namespaceId } = await used(t, dynamodb);
+    await sweep({ ...way, clock, write: () => {}, all: true });
+    await limiter.withLease({ entityId: "new", resource: "web", consume: { rpm: 1 } }, async () => {});
+    const bucket = { bucket: bucketKey("new", "web"), shard: 0 };
+    const windowStartMs = at(8);
+    const sheet = { h18: { S: "1;rpm=1000" } };
+    const place = { ...bucket, sheet: "2026-03-15" };
+    const index = texts(itemPlace(namespaceId, place));
+    await records.transact([
+      updateRecord(itemTableKey(namespaceId, place), { set: { ...sheet, ...index } }, undefined),
+    ]);
+    await records.deleteAll([itemTableKey(namespaceId, bucket)]);
+    time.nowMs += 30 * HOUR_MS;
+    const due = [...TRUTH, { entityId: "new", windowStartMs, counters: { rpm: 1 }, requests: 1 }];
+    assert.deepEqual(await read("hourly"), due, "nobody trusts what was noted two days ago");
+    await sweep({ ...way, clock, write: () => {}, all: true });
+    assert.deepEqual(await read("hourly"), due, "noted from its sheet");
   });
 
   test("joins the shards of a bucket that is idle, not of one that is used, and usage stays as it was", async (t) => {

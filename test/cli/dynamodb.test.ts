@@ -1,12 +1,39 @@
-import { test } from "node:test";
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
-import { operatorStory } from "./story.ts";
+import { here } from "./in-process.ts";
+import { limitsStory } from "./limits-story.ts";
+import { operatorStory, usageStory } from "./story.ts";
 
 await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
-  test("an operator's daily work on a table", async (t) => {
+  /** A name for a table that is not there yet, and how commands reach it. */
+  function place(t: TestContext, name: string) {
     Object.assign(process.env, { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" });
-    const stack = `cli-${process.pid}`;
+    const stack = `cli-${name}-${process.pid}`;
     t.after(() => client.send("DeleteTable", JSON.stringify({ TableName: stack }), { timeoutMs: 10_000 }));
-    await operatorStory(["--stack", stack, "--endpoint", endpoint, "--timeout", "30s"], `dynamodb:${stack}`);
+    return { stack, where: ["--stack", stack, "--endpoint", endpoint, "--timeout", "30s"] };
+  }
+
+  test("an operator's daily work on a table", async (t) => {
+    const { stack, where } = place(t, "story");
+    await operatorStory(where, `dynamodb:${stack}`);
+  });
+
+  test("usage on a table", async (t) => usageStory(place(t, "usage").where));
+
+  test("declared limits on a table", async (t) => limitsStory(t, place(t, "limits").where));
+
+  test("a table that is not there is answered with the nearest that is, and shells complete its name", async (t) => {
+    const { stack, where } = place(t, "near");
+    assert.equal((await here(["init", "--yes", ...where])).code, 0);
+    const typo = stack.replace("near", "naer");
+    const missing = await here(["entity", "list", ...where.with(1, typo)]);
+    assert.equal(missing.code, 4);
+    assert.match(missing.stderr, new RegExp(`no table "${typo}".*did you mean ${stack}\\?`));
+    const completed = async (...words: readonly string[]) =>
+      (await here(["__complete", "--", "--endpoint", endpoint, ...words])).stdout;
+    assert.equal(await completed("entity", "list", "--stack", stack.slice(0, -1)), `${stack}\n`);
+    assert.equal(await completed("status", "--name", stack.slice(0, -1)), `${stack}\n`);
+    assert.equal(await completed("entity", "list", "--store", `dynamodb:${stack}`), `dynamodb:${stack}\n`);
   });
 });

@@ -3,7 +3,6 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
 import { isColored } from "../../src/cli/color.ts";
 import type { CommandContext } from "../../src/cli/command.ts";
-import { RESERVED } from "../../src/cli/reserved.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
@@ -38,7 +37,6 @@ test("mistakes: 2, one sentence with the value and the remedy, and nothing is ma
     [["watch", ...store], /give --once, or --ndjson/],
     [["completion", "tcsh"], /bash, zsh, fish or powershell/],
     [["resource", "set-defaults", "no such", "-l", "rpm:1", ...store], /Invalid resource/],
-    ...Object.keys(RESERVED).map((name) => [[name, "--whatever", "x"], /is reserved: it will/] as const),
   ] as const) {
     const { code, stdout, stderr } = await here(args);
     assert.deepEqual([code, stdout], [2, ""], `${args.join(" ")}: ${stderr}`);

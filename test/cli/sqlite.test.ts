@@ -3,11 +3,40 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
+import { limitsStory } from "./limits-story.ts";
 import { operatorStory, usageStory } from "./story.ts";
 
 test("an operator's daily work on a SQLite file", async (t) => {
   const store = `sqlite:${tempFile(t)}`;
   await operatorStory(["--store", store], store);
+});
+
+test("declared limits on a SQLite file", async (t) => limitsStory(t, ["--store", `sqlite:${tempFile(t)}`]));
+
+test("resources of entities that were never created are listed, too", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  await here(["init", ...store]);
+  await here(["entity", "set-limits", "ghost", "-r", "only-here", "-l", "rpm:1", "--allow-unknown", ...store]);
+  const { stdout } = await here(["resource", "list", "--with-entity-limits", "--json", ...store]);
+  assert.deepEqual(JSON.parse(stdout), { items: [{ resource: "only-here", limits: [] }] });
+});
+
+test("a dry run of a take from several resources asks about each of them", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  await here(["init", ...store]);
+  for (const [resource, limit] of [
+    ["api", "rpm:10"],
+    ["gpu", "slots:2/day"],
+  ] as const) {
+    await here(["resource", "set-defaults", resource, "-l", limit, ...store]);
+  }
+  const dry = (also: string) =>
+    here(["acquire", "a", "api", "-c", "rpm=1", "--also", also, "--allow-unknown", "--dry-run", "--json", ...store]);
+  assert.equal((await dry("gpu:slots=2")).code, 0);
+  await here(["acquire", "a", "gpu", "-c", "slots=1", "--allow-unknown", ...store]);
+  const refused = await dry("gpu:slots=2");
+  const { ok, primary, dryRun } = JSON.parse(refused.stdout);
+  assert.deepEqual([refused.code, ok, primary.limit, dryRun], [1, false, "slots", true]);
 });
 
 test("usage on a SQLite file", async (t) => usageStory(["--store", `sqlite:${tempFile(t)}`]));

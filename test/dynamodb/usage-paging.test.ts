@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
+import { itemPlace, itemTableKey, usageStateKey } from "../../src/adapters/dynamodb/schema.ts";
 import { dynamoOver } from "../../src/adapters/dynamodb/store.ts";
+import { putClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { UsedResources } from "../../src/adapters/dynamodb/usage-resources.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { UsageQuery } from "../../src/ports/usage-store.ts";
 import { Place } from "../../src/testing/contract-kit.ts";
 import { type DynamodbLocal, describeDynamo } from "./dynamodb-local.ts";
 import { N, newGround, optionsFor, S } from "./store-kit.ts";
-import { Meter } from "./units.ts";
+import { Meter, type Units } from "./units.ts";
 
 const DAY_MS = 86_400_000;
 const FIRST_MS = Date.UTC(2026, 0, 1);
@@ -34,6 +36,93 @@ await describeDynamo("many sheets", (dynamodb) => {
         costs.push(cost.calls);
       }
       assert.equal(costs[1], costs[0], `${JSON.stringify(scope)}: calls`);
+    }
+  });
+
+  test("the first page of one entity costs the same however many days are kept", async (t) => {
+    for (const scope of [{ resource: "r-0" }, {}]) {
+      const costs = [];
+      for (const days of [40, 400]) {
+        const { meter, usage } = await sheeted(dynamodb, t, { entities: 1, days, resources: ["r-0", "r-1", "r-2"] });
+        const query = { entityId: "id-00000", ...scope, window: "daily", fromMs: 0, toMs: 2 ** 53 } as const;
+        costs.push(
+          await meter.of(async () => assert.equal((await usage.query(query, { limit: 10 })).items.length, 10)),
+        );
+      }
+      const [few, many] = costs;
+      assert.ok(few !== undefined && many !== undefined);
+      assert.ok(few.reads < 35, `${few.reads} units`);
+      // Of each resource, how many sheets it has is not known before some more have been passed.
+      assert.ok(many.calls <= few.calls + 3, `${few.calls} calls for 40 days, ${many.calls} for 400`);
+      assert.ok(many.reads <= few.reads + 8, `${few.reads} units for 40 days, ${many.reads} for 400`);
+    }
+  });
+
+  test("the list of one entity costs in proportion to its length, page by page", async (t) => {
+    for (const [scope, resources] of [
+      [{ resource: "r-0" }, ["r-0"]],
+      [{}, ["r-0", "r-1"]],
+    ] as const) {
+      const costs = [];
+      for (const days of [120, 480]) {
+        const { meter, usage } = await sheeted(dynamodb, t, { entities: 1, days, resources });
+        const query = { entityId: "id-00000", ...scope, window: "daily", fromMs: 0, toMs: 2 ** 53 } as const;
+        const found: string[] = [];
+        const cost = await meter.of(async () => {
+          for await (const { resource, windowStartMs } of pages(usage, query, 12))
+            found.push(`${windowStartMs} ${resource}`);
+        });
+        assert.deepEqual(found, [...new Set(found)].sort());
+        assert.equal(found.length, days * resources.length);
+        costs.push(cost);
+      }
+      const [few, many] = costs;
+      assert.ok(few !== undefined && many !== undefined);
+      assert.ok(many.calls < 4.4 * few.calls, `${few.calls} calls for 120 days, ${many.calls} for 480`);
+      assert.ok(many.reads < 4.4 * few.reads, `${few.reads} units for 120 days, ${many.reads} for 480`);
+    }
+  });
+
+  test("a page of all entities costs the same however many days are kept, swept or not", async (t) => {
+    const costs = new Map<string, Units[]>();
+    for (const days of [20, 500]) {
+      const ground = await sheeted(dynamodb, t, { entities: 4, days, resources: ["r-0", "r-1"] });
+      const fromMs = FIRST_MS + (days / 2) * DAY_MS;
+      const query = { window: "daily", fromMs, toMs: fromMs + DAY_MS } as const;
+      for (const state of ["never swept", "swept"]) {
+        if (state === "swept") await ground.sweptUntil(FIRST_MS + days * DAY_MS);
+        const cost = await ground.meter.of(async () => {
+          const { items } = await ground.usage.query(query, { limit: 5 });
+          const found = items.map(({ entityId, resource }) => `${entityId} ${resource}`);
+          const all = [0, 1, 2].flatMap((id) => [`id-0000${id} r-0`, `id-0000${id} r-1`]);
+          assert.deepEqual(found, all.slice(0, 5), state);
+        });
+        costs.set(state, [...(costs.get(state) ?? []), cost]);
+      }
+    }
+    const [unswept, swept] = [...costs.values()];
+    const reads = (of: Units[] | undefined) => (of ?? []).map((cost) => cost.reads);
+    // Two times 200 keys a bucket at most, and no more than the sheets of the day where the resources are known.
+    assert.ok((reads(unswept)[1] ?? 0) < 8 * 12, `${reads(unswept)} units`);
+    assert.equal(reads(swept)[1], reads(swept)[0]);
+    assert.ok((reads(swept)[1] ?? 0) <= 12, `${reads(swept)} units`);
+  });
+
+  test("where sweeps have noted the resources, a list finds the same as by passing over everything", async (t) => {
+    const ground = await sheeted(dynamodb, t, { entities: 3, days: 6, resources: ["a", "a-b", "z"] });
+    const fromMs = FIRST_MS - 400 * DAY_MS;
+    for (const window of ["hourly", "daily", "monthly"] as const) {
+      const query = { window, fromMs, toMs: 2 ** 53 } as const;
+      const listed = async (limit: number) => {
+        const found = [];
+        for await (const one of pages(ground.usage, query, limit)) found.push(one);
+        return found;
+      };
+      const before = await listed(100);
+      assert.equal(before.length, window === "monthly" ? 9 : 54);
+      await ground.sweptUntil(FIRST_MS + 3 * DAY_MS);
+      for (const limit of [4, 100]) assert.deepEqual(await listed(limit), before, `${window}, ${limit} a page`);
+      await ground.unswept();
     }
   });
 
@@ -68,22 +157,28 @@ async function* pages(usage: Place["scope"]["usage"], query: UsageQuery, limit: 
   }
 }
 
-/** A table with a sheet for each entity and day, written straight into it, as closed hours are. */
+/** A table with a sheet for each entity, resource and day, written straight into it, as closed hours are. */
 async function sheeted(
   dynamodb: DynamodbLocal,
   t: TestContext,
-  { entities, days }: { readonly entities: number; readonly days: number },
+  {
+    entities,
+    days,
+    resources = ["api"],
+  }: { readonly entities: number; readonly days: number; readonly resources?: readonly string[] },
 ) {
-  const { table, namespaceId } = await newGround(dynamodb, t);
-  const requests = Array.from({ length: entities * days }, (_, i) => {
-    const bucket = bucketKey(`id-${String(i % entities).padStart(5, "0")}`, "api");
-    const sheet = new Date(FIRST_MS + Math.floor(i / entities) * DAY_MS).toISOString().slice(0, 10);
+  const { table, namespaceId, records } = await newGround(dynamodb, t);
+  const requests = Array.from({ length: entities * days * resources.length }, (_, i) => {
+    const resource = resources[i % resources.length] as string;
+    const nth = Math.floor(i / resources.length);
+    const bucket = bucketKey(`id-${String(nth % entities).padStart(5, "0")}`, resource);
+    const sheet = new Date(FIRST_MS + Math.floor(nth / entities) * DAY_MS).toISOString().slice(0, 10);
     const key = { bucket, shard: 0, sheet };
     const { pk, sk } = itemTableKey(namespaceId, key);
     const index = Object.entries(itemPlace(namespaceId, key)).map(([name, value]) => [name, S(value)] as const);
     const Item = {
       ...{ PK: S(pk), SK: S(sk), ...Object.fromEntries(index), ttl: N(4_000_000_000), h13: S("1;rpm=2000") },
-      ...{ entity_id: S(bucket.entityId), resource: S("api") },
+      ...{ entity_id: S(bucket.entityId), resource: S(resource) },
     };
     return { PutRequest: { Item } };
   });
@@ -94,5 +189,14 @@ async function sheeted(
   }
   const meter = new Meter(dynamodb.client);
   const { scope } = await Place.in(dynamoOver(optionsFor(meter, table)), "default");
-  return { meter, usage: scope.usage };
+  return {
+    meter,
+    usage: scope.usage,
+    /** As a sweep leaves it behind. */
+    async sweptUntil(closedUntilMs: number) {
+      await (await UsedResources.in(records, namespaceId)).complete(closedUntilMs, () => false);
+      await putClosedUntil(records, namespaceId, closedUntilMs);
+    },
+    unswept: () => records.deleteAll([usageStateKey(namespaceId)]),
+  };
 }

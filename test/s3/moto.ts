@@ -1,9 +1,6 @@
-import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { type DynamodbLocal, dynamodbLocalOrReason } from "../dynamodb/dynamodb-local.ts";
-import { pythonWith } from "../python-environment.ts";
-import { startTied } from "../tied-server.ts";
+import { startMoto } from "../python-tools.ts";
 
 // The S3 that suites run against: moto's server, in a Python environment that is made once and kept outside of the
 // repository. ZAEL_TEST_S3_ENDPOINT=http://... names another one. Where none can be had, suites are skipped and say so; with
@@ -51,24 +48,6 @@ async function s3OrReason(): Promise<S3Server | string> {
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-}
-
-const REQUIREMENTS = fileURLToPath(new URL("requirements.txt", import.meta.url));
-
-async function startMoto(): Promise<string> {
-  const [, version] = /^moto==(.+)$/m.exec(readFileSync(REQUIREMENTS, "utf8")) ?? [];
-  if (version === undefined) throw new Error(`${REQUIREMENTS} does not name a version of moto; pin one.`);
-  const python = await pythonWith({
-    name: `moto-${version}`,
-    what: `moto ${version}, an S3 server`,
-    install: ["-r", REQUIREMENTS],
-  });
-  return startTied({
-    name: "moto",
-    command: (port) => [python, "-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)],
-    env: {},
-    port: undefined,
-  });
 }
 
 let buckets = 0;

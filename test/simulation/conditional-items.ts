@@ -1,5 +1,6 @@
 import type { ItemAnswer, ItemStore, ItemWrite, TransactionAnswer } from "../../src/ports/item-store.ts";
 import type { Journal } from "./journal.ts";
+import { currentOperation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 
 const NONCE = /^n[0-9a-f]$/;
@@ -22,17 +23,24 @@ export function watchedItems(
     if (answer.kind === "refused") onFault(`${call} ${answer.kind} as ${answer.why}`);
     if (answer.kind === "unknown") onFault(`${call} ${answer.kind}`);
   };
+  const reached = () => {
+    const operation = currentOperation();
+    if (operation !== undefined) operation.itemCalls++;
+  };
   return overriding(items, {
-    write: (write, call) =>
-      heard(items.write(write, call), (answer) => {
+    write: (write, call) => {
+      reached();
+      return heard(items.write(write, call), (answer) => {
         failed("write", answer);
         if (answer.kind === "unknown") onLost(write);
         journal.detail(() => `${answer.kind}: ${shownWrite(write)}`);
         if (answer.kind !== "failed") return;
         journal.count("rounds that failed");
         if (isOwn(write, answer)) journal.count("found to have landed");
-      }),
+      });
+    },
     transact: (writes, options, call) => {
+      reached();
       return heard(items.transact(writes, options, call), (answer) => {
         failed("transact", answer);
         journal.detail(() => `${answer.kind} together: ${writes.map(shownWrite).join(" AND ")}`);
@@ -40,6 +48,7 @@ export function watchedItems(
       });
     },
     read: (keys, options, call) => {
+      reached();
       const lost = (error: unknown): never => {
         onFault("read lost");
         throw error;

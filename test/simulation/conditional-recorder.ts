@@ -60,6 +60,7 @@ export class ConditionalRecorder {
   readonly #purchased: Purchased;
   readonly #forgotten: Forgotten;
   readonly #takers = new Map<string, Set<Operation>>();
+  readonly #processes = new Set<Process>();
   #errorMaxMs = 0;
 
   constructor(context: RecorderContext) {
@@ -77,6 +78,7 @@ export class ConditionalRecorder {
 
   /** The buckets of one process, with every call of them noted. */
   watched(store: BucketStore, process: Process): BucketStore {
+    this.#processes.add(process);
     return this.#calls.watched(store, process);
   }
 
@@ -315,6 +317,8 @@ export class ConditionalRecorder {
     const { journal, calendar } = this.#context;
     this.disturbances++;
     this.#epochs(changes);
+    // Who splits or joins takes nothing and is not known; what has dripped in meanwhile is by its clock.
+    for (const process of this.#processes) this.#errorMaxMs = Math.max(this.#errorMaxMs, process.errorMaxMs());
     const images = changes.map(({ key, after }) => (after === undefined ? undefined : this.#decoded(key, after)));
     const bucketId = (changes[0] as AppliedChange).key.bucket.id;
     const shards = this.#shardsOf(bucketId);

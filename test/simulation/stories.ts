@@ -104,16 +104,20 @@ export const askAgain: Story = async (scene) => {
   const { limits: _, ...request } = drawRequest(scene, { wait: false });
   operation.request = request;
   const before = disturbed(scene);
+  let callsBefore = operation.itemCalls;
   let first = await client.limiter.tryAcquire(request);
   if (!first.ok) checkUntouched(scene);
   for (let more = random.integer(0, 5); more > 0 && first.ok; more--) {
     await first.lease.settle();
+    callsBefore = operation.itemCalls;
     first = await client.limiter.tryAcquire(request);
   }
   const { claims, asked } = operation;
   const by = limitsSeen(operation);
   if (first.ok) return first.lease.rollback();
   if (asked === 0) return;
+  // What a process has seen of an item, it remembers: then it was told of how things stood before.
+  const isRemembered = client.protocol !== undefined && operation.itemCalls === callsBefore;
   checkNever(scene, first);
   // Seldom longer: the whole world waits with it.
   if (first.retryAfterMs > (random.chance(0.2) ? 100_000_000 : 7_200_000)) return;
@@ -131,7 +135,7 @@ export const askAgain: Story = async (scene) => {
   // On conditional writes, a clock that was corrected while it asked was not there yet.
   const isCorrected =
     client.protocol !== undefined && (client.clock.now() < dueMs || client.clock.steppedBackMs !== steppedBackMs);
-  if (isCorrected || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
+  if (isRemembered || isCorrected || !inTime || !alike || operation.faults > 0 || disturbed(scene) !== before) return;
   around.journal.violation(
     `${operation.name} was refused again ${first.retryAfterMs} ms later, as told, though nobody took: ` +
       JSON.stringify(second.primary),

@@ -8,9 +8,12 @@ interface Hour {
   readonly hourMs: number;
   requests: number;
   readonly milli: Map<string, bigint>;
+  /** How far counters may have been from nothing meanwhile, also what was given back since. */
+  readonly gross: Map<string, bigint>;
 }
 
 const HOUR_MS = 3_600_000;
+const MOST_MILLI = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** What the usage of every hour must be after the writes that were reported to it. */
 export class UsageLedger {
@@ -30,11 +33,19 @@ export class UsageLedger {
   ): void {
     const hourMs = change.nowMs - (change.nowMs % HOUR_MS);
     const key = `${hourMs}\n${entityId}\n${resource}`;
-    const hour = this.#hours.get(key) ?? { entityId, resource, hourMs, requests: 0, milli: new Map() };
+    const hour = this.#hours.get(key) ?? {
+      entityId,
+      resource,
+      hourMs,
+      requests: 0,
+      milli: new Map(),
+      gross: new Map(),
+    };
     this.#hours.set(key, hour);
     hour.requests += change.requests;
     const add = (name: string, milli: number) => {
       hour.milli.set(name, (hour.milli.get(name) ?? 0n) + BigInt(milli));
+      hour.gross.set(name, (hour.gross.get(name) ?? 0n) + BigInt(Math.abs(milli)));
     };
     for (const { limit, milli } of amounts) {
       add(limit, change.sign * milli);
@@ -60,7 +71,10 @@ export class UsageLedger {
   /** Where hourly snapshots differ from what was applied; those of nothing at all may be there or not. */
   problems(snapshots: readonly UsageSnapshot[]): string[] {
     const [due, told] = [new Map<string, string>(), new Map<string, string>()];
+    const inexact = new Set<string>();
     for (const hour of this.#hours.values()) {
+      // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
+      for (const [limit, gross] of hour.gross) if (gross > MOST_MILLI) inexact.add(nameOf(hour, limit));
       for (const [limit, milli] of hour.milli) if (milli !== 0n) due.set(nameOf(hour, limit), String(milli));
       due.set(nameOf(hour, "requests"), String(hour.requests));
     }
@@ -76,9 +90,7 @@ export class UsageLedger {
       tell(bypassed, " bypassed");
       told.set(nameOf(hour, "requests"), String(requests));
     }
-    // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
-    const isExact = (name: string) => Number.isSafeInteger(Number(due.get(name) ?? 0));
-    const names = [...new Set([...due.keys(), ...told.keys()])].filter(isExact);
+    const names = [...new Set([...due.keys(), ...told.keys()])].filter((name) => !inexact.has(name));
     return [...names].flatMap((name) => {
       const [is, must] = [told.get(name) ?? "0", due.get(name) ?? "0"];
       return is === must ? [] : [`usage of ${name} is ${is}, not ${must}`];

@@ -13,6 +13,8 @@ interface Row {
   readonly folders: readonly string[];
   /** Packages and node: modules that may be imported; a `*` at the end stands for anything. */
   readonly packages: readonly string[];
+  /** Folders of which types may be imported, and nothing that is left at run time. */
+  readonly types?: readonly string[];
 }
 
 const ROWS: Readonly<Record<string, Row>> = {
@@ -32,16 +34,21 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
   },
-  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*"] },
+  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
+  leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   provisioner: {
     folders: ["domain", "ports", "engine", "manifest"],
     packages: ["node:*"],
   },
   migrate: { folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
-  server: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
-  dashboard: { folders: [], packages: ["*"] },
+  dashboard: {
+    folders: [],
+    packages: ["preact", "preact/*", "uplot*", "eventsource-parser"],
+    types: ["domain", "engine"],
+  },
   local: { folders: ["domain", "entry"], packages: ["node:*"] },
   loadtest: {
     folders: ["domain", "engine", "ports", "adapters/dynamodb", "adapters/system", "entry", "local"],
@@ -56,7 +63,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 const OTHER_ADAPTER: Row = { folders: ["bucket", "domain", "ports", "protocol"], packages: ["*"] };
 
 /** Where the clock, chance and the environment may be read: behind the ports, and where a program begins. */
-const AMBIENT_FOLDERS = ["adapters/system", "local", "loadtest", "cli"];
+const AMBIENT_FOLDERS = ["adapters/system", "local", "loadtest", "cli", "dashboard"];
 
 const LINES_MAX = 400;
 
@@ -87,7 +94,7 @@ function* sourceProblems(path: string, scanned: Scanned): Iterable<string> {
   if (folder === "ports") yield* portProblems(path, scanned);
 }
 
-function* importProblems(path: string, { specifier }: Import, row: Row): Iterable<string> {
+function* importProblems(path: string, { specifier, typeOnly }: Import, row: Row): Iterable<string> {
   const folder = folderOf(path);
   if (specifier === undefined) {
     if (!row.packages.includes("*")) {
@@ -104,6 +111,7 @@ function* importProblems(path: string, { specifier }: Import, row: Row): Iterabl
   const target = posix.join(posix.dirname(path), specifier);
   const targetFolder = folderOf(target);
   if (targetFolder === folder) return;
+  if (typeOnly && row.types?.some((allowed) => within(target, allowed))) return;
   if (!target.startsWith("src/")) yield `${path} imports "${specifier}", which is not under src/.`;
   else if (isTest(target)) yield `${path} imports "${specifier}", a test; only tests may.`;
   else if (targetFolder === "cli") yield `${path} imports "${specifier}"; nothing imports cli/.`;

@@ -16,6 +16,7 @@ export type DynamoOperation =
   | "CreateBackup"
   | "DescribeBackup"
   | "DescribeTable"
+  | "ListTables"
   | "DeleteTable"
   | "UpdateTimeToLive"
   | "DescribeTimeToLive";

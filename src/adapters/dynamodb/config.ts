@@ -22,7 +22,9 @@ import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
 import {
   configKey,
+  DEFAULT_RESOURCE,
   ENTITY_INDEX,
+  entityConfigRegistryKey,
   entityConfigsPk,
   entityKey,
   entityPk,
@@ -117,6 +119,24 @@ export class DynamoConfig implements ConfigStore {
   async listEntities(resource: string, { limit, cursor }: PageRequest): Promise<Page<string>> {
     const [after] = placeAfter(cursor, 1) ?? [];
     return pageOf(this.#entitiesOn(resource, after, limit + 1), limit, (entityId) => cursorOf(entityId));
+  }
+
+  /** Those that configuration of entities was counted for; it may say nothing but a policy. */
+  async listEntityResources({ limit, cursor }: PageRequest): Promise<Page<string>> {
+    const [after = ""] = placeAfter(cursor, 1) ?? [];
+    const counts = Object.entries((await this.#records.get(entityConfigRegistryKey(this.#namespaceId))) ?? {});
+    const counted = counts.flatMap(([name, { N }]) => (N !== undefined && Number(N) > 0 ? [name] : []));
+    const names = counted.filter((name) => name > after && name !== DEFAULT_RESOURCE).sort();
+    return pageOf(this.#withEntities(names), limit, (name) => cursorOf(name));
+  }
+
+  async *#withEntities(resources: readonly string[]): AsyncGenerator<string> {
+    for (const resource of resources) {
+      for await (const _ of this.#entitiesOn(resource, undefined, 1)) {
+        yield resource;
+        break;
+      }
+    }
   }
 
   async listResources({ limit, cursor }: PageRequest): Promise<Page<string>> {

@@ -7,7 +7,9 @@ import { uniqueKeys } from "./retried-calls.ts";
 import { RETRY } from "./retry-policy.ts";
 import {
   configKey,
+  ENTITY_INDEX,
   entityPk,
+  GSI3PK,
   GSI4PK,
   NAMESPACE_INDEX,
   PK,
@@ -17,6 +19,7 @@ import {
   systemPk,
   type TableKey,
 } from "./schema.ts";
+import { LEASE_SLOTS, leasesPk } from "./schema-leases.ts";
 
 /**
  * Removes everything of a namespace, in steps of a few dozen records; answers how many. Items that are not in the index of the
@@ -48,6 +51,15 @@ export async function removeNamespace(
       found += keys.length;
       await remove(keys);
     }
+  }
+  // Open leases are in an index of their own; closed ones, and idempotency keys, are gone within a day by themselves.
+  for (const slot of LEASE_SLOTS) {
+    const open = records.query({
+      index: ENTITY_INDEX,
+      partition: [GSI3PK, leasesPk(namespaceId, slot)],
+      keysOnly: true,
+    });
+    for await (const chunk of inChunks(open, CHUNK)) await remove(await present(records, chunk.map(keyIn)));
   }
   const rest = records.query({ partition: [PK, system], keysOnly: true, consistent: true });
   for await (const chunk of inChunks(rest, CHUNK)) await remove(chunk.map(keyIn));

@@ -54,6 +54,31 @@ export async function* inChunks<Item>(items: AsyncIterable<Item>, size: number):
   if (chunk.length > 0) yield chunk;
 }
 
+/** Streams that are each in order, as one in that order. */
+export async function* merged<Item>(
+  streams: readonly AsyncGenerator<Item>[],
+  compare: (a: Item, b: Item) => number,
+): AsyncGenerator<Item> {
+  const heads: IteratorResult<Item, unknown>[] = [];
+  for (const some of chunksOf(streams, STREAMS_AT_ONCE)) {
+    heads.push(...(await Promise.all(some.map((stream) => stream.next()))));
+  }
+  for (;;) {
+    let first: { readonly at: number; readonly item: Item } | undefined;
+    for (const [at, { value, done }] of heads.entries()) {
+      if (done !== true && (first === undefined || compare(value as Item, first.item) < 0)) {
+        first = { at, item: value as Item };
+      }
+    }
+    if (first === undefined) return;
+    yield first.item;
+    heads[first.at] = (await streams[first.at]?.next()) as IteratorResult<Item, unknown>;
+  }
+}
+
+/** How many streams are asked for their first item at the same time. */
+const STREAMS_AT_ONCE = 32;
+
 export async function collected<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const found: Item[] = [];
   for await (const item of items) found.push(item);

@@ -1,4 +1,4 @@
-import { ConflictError } from "../../domain/errors.ts";
+import { ConflictError, RateLimiterUnavailable } from "../../domain/errors.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import type { DynamoClient, DynamoOperation } from "./client.ts";
 import type { Attributes } from "./codec.ts";
@@ -39,10 +39,27 @@ export interface RecordQuery {
   readonly consistent?: true;
   /** How many are read at once; a hint. */
   readonly pageSize?: number;
+  /** Each time twice as many, up to so many: for lists of which the beginning is wanted at least. */
+  readonly pageSizeMax?: number;
 }
 
 /** Which conditions did not hold, by the index of the write. */
 type TransactReply = { readonly kind: "applied" } | { readonly kind: "failed"; readonly failed: ReadonlySet<number> };
+
+/**
+ * What became of one conditional write. `failed`: its condition did not hold of `item`, as it stood then; after a lost answer
+ * that may be because an earlier attempt was applied.
+ */
+export type WriteOnceReply =
+  | { readonly kind: "applied" }
+  | { readonly kind: "failed"; readonly item: Attributes | undefined }
+  | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
+
+const SINGLE: Readonly<Record<Exclude<RecordWrite["kind"], "ConditionCheck">, DynamoOperation>> = {
+  Put: "PutItem",
+  Update: "UpdateItem",
+  Delete: "DeleteItem",
+};
 
 /**
  * All items of the table that are not buckets. Reads go through all pages and ask again for items that were left over.
@@ -77,12 +94,15 @@ export class Records {
   /** Page after page, read as they are asked for. */
   async *query(query: RecordQuery): AsyncGenerator<Attributes, void, undefined> {
     const input = { TableName: this.tableName, ...queryInput(query) };
+    let { pageSize } = query;
     let from: unknown;
     do {
       const start = from === undefined ? {} : { ExclusiveStartKey: from };
-      const body = await this.#call("Query", { ...input, ...start }, this.#deadline(), "list");
+      const size = pageSize === undefined ? {} : { Limit: pageSize };
+      const body = await this.#call("Query", { ...input, ...size, ...start }, this.#deadline(), "list");
       yield* (body.Items ?? []) as readonly Attributes[];
       from = body.LastEvaluatedKey;
+      if (pageSize !== undefined) pageSize = Math.min(2 * pageSize, Math.max(pageSize, query.pageSizeMax ?? 0));
     } while (from !== undefined);
   }
 
@@ -97,6 +117,33 @@ export class Records {
       if (answer.kind === "applied") return answer;
       if (answer.kind === "failed") return { kind: "failed", failed: failedReasons(sent) };
       await deadline.backOff(failures, "change", answer.cause);
+    }
+  }
+
+  /**
+   * One write of one item, at half the price of a transaction. It is sent again when its answer is lost, so its condition must
+   * keep it from being done twice.
+   */
+  async writeOne({ kind, input }: RecordWrite): Promise<WriteOnceReply> {
+    const request = { TableName: this.tableName, ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
+    const body = JSON.stringify(request);
+    const deadline = this.#deadline();
+    let applied: "no" | "unknown" = "no";
+    for (let failures = 0; ; failures++) {
+      const sent = await this.#calls.attempt(SINGLE[kind as keyof typeof SINGLE], body, deadline);
+      const answer = transactionAnswerOf(sent, this.tableName);
+      if (answer.kind === "applied") return { kind: "applied" };
+      if (answer.kind === "failed") {
+        const item = sent.kind === "failed" ? (sent.body.Item as Attributes | undefined) : undefined;
+        return { kind: "failed", item };
+      }
+      if (answer.kind === "unknown") applied = "unknown";
+      try {
+        await deadline.backOff(failures, "change", answer.cause);
+      } catch (cause) {
+        if (!(cause instanceof RateLimiterUnavailable)) throw cause;
+        return { kind: "unavailable", applied, cause };
+      }
     }
   }
 
@@ -138,7 +185,7 @@ export function failAfterMaxConflicts(attempt: number, what: string): void {
 }
 
 function queryInput(query: RecordQuery): Record<string, unknown> {
-  const { index, partition, range, keysOnly, backwards, consistent, pageSize } = query;
+  const { index, partition, range, keysOnly, backwards, consistent } = query;
   const expression = new Expression();
   const [name, value] = partition;
   const conditions = [`${expression.name(name)} = ${expression.value({ S: value })}`];
@@ -157,7 +204,6 @@ function queryInput(query: RecordQuery): Record<string, unknown> {
     ...(keysOnly === undefined ? {} : { ProjectionExpression: `${expression.name(PK)}, ${expression.name(SK)}` }),
     ...(backwards === undefined ? {} : { ScanIndexForward: false }),
     ...(consistent === undefined ? {} : { ConsistentRead: true }),
-    ...(pageSize === undefined ? {} : { Limit: pageSize }),
     ...expression.members(),
   };
 }

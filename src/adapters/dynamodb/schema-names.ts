@@ -64,6 +64,8 @@ export const WINDOW = "window";
 export const WINDOW_START = "window_start";
 /** The instant before which all usage is on sheets, in ms. */
 export const CLOSED_UNTIL = "closed_until";
+export const USED_RESOURCES = "used_resources";
+export const USED_RESOURCES_ARE = "used_resources_are";
 export const TOTAL_EVENTS = "total_events";
 
 export const NAMESPACE_ID = "namespace_id";
@@ -116,3 +118,16 @@ export const UNTIL = "until";
 export const ARCHIVE_LOCATION = "archive";
 export const OBJECT_KEY = "object_key";
 export const EVENT_COUNT = "events";
+
+// Of stored leases, ours: the record (JSON), its version and its writer. Short, because an item is charged by the kilobyte.
+export const LEASE = "lease";
+export const LEASE_VERSION = "lv";
+export const LEASE_WRITER = "lw";
+
+// Of idempotency keys, ours: whose it is, what was asked, the answer once there is one, and until when it is under way and
+// remembered, in ms.
+export const KEY_MARK = "km";
+export const KEY_FINGERPRINT = "kf";
+export const KEY_ANSWER = "ka";
+export const KEY_UNTIL = "ku";
+export const KEY_FORGOTTEN = "kt";

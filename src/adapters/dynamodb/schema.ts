@@ -40,7 +40,7 @@ const OPERATION_SK = "#OP#";
 const CONFIG_SK = "#CONFIG";
 const USAGE_SK = "#USAGE#";
 const AUDIT_SK = "#AUDIT#";
-const DEFAULT_RESOURCE = "_default_";
+export const DEFAULT_RESOURCE = "_default_";
 
 export function entityPk(namespaceId: string, entityId: string): string {
   return `${namespaceId}/ENTITY#${entityId}`;

@@ -18,6 +18,7 @@ import { DynamoEntities } from "./entities.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
+import { DynamoLeases } from "./leases.ts";
 import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
@@ -143,9 +144,10 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     config,
     entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
     // What the original's aggregator writes counts where the original takes too.
-    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId),
+    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
     audit,
     manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
+    leases: new DynamoLeases(urgent, namespaceId),
     finishDeletion: (entityId) => removal.finish(entityId),
     hours: shared
       ? undefined

@@ -1,3 +1,4 @@
+import { NotFoundError } from "../../domain/errors.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/namespace.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { DynamoAudit } from "./audit.ts";
@@ -8,7 +9,7 @@ import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
 import { createTable as createBare, deleteTable as deleteBare, type TableWait } from "./table.ts";
-import { writeVersion } from "./version.ts";
+import { readVersion, type VersionRecord, writeLambdaVersion, writeVersion } from "./version.ts";
 
 export interface TableAdmin {
   readonly client: DynamoClient;
@@ -40,8 +41,8 @@ export async function createTable(admin: TableAdmin, { projection, ...options }:
 
 /** Sets up a table that is there: the version record and the namespace `default`. What is set up already stays as it is. */
 export async function prepareTable(admin: TableAdmin): Promise<void> {
-  const { clock, ids, version, client, table, random, timeoutMs } = admin;
-  const records = new Records({ client, tableName: table, clock, random, ids, timeoutMs });
+  const { clock, ids, version } = admin;
+  const records = recordsOf(admin);
   await writeVersion(records, { version, nowMs: clock.now() });
   const auditIds = new AuditIds(clock, ids);
   const namespaces = new DynamoNamespaces({
@@ -50,6 +51,21 @@ export async function prepareTable(admin: TableAdmin): Promise<void> {
     auditOf: (namespaceId) => new DynamoAudit(namespaceId, { records, ids: auditIds, clock }),
   });
   await registerDefault(namespaces, admin);
+}
+
+/** The table's version record; undefined: it has none, or there is no such table. */
+export async function versionOf(admin: TableAdmin): Promise<VersionRecord | undefined> {
+  try {
+    return await readVersion(recordsOf(admin));
+  } catch (error) {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  }
+}
+
+/** Notes that the functions of the table's stack have the code of this version. */
+export async function noteLambdaVersion(admin: TableAdmin): Promise<void> {
+  await writeLambdaVersion(recordsOf(admin), admin.version);
 }
 
 /** Deletes the table with all that is in it; false where there was none. */
@@ -73,6 +89,10 @@ async function registerDefault(namespaces: DynamoNamespaces, { clock, ids }: Tab
   if ((await namespaces.get(name)) !== undefined) return;
   const namespace: Namespace = { id: ids.id(), name, status: "active", createdAtMs: clock.now() };
   await namespaces.registerFirst(namespace);
+}
+
+function recordsOf({ client, table, clock, random, ids, timeoutMs }: TableAdmin): Records {
+  return new Records({ client, tableName: table, clock, random, ids, timeoutMs });
 }
 
 function waitOf({ client, clock, timeoutMs }: TableAdmin): TableWait {

@@ -2,12 +2,11 @@ import { bucketKey } from "../../domain/bucket-key.ts";
 import type { UsageSnapshot } from "../../domain/usage.ts";
 import type { UsageQuery } from "../../ports/usage-store.ts";
 import { SHARDS_MAX } from "../../protocol/split.ts";
-import { windowsOf } from "../../protocol/usage-windows.ts";
-import { collected } from "./paging.ts";
-import type { RecordQuery, Records } from "./records.ts";
+import { type ShardItem, type UsageOf, windowsInOrder } from "../../protocol/usage-windows.ts";
+import { merged } from "./paging.ts";
+import type { Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";
 import {
-  bucketPk,
   ENTITY_INDEX,
   entityPk,
   GSI3PK,
@@ -16,112 +15,107 @@ import {
   GSI4SK,
   itemTableKey,
   NAMESPACE_INDEX,
-  PK,
   SDA,
   SHARD_COUNT,
-  SK,
   sheetPrefix,
-  sheetSk,
 } from "./schema.ts";
+import { SheetStreams } from "./usage-bucket-sheets.ts";
 import { daySpan, isSheetsOnly, itemsIn } from "./usage-items.ts";
-import { groupOf, ofGroup, placeIn, type UsagePlace } from "./usage-places.ts";
+import { ofGroup, placeIn, type UsagePlace } from "./usage-places.ts";
 
-/** The usage of one entity, on one resource or on all: as much as `usageKeptDays` has sheets of it. */
-export async function usageOfEntity(
-  records: Records,
-  namespaceId: string,
-  query: UsageQuery & { readonly entityId: string },
-  closedUntilMs: number,
-): Promise<UsageSnapshot[]> {
-  const { entityId, resource } = query;
-  const isClosed = isSheetsOnly(query, closedUntilMs);
-  const by = { records, namespaceId, query };
-  const found = resource === undefined ? await onAll(by, isClosed) : await onOne({ ...by, resource }, isClosed);
-  const places = new Map<string, UsagePlace[]>();
-  for (const place of found.sheets) places.set(place.group, [...(places.get(place.group) ?? []), place]);
-  const groups = [...new Set([...found.shards.keys(), ...places.keys()])];
-  const snapshots: UsageSnapshot[] = [];
-  for (const group of groups) {
-    const of = resource === undefined ? ofGroup(group) : bucketKey(entityId, resource);
-    const sheets = await itemsIn(records, places.get(group) ?? []);
-    snapshots.push(...windowsOf(of, { shards: found.shards.get(group) ?? [], sheets }, query));
-  }
-  return snapshots;
-}
-
-interface By {
+interface Asked {
   readonly records: Records;
   readonly namespaceId: string;
   readonly query: UsageQuery & { readonly entityId: string };
+  /** Before this everything is on sheets. */
+  readonly closedUntilMs: number;
+  /** About how many snapshots are wanted; a hint. */
+  readonly rows: number;
 }
 
-interface Found {
-  /** By group: the shards as they stood before the sheets were looked for. */
-  readonly shards: ReadonlyMap<string, readonly { readonly shard: number; readonly item: ItemOf }[]>;
-  readonly sheets: readonly UsagePlace[];
+/** The usage of one entity, on one resource or on all, by window and resource. Sheets are read as they are asked for. */
+export async function* usageOfEntity(asked: Asked): AsyncGenerator<UsageSnapshot> {
+  const { resource } = asked.query;
+  const streams = resource === undefined ? await onAll(asked) : [await onOne(asked, resource)];
+  yield* merged(streams, (a, b) => a.windowStartMs - b.windowStartMs || (a.resource < b.resource ? -1 : 1));
 }
-
-type ItemOf = Awaited<ReturnType<typeof itemsIn>>[number]["item"];
 
 /** By key, and consistent: what was counted before the call is in it. */
-async function onOne(by: By & { readonly resource: string }, isClosed: boolean): Promise<Found> {
-  const { records, namespaceId, query, resource } = by;
-  const bucket = bucketKey(query.entityId, resource);
-  const group = groupOf(bucket);
-  const placesOf = (shards: number[]) =>
-    shards.flatMap((shard) => placeIn(itemTableKey(namespaceId, { bucket, shard })) ?? []);
-  const [first] = isClosed ? [] : await itemsIn(records, placesOf([0]));
+async function onOne(asked: Asked, resource: string): Promise<AsyncGenerator<UsageSnapshot>> {
+  const { records, namespaceId, query, closedUntilMs } = asked;
+  const of = bucketKey(query.entityId, resource);
+  const read = (shards: number[]) =>
+    itemsIn(
+      records,
+      shards.flatMap((shard) => placeIn(itemTableKey(namespaceId, { bucket: of, shard })) ?? []),
+    );
+  const isClosed = isSheetsOnly(query, closedUntilMs);
+  const [first] = isClosed ? [] : await read([0]);
   const count = Number(first?.item[SHARD_COUNT] ?? 1);
-  const others = await itemsIn(records, placesOf(numbers(1, count)));
-  const { from, to } = daySpan(query);
+  const others = isClosed ? [] : await read(numbers(1, count));
   // Shards that are gone have left sheets, too. How many there were nobody remembers, only whether there were more than one.
-  const most = isClosed ? 0 : first?.item[SDA] === undefined ? count : SHARDS_MAX;
-  const sheets = new Map<string, UsagePlace>();
-  const note = (place: UsagePlace) => sheets.set(`${place.tableKey.pk} ${place.tableKey.sk}`, place);
-  const ofShard = (shard: number) => {
-    const partition = [PK, bucketPk(namespaceId, bucket, shard)] as const;
-    const range = { name: SK, from: sheetSk(from), to: sheetSk(to) };
-    return placesBy(records, { partition, range, keysOnly: true, consistent: true });
-  };
-  for (const places of await Promise.all(numbers(0, most).map(ofShard))) places.forEach(note);
-  // Those of an earlier life by the index: they have been there for long.
-  const prefix = sheetPrefix(query.entityId, resource);
-  const range = { name: GSI4SK, from: `${prefix}${from}`, to: `${prefix}${to}~` };
-  const partition = [GSI4PK, namespaceId] as const;
-  for (const place of await placesBy(records, { index: NAMESPACE_INDEX, partition, range, keysOnly: true }))
-    note(place);
-  const shards = [...(first === undefined ? [] : [first]), ...others];
-  return { shards: new Map([[group, shards]]), sheets: [...sheets.values()] };
+  const most = first?.item[SDA] === undefined ? count : SHARDS_MAX;
+  const sheets = streamsOf(asked, 1).ofShards(of, most);
+  return windowsInOrder(of, { shards: [...(first === undefined ? [] : [first]), ...others], sheets }, query);
 }
 
 /** By the indexes, which follow the table after a moment. */
-async function onAll({ records, namespaceId, query }: By, isClosed: boolean): Promise<Found> {
-  const { entityId } = query;
-  const live = isClosed
-    ? []
-    : await placesBy(records, {
-        index: ENTITY_INDEX,
-        partition: [GSI3PK, entityPk(namespaceId, entityId)],
-        range: { name: GSI3SK, prefix: "BUCKET#" },
-        keysOnly: true,
-      });
-  const shards = new Map<string, { shard: number; item: ItemOf }[]>();
-  for (const { place, shard, item } of await itemsIn(records, live)) {
-    shards.set(place.group, [...(shards.get(place.group) ?? []), { shard, item }]);
+async function onAll(asked: Asked): Promise<AsyncGenerator<UsageSnapshot>[]> {
+  const { records, namespaceId, query, closedUntilMs } = asked;
+  const live: UsagePlace[] = [];
+  if (!isSheetsOnly(query, closedUntilMs)) {
+    const partition = [GSI3PK, entityPk(namespaceId, query.entityId)] as const;
+    const range = { name: GSI3SK, prefix: "BUCKET#" };
+    for await (const item of records.query({ index: ENTITY_INDEX, partition, range, keysOnly: true })) {
+      live.push(...[placeIn(keyIn(item)) ?? []].flat());
+    }
   }
-  const { from, to } = daySpan(query);
-  const sheets = await placesBy(records, {
-    index: NAMESPACE_INDEX,
-    partition: [GSI4PK, namespaceId],
-    range: { name: GSI4SK, prefix: sheetPrefix(entityId, undefined) },
-    keysOnly: true,
+  const shards = new Map<string, ShardItem[]>();
+  for (const { place, shard, item } of await itemsIn(records, live)) {
+    const { resource } = ofGroup(place.group);
+    shards.set(resource, [...(shards.get(resource) ?? []), { shard, item }]);
+  }
+  const resources = new Set([...shards.keys(), ...(await resourcesOnSheets(asked))]);
+  const sheets = streamsOf(asked, resources.size);
+  return Array.from(resources, (resource) => {
+    const of: UsageOf = bucketKey(query.entityId, resource);
+    return windowsInOrder(of, { shards: shards.get(resource) ?? [], sheets: sheets.byIndex(of) }, query);
   });
-  return { shards, sheets: sheets.filter(({ key: { sheet = "" } }) => sheet >= from && sheet <= to) };
 }
 
-async function placesBy(records: Records, query: RecordQuery): Promise<UsagePlace[]> {
-  return (await collected(records.query(query))).flatMap((item) => placeIn(keyIn(item)) ?? []);
+/** Of a resource that has more sheets than are read at once the rest is jumped over: days kept cost nothing. */
+async function resourcesOnSheets({ records, namespaceId, query }: Asked): Promise<ReadonlySet<string>> {
+  const { entityId } = query;
+  const partition = [GSI4PK, namespaceId] as const;
+  const end = `SHEET#${entityId}$`;
+  const found = new Set<string>();
+  for (let from: string | undefined = sheetPrefix(entityId, undefined); from !== undefined; ) {
+    const range = { name: GSI4SK, from, to: end };
+    const keys = records.query({ index: NAMESPACE_INDEX, partition, range, keysOnly: true, pageSize: KEYS_AT_ONCE });
+    from = undefined;
+    let count = 0;
+    for await (const item of keys) {
+      const resource = placeIn(keyIn(item))?.key.bucket.resource;
+      if (resource !== undefined) found.add(resource);
+      count += 1;
+      if (count < KEYS_AT_ONCE || resource === undefined) continue;
+      from = `SHEET#${entityId}#${resource}$`;
+      break;
+    }
+  }
+  return found;
 }
+
+const KEYS_AT_ONCE = 100;
+
+/** At first each of some buckets is asked for as many sheets as a page has of it if all were used alike, and one to see where that ends. */
+function streamsOf({ records, namespaceId, query, rows }: Asked, buckets: number): SheetStreams {
+  const sheets = { hourly: rows / 24, daily: rows, monthly: rows * 31 }[query.window];
+  const atOnce = Math.min(Math.ceil(sheets / buckets) + 2, SHEETS_AT_ONCE);
+  return new SheetStreams({ records, namespaceId, ...daySpan(query), atOnce });
+}
+
+const SHEETS_AT_ONCE = 100;
 
 function numbers(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);

@@ -1,6 +1,7 @@
 import { bucketKey } from "../../domain/bucket-key.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import type { UsageOf } from "../../protocol/usage-windows.ts";
+import { chunksOf, merged } from "./paging.ts";
 import type { RecordQuery, Records } from "./records.ts";
 import { keyIn } from "./records-write.ts";
 import {
@@ -29,6 +30,19 @@ export interface GroupSpan {
   readonly to: string | undefined;
 }
 
+/** Which sheets of some days are looked for. */
+export interface SheetsWanted {
+  readonly span: GroupSpan;
+  /** Resources that all sheets are of, but those of the groups in `live`; undefined: nobody knows. */
+  readonly resources: readonly string[] | undefined;
+  readonly live: readonly string[];
+}
+
+interface KeyRange {
+  readonly from: string;
+  readonly to: string;
+}
+
 /** Where the usage of a namespace, or of one resource in it, is found: always by a query of an index, never by a scan. */
 export class UsagePlaces {
   readonly #records: Records;
@@ -44,51 +58,115 @@ export class UsagePlaces {
   /** Shards, by group. */
   shards(after: string | undefined): AsyncGenerator<UsagePlace> {
     const from = after === undefined ? "BUCKET#" : `BUCKET#${this.#placeOf(after)}$`;
-    return this.#listed({ from, to: "BUCKET$" }, KEYS_AT_ONCE);
+    return this.#listed(this.#resource, { from, to: "BUCKET$" }, KEYS_AT_ONCE, KEYS_MAX);
   }
 
   /** Sheets of some days, by group; `pass` is told of days that are passed over. */
   async *sheets(
     days: readonly string[],
-    { after, to }: GroupSpan,
+    { span, resources, live }: SheetsWanted,
     pass: (day: string) => void,
   ): AsyncGenerator<UsagePlace> {
-    const end = to === undefined ? "" : this.#placeOf(to);
-    if (this.#resource !== undefined) {
-      const ofDays = days.map((day) => {
-        const from = after === undefined ? `SHEET#${day}#` : `SHEET#${day}#${this.#placeOf(after)}$`;
-        return this.#listed({ from, to: to === undefined ? `SHEET#${day}$` : `SHEET#${day}#${end}$` }, KEYS_AT_ONCE);
-      });
-      yield* merged(ofDays);
+    const by = this.#resource === undefined ? resources : [this.#resource];
+    if (by !== undefined) {
+      yield* merged(this.#byDay(days, by, { span, live }, pass), inGroupOrder);
       return;
     }
     // The index of the namespace has entities first: sheets of other days are passed over.
-    const from = after === undefined ? "SHEET#" : `SHEET#${this.#placeOf(after)}$`;
-    const range = { from, to: to === undefined ? "SHEET$" : `SHEET#${end}$` };
-    for await (const place of this.#listed(range, KEYS_AT_ONCE)) {
+    const from = span.after === undefined ? "SHEET#" : `SHEET#${this.#placeOf(span.after)}$`;
+    const range = { from, to: span.to === undefined ? "SHEET$" : `SHEET#${this.#placeOf(span.to)}$` };
+    for await (const place of this.#nearDays(days, range)) {
       const { sheet = "" } = place.key;
       if (days.includes(sheet)) yield place;
       else pass(sheet);
     }
   }
 
-  /** The first day after another of which there is a sheet; only where the days of one resource are asked for. */
-  async nextDay(day: string): Promise<string | undefined> {
-    if (this.#resource === undefined) return undefined;
-    const { value } = await this.#listed({ from: `SHEET#${day}$`, to: "SHEET$" }, 1).next();
-    return (value as UsagePlace | undefined)?.key.sheet;
+  /** By the index that has the sheets of a day together, for each resource; others only of the buckets that are known. */
+  #byDay(
+    days: readonly string[],
+    resources: readonly string[],
+    { span, live }: Pick<SheetsWanted, "span" | "live">,
+    pass: (day: string) => void,
+  ): AsyncGenerator<UsagePlace>[] {
+    const of = resources.flatMap((resource) =>
+      days.map((day) => this.#listed(resource, ofDay(day, resource, span), KEYS_FIRST, KEYS_MAX)),
+    );
+    const known = new Set(resources);
+    const others = live.filter((group) => !known.has(ofGroup(group).resource));
+    return [...of, ...others.map((group) => this.#ofBucket(group, days, pass))];
   }
 
-  async *#listed(range: { readonly from: string; readonly to: string }, pageSize: number): AsyncGenerator<UsagePlace> {
+  async *#ofBucket(group: string, days: readonly string[], pass: (day: string) => void): AsyncGenerator<UsagePlace> {
+    const bucket = `SHEET#${this.#placeOf(group)}`;
+    const last = days.at(-1) ?? "";
+    const range = { from: `${bucket}#${days[0]}`, to: `${bucket}$` };
+    for await (const place of this.#listed(undefined, range, KEYS_FIRST, KEYS_MAX)) {
+      const { sheet = "" } = place.key;
+      if (sheet > last) {
+        pass(sheet);
+        return;
+      }
+      yield place;
+    }
+  }
+
+  /**
+   * The sheets of a range but those that are far from some days: where the last of those that were read at once is of another
+   * day, the rest of its bucket is jumped over. So a bucket costs the same however many days are kept. Of the later days each
+   * bucket has, the first is among them.
+   */
+  async *#nearDays(days: readonly string[], range: KeyRange): AsyncGenerator<UsagePlace> {
+    const [first = ""] = days;
+    const last = days.at(-1) ?? "";
+    for (let from: string | undefined = range.from; from !== undefined; ) {
+      const listed = this.#listed(undefined, { from, to: range.to }, KEYS_AT_ONCE, KEYS_AT_ONCE);
+      from = undefined;
+      let count = 0;
+      for await (const place of listed) {
+        yield place;
+        count += 1;
+        const { sheet = "" } = place.key;
+        if (count % KEYS_AT_ONCE !== 0 || (sheet >= first && sheet <= last)) continue;
+        const bucket = `SHEET#${this.#placeOf(place.group)}`;
+        from = sheet < first ? `${bucket}#${first}` : `${bucket}$`;
+        break;
+      }
+    }
+  }
+
+  /** The first day after another of which there is a sheet of some resources. */
+  async nextDay(day: string, resources: readonly string[] | undefined): Promise<string | undefined> {
+    const by = this.#resource === undefined ? (resources ?? []) : [this.#resource];
+    let next: string | undefined;
+    for (const some of chunksOf(by, QUERIES_AT_ONCE)) {
+      const asked = some.map((resource) =>
+        this.#listed(resource, { from: `SHEET#${day}$`, to: "SHEET$" }, 1, 1).next(),
+      );
+      for (const { value } of await Promise.all(asked)) {
+        const sheet = (value as UsagePlace | undefined)?.key.sheet;
+        if (sheet !== undefined && sheet < (next ?? "~")) next = sheet;
+      }
+    }
+    return next;
+  }
+
+  /** By the index of a resource; without one, of the namespace. */
+  async *#listed(
+    resource: string | undefined,
+    range: KeyRange,
+    pageSize: number,
+    pageSizeMax: number,
+  ): AsyncGenerator<UsagePlace> {
     const place: Pick<RecordQuery, "index" | "partition" | "range"> =
-      this.#resource === undefined
+      resource === undefined
         ? { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range: { name: GSI4SK, ...range } }
         : {
             index: RESOURCE_INDEX,
-            partition: [GSI2PK, resourcePk(this.#namespaceId, this.#resource)],
+            partition: [GSI2PK, resourcePk(this.#namespaceId, resource)],
             range: { name: GSI2SK, ...range },
           };
-    for await (const item of this.#records.query({ ...place, pageSize, keysOnly: true })) {
+    for await (const item of this.#records.query({ ...place, pageSize, pageSizeMax, keysOnly: true })) {
       const found = placeIn(keyIn(item));
       if (found !== undefined) yield found;
     }
@@ -101,11 +179,30 @@ export class UsagePlaces {
 }
 
 /** Few enough that a page costs little, many enough that a table is gone through in few calls. */
-const KEYS_AT_ONCE = 500;
+const KEYS_AT_ONCE = 200;
+/** Of many streams that are read side by side, each begins with few. */
+const KEYS_FIRST = 50;
+const KEYS_MAX = 800;
+
+const QUERIES_AT_ONCE = 32;
+
+/** The sheets of a day in the index of a resource, which has them by entity. */
+function ofDay(day: string, resource: string, { after, to }: GroupSpan): KeyRange {
+  const first = after === undefined ? undefined : ofGroup(after);
+  const last = to === undefined ? undefined : ofGroup(to);
+  // `#` begins the sheets of an entity, `$` comes after all of them.
+  const from = first === undefined ? "#" : `#${first.entityId}${resource > first.resource ? "#" : "$"}`;
+  const end = last === undefined ? "$" : `#${last.entityId}${resource > last.resource ? "#" : "$"}`;
+  return { from: `SHEET#${day}${from}`, to: `SHEET#${day}${end}` };
+}
 
 export function placeIn(tableKey: TableKey): UsagePlace | undefined {
   const key = parseItemKey(tableKey)?.key;
   return key === undefined ? undefined : { key, tableKey, group: groupOf(key.bucket) };
+}
+
+export function inGroupOrder(a: UsagePlace, b: UsagePlace): number {
+  return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
 }
 
 // Neither has a newline, which sorts before all their characters.
@@ -116,18 +213,4 @@ export function groupOf({ entityId, resource }: UsageOf): string {
 export function ofGroup(group: string): UsageOf {
   const [entityId = "", resource = ""] = group.split("\n");
   return bucketKey(entityId, resource);
-}
-
-/** Streams that are each in the order of their groups, as one. */
-async function* merged(streams: readonly AsyncGenerator<UsagePlace>[]): AsyncGenerator<UsagePlace> {
-  const heads = await Promise.all(streams.map((stream) => stream.next()));
-  for (;;) {
-    let first: { readonly at: number; readonly place: UsagePlace } | undefined;
-    for (const [at, { value: place }] of heads.entries()) {
-      if (place !== undefined && (first === undefined || place.group < first.place.group)) first = { at, place };
-    }
-    if (first === undefined) return;
-    yield first.place;
-    heads[first.at] = (await streams[first.at]?.next()) as IteratorResult<UsagePlace>;
-  }
 }

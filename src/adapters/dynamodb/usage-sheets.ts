@@ -1,16 +1,18 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import type { Clock } from "../../ports/system.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage-windows.ts";
 import { instantOf } from "./codec.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
 import { isoSeconds } from "./schema.ts";
-import { readClosedUntil } from "./usage-closed.ts";
+import { readUsageState, type UsageState } from "./usage-closed.ts";
 import { daySpan, daysOf, isSheetsOnly, itemsIn, type UsageItem } from "./usage-items.ts";
 import { NextWindow } from "./usage-next.ts";
 import { usageOfEntity } from "./usage-of-entity.ts";
 import { groupOf, ofGroup, type UsagePlace, UsagePlaces } from "./usage-places.ts";
+import { FRESH_MS } from "./usage-resources.ts";
 
 /**
  * Usage of one namespace: the open hours on its buckets, and the closed ones on their sheets. Buckets are looked at first: an
@@ -20,9 +22,12 @@ export class SheetUsage implements UsageStore {
   readonly #records: Records;
   readonly #namespaceId: string;
 
-  constructor(records: Records, namespaceId: string) {
+  readonly #clock: Pick<Clock, "now">;
+
+  constructor(records: Records, namespaceId: string, clock: Pick<Clock, "now">) {
     this.#records = records;
     this.#namespaceId = namespaceId;
+    this.#clock = clock;
   }
 
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
@@ -35,7 +40,7 @@ export class SheetUsage implements UsageStore {
             group: groupOf({ entityId, resource }),
             nextMs: next === "" ? undefined : instantOf(next),
           };
-    const { items, ...rest } = await pageOf(this.#snapshots(query, after), limit, ({ snapshot, nextMs }) =>
+    const { items, ...rest } = await pageOf(this.#snapshots(query, after, limit + 1), limit, ({ snapshot, nextMs }) =>
       cursorOf(
         isoSeconds(snapshot.windowStartMs),
         snapshot.entityId,
@@ -46,20 +51,26 @@ export class SheetUsage implements UsageStore {
     return { ...rest, items: items.map(({ snapshot }) => snapshot) };
   }
 
-  async *#snapshots(query: UsageQuery, after: After | undefined): AsyncGenerator<Listed> {
-    const closedUntilMs = (await readClosedUntil(this.#records, this.#namespaceId)) ?? 0;
+  async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<Listed> {
+    const state = await readUsageState(this.#records, this.#namespaceId);
+    const { closedUntilMs = 0 } = state;
     const { entityId } = query;
     if (entityId === undefined) {
-      yield* this.#windows({ ...query, closedUntilMs }, after);
+      yield* this.#windows({ ...query, closedUntilMs, resources: this.#resourcesIn(state) }, after);
       return;
     }
     // What was shown is not read again.
     const fromMs = Math.max(query.fromMs, after?.startMs ?? query.fromMs);
-    const left = { ...query, entityId, fromMs };
-    const all = await usageOfEntity(this.#records, this.#namespaceId, left, closedUntilMs);
-    const unseen = after === undefined ? all : all.filter((one) => compared(placeOf(one), after) > 0);
-    const inOrder = unseen.sort((a, b) => compared(placeOf(a), placeOf(b)));
-    yield* inOrder.map((snapshot) => ({ snapshot, nextMs: undefined }));
+    const by = { records: this.#records, namespaceId: this.#namespaceId, closedUntilMs, rows };
+    for await (const snapshot of usageOfEntity({ ...by, query: { ...query, entityId, fromMs } })) {
+      const isShown = after !== undefined && compared(placeOf(snapshot), after) <= 0;
+      if (!isShown) yield { snapshot, nextMs: undefined };
+    }
+  }
+
+  #resourcesIn({ closedUntilMs = 0, resources, resourcesAre }: UsageState): Closed["resources"] {
+    if (resourcesAre !== "whole" || resources.length > RESOURCES_MAX) return undefined;
+    return { names: resources, areFresh: this.#clock.now() - closedUntilMs < FRESH_MS };
   }
 
   /**
@@ -79,7 +90,9 @@ export class SheetUsage implements UsageStore {
       for await (const snapshot of this.#window(query, { startMs, group }, next)) {
         yield { snapshot, nextMs: next.startMs };
       }
-      const day = await places.nextDay(daysOf(window, startMs).at(-1) ?? "");
+      const lastDay = daysOf(window, startMs).at(-1) ?? "";
+      const isSameDay = next.startMs !== undefined && daysOf(window, next.startMs)[0] === lastDay;
+      const day = isSameDay ? undefined : await places.nextDay(lastDay, query.resources?.names);
       if (day !== undefined) next.noteDay(day);
       startMs = next.startMs;
       group = undefined;
@@ -107,18 +120,20 @@ export class SheetUsage implements UsageStore {
 
   /** All buckets that may have usage on some days, by entity and resource, with what they have. */
   async *#buckets(
-    { resource }: Closed,
+    query: Closed,
     { days, start, isClosed }: BucketSpan,
     next: NextWindow,
   ): AsyncGenerator<{ readonly of: UsageOf; readonly items: UsageItems }> {
-    const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
+    const places = new UsagePlaces(this.#records, this.#namespaceId, query.resource);
+    const resources = resourcesFor(query, { days, isClosed });
     let after = start;
     const shards = isClosed ? nothing() : places.shards(start);
     for await (const { chunk, to } of groupsIn(shards)) {
       const found = await itemsIn(this.#records, chunk);
       const live = byGroup(found);
       // Only now: what was closed since the shards were read is found on its sheet.
-      const sheets = places.sheets(days, { after, to }, (day) => next.noteDay(day));
+      const wanted = { span: { after, to }, resources, live: [...live.keys()] };
+      const sheets = places.sheets(days, wanted, (day) => next.noteDay(day));
       for await (const some of inChunks(sheetsBy(sheets, [...live.keys()]), GROUPS_AT_ONCE)) {
         const read = await itemsIn(
           this.#records,
@@ -143,20 +158,23 @@ export class SheetUsage implements UsageStore {
     }
     // As if the window before had been gone through.
     const next = new NextWindow(window, windowStartMs(window, firstMs - 1), undefined);
-    const { resource, closedUntilMs } = query;
+    const { resource, resources, closedUntilMs } = query;
     const places = new UsagePlaces(this.#records, this.#namespaceId, resource);
-    if (!isSheetsOnly(query, closedUntilMs)) {
+    if (firstMs < closedUntilMs) {
+      // What is open lies after this.
+      next.note(closedUntilMs);
+    } else {
       for await (const chunk of inChunks(places.shards(undefined), SHARDS_AT_ONCE)) {
         const shards = await itemsIn(this.#records, chunk);
         for (const { hour } of hoursOf({ shards, sheets: [] })) next.note(hour * HOUR_MS);
       }
     }
     const { from } = daySpan({ window, fromMs: firstMs - 1, toMs });
-    if (resource === undefined) {
-      const everything = places.sheets([], { after: undefined, to: undefined }, (day) => next.noteDay(day));
-      for await (const _ of everything);
+    if (resource === undefined && (resources === undefined || firstMs >= closedUntilMs)) {
+      const everything = { span: { after: undefined, to: undefined }, resources: undefined, live: [] };
+      for await (const _ of places.sheets([], everything, (day) => next.noteDay(day)));
     } else {
-      const day = await places.nextDay(from);
+      const day = await places.nextDay(from, resources?.names);
       if (day !== undefined) next.noteDay(day);
     }
     return next.startMs;
@@ -166,9 +184,18 @@ export class SheetUsage implements UsageStore {
 const WINDOWS_FEW = 62;
 const SHARDS_AT_ONCE = 100;
 const GROUPS_AT_ONCE = 25;
+/** Each costs a query a window. */
+const RESOURCES_MAX = 200;
 
 interface Closed extends UsageQuery {
   readonly closedUntilMs: number;
+  /** Resources that all sheets of closed hours are of; `areFresh`: those of later hours too, unless their bucket is there. */
+  readonly resources: { readonly names: readonly string[]; readonly areFresh: boolean } | undefined;
+}
+
+/** By which resources the sheets are looked for. Those of a month are so many of all there are that they are passed over at less cost. */
+function resourcesFor({ resources }: Closed, { days, isClosed }: Pick<BucketSpan, "days" | "isClosed">) {
+  return days.length === 1 && resources !== undefined && (isClosed || resources.areFresh) ? resources.names : undefined;
 }
 
 /** Which buckets are gone through, and for which days. */

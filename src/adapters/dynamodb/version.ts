@@ -1,7 +1,7 @@
 import { NotFoundError, VersionError } from "../../domain/errors.ts";
 import { type Attributes, instantText } from "./codec.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
-import { any, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
+import { any, exists, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
 import {
   CLIENT_MIN_VERSION,
   LAMBDA_VERSION,
@@ -72,6 +72,23 @@ export function newVersionItem(by: { readonly version: string; readonly nowMs: n
     [LAMBDA_VERSION]: { S: FEATURE_LEVEL },
   };
 }
+
+/**
+ * Notes that the functions of the table's stack have the code of this version. The original reads it as the release whose items
+ * they know, and lets them be: its clients replace the code of functions that say less than their own release.
+ */
+export async function writeLambdaVersion(records: Records, version: string): Promise<void> {
+  const set = { [LAMBDA_VERSION]: { S: `${FEATURE_LEVEL}${OWN_LABEL}${version}` } };
+  await records.transact([updateRecord(versionKey(), { set }, exists)]);
+}
+
+/** Our version of the functions; undefined: they are the original's, or there are none. */
+export function ownLambdaVersion({ lambdaVersion }: VersionRecord): string | undefined {
+  return lambdaVersion?.split(OWN_LABEL)[1];
+}
+
+/** A local label of a version (PEP 440): it counts for nothing when versions are compared. */
+const OWN_LABEL = "+ts.";
 
 /** Raises what the table demands of the original's clients to `least`, never lowers it. */
 export async function raiseClientMin(records: Records, least: string): Promise<void> {

@@ -87,6 +87,16 @@ export class MemoryConfig implements ConfigStore {
     return this.#data.orders.page(textList(`limits on ${resource}`, ids, found), page);
   }
 
+  listEntityResources(page: PageRequest): Page<string> {
+    const names = () =>
+      new Set(this.#withLimits().flatMap(({ scope }) => (scope.level === "entity" ? [scope.resource] : [])));
+    const found = (resource: string) => (names().has(resource) ? resource : undefined);
+    return this.#data.orders.page(
+      textList("resources of entities", () => [...names()], found),
+      page,
+    );
+  }
+
   listResources(page: PageRequest): Page<string> {
     const names = () => this.#withLimits().flatMap(({ scope }) => (scope.level === "resource" ? [scope.resource] : []));
     const found = (resource: string) => this.#found({ level: "resource", resource }) && resource;

@@ -9,6 +9,7 @@ import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import { MemoryAudit } from "./audit.ts";
 import type { Counted } from "./hour-usage.ts";
+import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { ListOrders } from "./list-orders.ts";
 import type { OwnedState } from "./owned-state.ts";
 
@@ -36,6 +37,7 @@ export interface NamespaceData {
   /** Declared pieces by their key, and those who declare. */
   readonly owned: Map<string, OwnedPiece>;
   readonly owners: Map<string, OwnerRecord>;
+  readonly leases: LeaseShelf;
   readonly audit: MemoryAudit;
   /** Of lists whose pages are being asked for. */
   readonly orders: ListOrders;
@@ -60,6 +62,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       operations: new Map(),
       owned: new Map(),
       owners: new Map(),
+      leases: emptyShelf(),
       audit: new MemoryAudit(data.retention.auditKeepMs),
       orders: new ListOrders(),
     };

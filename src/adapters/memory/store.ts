@@ -6,6 +6,7 @@ import { MemoryBuckets } from "./buckets.ts";
 import { MemoryConfig, requireOpen } from "./config.ts";
 import { dataOf, type MemoryData } from "./data.ts";
 import { MemoryEntities } from "./entities.ts";
+import { MemoryLeases } from "./leases.ts";
 import { MemoryManifests } from "./manifests.ts";
 import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryUsage } from "./usage.ts";
@@ -38,6 +39,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
       usage: new MemoryUsage(data, namespaceId),
       audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
       manifests: new MemoryManifests(data, namespaceId),
+      leases: new MemoryLeases(data, namespaceId),
     }),
     ping: () => requireOpen(data),
     close: () => {

@@ -20,6 +20,7 @@ import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts
 import type { Connection, Statement } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
+import type { LeaseRows } from "./lease-rows.ts";
 import type { Operations } from "./operations.ts";
 import type { Watch } from "./watch.ts";
 
@@ -37,6 +38,7 @@ export class SqliteBuckets implements BucketStore {
   readonly #operations: Operations;
   readonly #calendar: Calendar;
   readonly #countsUsage: boolean;
+  readonly #leases: LeaseRows;
 
   constructor(
     parts: {
@@ -48,8 +50,10 @@ export class SqliteBuckets implements BucketStore {
       readonly rows: BucketRows;
       readonly commit: GroupCommit;
     },
+    leases: LeaseRows,
     namespaceId: string,
   ) {
+    this.#leases = leases;
     this.#connection = parts.connection;
     this.#watch = parts.watch;
     this.#rows = parts.rows;
@@ -145,7 +149,9 @@ export class SqliteBuckets implements BucketStore {
       context,
       work: () => {
         if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
-        return takeAll(this.#at(context), claims);
+        const { lease } = context;
+        if (lease === undefined) return takeAll(this.#at(context), claims);
+        return this.#leases.drafted(lease, context.nowMs, () => takeAll(this.#at(context), claims));
       },
       unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),
     };

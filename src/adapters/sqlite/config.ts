@@ -52,6 +52,7 @@ export class SqliteConfig implements ConfigStore {
   readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
   readonly #listEntities: Statement;
   readonly #listResources: Statement;
+  readonly #listEntityResources: Statement;
 
   constructor(
     parts: { readonly connection: Connection; readonly watch: Watch; readonly changes: Changes },
@@ -77,6 +78,10 @@ export class SqliteConfig implements ConfigStore {
     this.#listEntities = connection.prepare(
       `SELECT entity FROM config
        WHERE namespace = ? AND resource = ? AND entity > ? AND ${HAS_LIMITS} ORDER BY entity LIMIT ?`,
+    );
+    this.#listEntityResources = connection.prepare(
+      `SELECT DISTINCT resource FROM config
+       WHERE namespace = ? AND entity > '' AND resource > ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
     );
     this.#listResources = connection.prepare(
       `SELECT resource FROM config
@@ -148,6 +153,10 @@ export class SqliteConfig implements ConfigStore {
 
   listEntities(resource: string, { limit, cursor }: PageRequest): Page<string> {
     return this.#texts(() => this.#listEntities.all(this.#namespaceId, resource, textAfter(cursor), limit + 1), limit);
+  }
+
+  listEntityResources({ limit, cursor }: PageRequest): Page<string> {
+    return this.#texts(() => this.#listEntityResources.all(this.#namespaceId, textAfter(cursor), limit + 1), limit);
   }
 
   listResources({ limit, cursor }: PageRequest): Page<string> {

@@ -76,6 +76,24 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (namespace, piece)
   ) STRICT, WITHOUT ROWID;
   `,
+  // Leases, and the idempotency keys they were asked with. An open lease is due, a closed one is forgotten some day. `record` is
+  // its stored form (domain/stored-lease.ts); what stands in columns is what it is found by.
+  `
+  CREATE TABLE lease (
+    namespace TEXT NOT NULL, id TEXT NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL, version INTEGER NOT NULL,
+    writer TEXT NOT NULL, due_at_ms INTEGER, forget_at_ms INTEGER, record TEXT NOT NULL,
+    PRIMARY KEY (namespace, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX lease_due ON lease (namespace, due_at_ms, id) WHERE due_at_ms IS NOT NULL;
+  CREATE INDEX lease_forget ON lease (namespace, forget_at_ms) WHERE forget_at_ms IS NOT NULL;
+
+  CREATE TABLE lease_key (
+    namespace TEXT NOT NULL, key TEXT NOT NULL, mark TEXT NOT NULL, fingerprint TEXT NOT NULL, answer TEXT,
+    until_ms INTEGER NOT NULL, forget_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, key)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX lease_key_forget ON lease_key (namespace, forget_at_ms);
+  `,
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

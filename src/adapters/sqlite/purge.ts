@@ -15,6 +15,8 @@ const TABLES = [
   { table: "entity", key: "namespace, id" },
   { table: "owned", key: "namespace, piece" },
   { table: "owner", key: "namespace, owner" },
+  { table: "lease", key: "namespace, id" },
+  { table: "lease_key", key: "namespace, key" },
   { table: "audit", key: "id" },
 ];
 

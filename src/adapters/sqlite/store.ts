@@ -12,6 +12,8 @@ import { SqliteEntities } from "./entities.ts";
 import { Expiry } from "./expiry.ts";
 import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { LeaseRows } from "./lease-rows.ts";
+import { SqliteLeases } from "./leases.ts";
 import { SqliteManifests } from "./manifests.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
@@ -77,7 +79,8 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     name: `sqlite:${options.file}`,
     namespaces: new SqliteNamespaces(parts),
     scope: (namespaceId) => ({
-      buckets: new SqliteBuckets(parts, namespaceId),
+      buckets: new SqliteBuckets(parts, new LeaseRows(connection, namespaceId), namespaceId),
+      leases: new SqliteLeases(parts, new LeaseRows(connection, namespaceId)),
       config: new SqliteConfig(parts, namespaceId),
       entities: new SqliteEntities(parts, namespaceId),
       usage: countsUsage ? new SqliteUsage(connection, namespaceId) : NO_USAGE,

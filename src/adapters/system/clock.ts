@@ -10,6 +10,11 @@ export function steadyMs(): number {
   return Math.floor(performance.now());
 }
 
+/** The same in seconds, with fractions: how long something took. */
+export function steadySeconds(): number {
+  return performance.now() / 1000;
+}
+
 /** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */
 export function clockFrom(given: { now(): number; sleep?: Clock["sleep"] }): Clock {
   return {

@@ -1,4 +1,4 @@
-import type { Availability, Outcome } from "../../entry/index.ts";
+import type { Availability, Explanation, Outcome } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
@@ -81,22 +81,36 @@ async function answered(context: CommandContext, options: GlobalOptions, outcome
   return EXIT.refused;
 }
 
-/** What would be answered now; nothing is taken. */
+interface Asked {
+  readonly entityId: string;
+  readonly resource: string;
+  readonly consume: Readonly<Record<string, number>>;
+  readonly also?: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
+
+/** What would be answered now; nothing is taken. Resources share no bucket, so each can be asked about by itself. */
 async function dryRun(
   context: CommandContext,
   options: GlobalOptions,
   limiter: RateLimiter,
-  { entityId, resource, consume }: { entityId: string; resource: string; consume: Readonly<Record<string, number>> },
+  { entityId, resource, consume, also = {} }: Asked,
 ): Promise<number> {
-  const { outcome, retryAfterMs, reason, primary } = await limiter.explain({ entityId, resource, consume });
-  const isGranted = outcome === "granted";
-  const value = isGranted
-    ? { ok: true, consumed: consume, overdrawn: [], bypassed: false, degraded: false, status: "open", dryRun: true }
-    : { ok: false, statuses: primary === undefined ? [] : [primary], primary, retryAfterMs, dryRun: true };
+  const parts = [[resource, consume] as const, ...Object.entries(also)];
+  const told: Explanation[] = [];
+  for (const [each, amounts] of parts) told.push(await limiter.explain({ entityId, resource: each, consume: amounts }));
+  const refused = told.filter(({ outcome }) => outcome !== "granted");
+  const primary = refused.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0];
+  const statuses = refused.flatMap((one) => one.primary ?? []);
+  const value =
+    primary === undefined
+      ? { ok: true, consumed: consume, overdrawn: [], bypassed: false, degraded: false, status: "open", dryRun: true }
+      : { ok: false, statuses, primary: primary.primary, retryAfterMs: primary.retryAfterMs, dryRun: true };
   await printValue(context, options, value, () =>
-    isGranted ? "It would be granted; nothing was taken.\n" : `It would be refused: ${reason}.\n`,
+    primary === undefined
+      ? "It would be granted; nothing was taken.\n"
+      : `It would be refused: ${refused.map(({ reason }) => reason).join("; ")}.\n`,
   );
-  return isGranted ? EXIT.done : EXIT.refused;
+  return primary === undefined ? EXIT.done : EXIT.refused;
 }
 
 function grantedText(status: string, remaining: readonly Availability[]): string {

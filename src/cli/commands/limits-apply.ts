@@ -14,6 +14,7 @@ import {
   type ManifestOptions,
   namespaceFor,
   onNamespace,
+  printPlan,
   withManifest,
 } from "../manifest-options.ts";
 import { planText } from "../plan-text.ts";
@@ -50,19 +51,19 @@ interface Parts {
 async function applied(context: CommandContext, options: ManifestOptions, parts: Parts): Promise<number> {
   const plan = await planned(options, parts);
   if (options.dryRun === true) {
-    await print(context, options, { ...plan, dryRun: true }, "planned");
+    await printPlan(context, options, { ...plan, dryRun: true }, "planned");
     return plan.conflicts.length > 0 ? EXIT.refused : EXIT.done;
   }
   const asked = await approved(context, options, { ...parts, plan });
   const done = new Set<string>();
   try {
     const result = await applyApproved(context, options, { ...parts, plan: asked, done });
-    await print(context, options, result, "applied");
+    await printPlan(context, options, result, "applied");
     return EXIT.done;
   } catch (error) {
     if (done.size === 0 && !context.interrupted.aborted) throw error;
     const changes = asked.changes.map((change) => ({ ...change, done: done.has(pieceKey(change)) }));
-    await print(context, options, { ...asked, changes }, "planned");
+    await printPlan(context, options, { ...asked, changes }, "planned");
     // The exit code is that of the signal then.
     if (context.interrupted.aborted) return EXIT.refused;
     throw error;
@@ -131,13 +132,3 @@ function progress(
 }
 
 const PROGRESS_FROM = 20;
-
-async function print(
-  context: CommandContext,
-  options: ManifestOptions,
-  plan: Plan & { readonly dryRun?: boolean },
-  end: "planned" | "applied",
-): Promise<void> {
-  const text = () => planText(plan, paintOf(context, options), end);
-  await context.output.write(isJson(options) ? `${JSON.stringify(plan)}\n` : text());
-}

@@ -1,4 +1,3 @@
-import { paintOf } from "../color.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import {
@@ -7,10 +6,9 @@ import {
   type ManifestOptions,
   namespaceFor,
   onNamespace,
+  printPlan,
   withManifest,
 } from "../manifest-options.ts";
-import { planText } from "../plan-text.ts";
-import { isJson } from "../print.ts";
 
 /** Shows what an apply would do; reads only. */
 export const limitsPlan: CommandFile<ManifestOptions> = {
@@ -28,8 +26,7 @@ export const limitsPlan: CommandFile<ManifestOptions> = {
         const { planManifest } = await import("../../manifest/plan.ts");
         const { keep = false, takeOver = false } = options;
         const plan = await planManifest(limiter, manifest, { keep, takeOver });
-        const text = () => planText(plan, paintOf(context, options), "planned");
-        await context.output.write(isJson(options) ? `${JSON.stringify(plan)}\n` : text());
+        await printPlan(context, options, plan, "planned");
         const differs = plan.changes.length > 0 && options.exitCode === true;
         return plan.conflicts.length > 0 || differs ? EXIT.refused : EXIT.done;
       }),

@@ -3,7 +3,8 @@ import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
-import { chosenStore } from "../store-option.ts";
+import { awsPlaceOf } from "../stack-place.ts";
+import { chosenStore, type StorePlace } from "../store-option.ts";
 
 export const version: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -15,12 +16,21 @@ export const version: CommandFile<GlobalOptions> = {
     const place = chosenStore(options, context);
     // A store that cannot be asked is no reason not to say which version asks.
     const schema = await schemaOf(place, options).catch(() => undefined);
+    const lambda = schema === undefined ? undefined : await lambdaOf(place, options).catch(() => undefined);
     const value = {
       client: packageVersion(),
       node: process.versions.node,
       ...(schema === undefined ? {} : { store: place.name, schema }),
+      ...(lambda === undefined ? {} : { lambda }),
     };
     await printValue(context, options, value, () => fieldsText(value));
     return EXIT.done;
   },
 };
+
+/** Of the package whose code the functions of a table's stack have. */
+async function lambdaOf(place: StorePlace, options: GlobalOptions): Promise<string | undefined> {
+  if (place.kind !== "dynamodb") return undefined;
+  const { versionsOf } = await import("../../entry/stack.ts");
+  return (await versionsOf(place.table.stack, awsPlaceOf(options))).lambda;
+}

@@ -1,0 +1,43 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+// The code of the stack's functions: one file each, for Node 22 on Lambda, whose runtime has the AWS SDK. Bundled when this package is
+// built, so that `zae-limiter deploy` needs no bundler.
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The functions, and the file that exports the `handler` of each. */
+const ENTRIES = { aggregator: "src/entry/aggregator.ts", provisioner: "src/entry/provisioner.ts" } as const;
+
+export type LambdaName = keyof typeof ENTRIES;
+
+/** Writes `lambda/NAME/index.mjs` of both functions below a folder. */
+export async function bundleLambdas(dist: string): Promise<void> {
+  for (const name of Object.keys(ENTRIES) as LambdaName[]) {
+    const folder = join(dist, "lambda", name);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "index.mjs"), await bundledLambda(name));
+  }
+}
+
+/** The code of a function. */
+export async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
+  const { outputFiles, warnings } = await build({
+    stdin: { contents: `export { handler } from "./${ENTRIES[name]}";`, resolveDir: root, sourcefile: `${name}.mjs` },
+    outfile: "index.mjs",
+    ...{ bundle: true, write: false, platform: "node", format: "esm", target: "node22", logLevel: "silent" },
+    ...{ minify: true, keepNames: true, legalComments: "none" },
+    absWorkingDir: root,
+    external: ["@aws-sdk/*", "@smithy/*"],
+    // Lambda has the credentials of a function in its environment: no chain that looks elsewhere is needed.
+    alias: { "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts") },
+    // What is written as CommonJS asks for modules of Node by `require`.
+    banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
+  });
+  if (warnings.length > 0) throw new Error(`The code of ${name}: ${warnings.map(({ text }) => text).join("; ")}`);
+  const [file] = outputFiles;
+  if (file === undefined) throw new Error(`There is no code of ${name}.`);
+  return file.contents;
+}

@@ -1,0 +1,181 @@
+import type { TakeMark } from "../../domain/give-back.ts";
+import { keyInProgress } from "../../domain/idempotency.ts";
+import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import { leaseFrom, leaseText, type TicketForm } from "../../domain/stored-lease.ts";
+import { markFrom, storedMark } from "../../domain/stored-mark.ts";
+import type { Answer, LeaseDraft, TakenAnswer } from "../../ports/bucket-store.ts";
+import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
+import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import type { Connection, Row, Statement } from "./connection.ts";
+
+/** The tickets of this store are marks. */
+const TICKETS: TicketForm = { stored: (ticket) => storedMark(ticket as TakeMark), from: markFrom };
+
+const STORED: LeaseReply = { kind: "stored" };
+
+/** Every so many records what is forgotten is deleted: more rows than were added meanwhile. */
+const FORGET_EVERY = 16;
+const FORGOTTEN_AT_ONCE = 3 * FORGET_EVERY;
+
+/** The rows of leases and keys of one namespace. What writes runs inside a transaction, and throws only before it has written. */
+export class LeaseRows {
+  readonly #connection: Connection;
+  readonly #namespaceId: string;
+  #added = 0;
+  #made: Statements | undefined;
+
+  constructor(connection: Connection, namespaceId: string) {
+    this.#connection = connection;
+    this.#namespaceId = namespaceId;
+  }
+
+  /** Takes, and writes down in the same transaction what was taken. */
+  drafted(draft: LeaseDraft, nowMs: number, take: () => readonly Answer[]): readonly Answer[] {
+    // Nothing may be taken for a request that another answers by now.
+    if (draft.key !== undefined && !this.#isOurs(draft.key)) throw keyInProgress(draft.key.key);
+    const answers = take();
+    if (answers.some(({ kind }) => kind !== "taken")) return answers;
+    this.create(draft.writeOf(answers as readonly TakenAnswer[]), nowMs);
+    return answers;
+  }
+
+  create({ record, finish }: LeaseWrite, nowMs: number): LeaseReply {
+    if (record !== undefined) {
+      const known = this.#sql.versionOf.get(this.#namespaceId, record.leaseId);
+      if (known !== undefined) return known[1] === record.writer ? STORED : { kind: "conflict" };
+    }
+    if (!this.#isOurs(finish)) return { kind: "keyLost" };
+    if (record !== undefined) this.#sql.insert.run(this.#namespaceId, record.leaseId, ...columnsOf(record));
+    this.#finish(finish);
+    this.#forget(nowMs);
+    return STORED;
+  }
+
+  move(next: LeaseRecord, finish: KeyFinish | undefined): LeaseReply {
+    const known = this.#sql.versionOf.get(this.#namespaceId, next.leaseId);
+    if (known?.[0] === next.version && known[1] === next.writer) return STORED;
+    if (known?.[0] !== next.version - 1) return { kind: "conflict" };
+    if (!this.#isOurs(finish)) return { kind: "keyLost" };
+    this.#sql.update.run(...columnsOf(next), this.#namespaceId, next.leaseId);
+    this.#finish(finish);
+    return STORED;
+  }
+
+  begin({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
+    const known = this.#sql.getKey.get(this.#namespaceId, key);
+    if (known !== undefined) {
+      const [knownMark, print, answer, knownUntilMs, forgetAtMs] = known as [
+        string,
+        string,
+        string | null,
+        number,
+        number,
+      ];
+      if (nowMs < (answer === null ? knownUntilMs : forgetAtMs)) {
+        const record = { key, mark: knownMark, fingerprint: print, answer: answer ?? undefined, untilMs: knownUntilMs };
+        return { kind: "known", record };
+      }
+    }
+    this.#sql.putKey.run(this.#namespaceId, key, mark, fingerprint, untilMs, nowMs + LEASE_REMEMBERED_MS);
+    this.#forget(nowMs);
+    return { kind: "begun" };
+  }
+
+  renew({ key, mark }: KeyMark, untilMs: number): boolean {
+    return Number(this.#sql.renewKey.run(untilMs, this.#namespaceId, key, mark).changes) > 0;
+  }
+
+  release({ key, mark }: KeyMark): void {
+    this.#sql.releaseKey.run(this.#namespaceId, key, mark);
+  }
+
+  get(leaseId: string): LeaseRecord | undefined {
+    const row = this.#connection.read(() => this.#sql.get.get(this.#namespaceId, leaseId));
+    return row === undefined ? undefined : leaseFrom(leaseId, row[0] as string, TICKETS);
+  }
+
+  due(nowMs: number, limitMax: number): readonly string[] {
+    const rows = this.#connection.read(() => this.#sql.due.all(this.#namespaceId, nowMs, limitMax));
+    return rows.map(([id]) => id as string);
+  }
+
+  /** Open leases after a place, soonest due first; null: of every entity, for every resource. */
+  open(
+    after: { readonly dueAtMs: number; readonly leaseId: string },
+    { entityId, resource }: { readonly entityId: string | null; readonly resource: string | null },
+    limitMax: number,
+  ): readonly LeaseRecord[] {
+    const rows = this.#connection.read(() =>
+      this.#sql.open.all(
+        ...[this.#namespaceId, after.dueAtMs, after.leaseId],
+        ...[entityId, entityId, resource, resource, limitMax],
+      ),
+    );
+    return rows.map(([id, text]) => leaseFrom(id as string, text as string, TICKETS));
+  }
+
+  get #sql(): Statements {
+    this.#made ??= statementsOn(this.#connection);
+    return this.#made;
+  }
+
+  /** Also when the same answer is there already: then this is a repeat. */
+  #isOurs(mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
+    if (mark === undefined) return true;
+    const [known, , answer] = this.#sql.getKey.get(this.#namespaceId, mark.key) ?? ([] as Row);
+    return known === mark.mark && (answer === null || answer === mark.answer);
+  }
+
+  #finish(finish: KeyFinish | undefined): void {
+    if (finish === undefined) return;
+    const { key, answer, nowMs } = finish;
+    this.#sql.finishKey.run(answer, nowMs + LEASE_REMEMBERED_MS, this.#namespaceId, key);
+  }
+
+  #forget(nowMs: number): void {
+    this.#added++;
+    if (this.#added < FORGET_EVERY) return;
+    this.#added = 0;
+    this.#sql.forget.run(this.#namespaceId, nowMs, FORGOTTEN_AT_ONCE);
+    this.#sql.forgetKeys.run(this.#namespaceId, nowMs, FORGOTTEN_AT_ONCE);
+  }
+}
+
+function columnsOf(record: LeaseRecord) {
+  const { entityId, resources, version, writer, expiresAtMs } = record;
+  const forgetAtMs = forgottenAtMs(record) ?? null;
+  const dueAtMs = forgetAtMs === null ? expiresAtMs : null;
+  const resource = resources[0]?.resource ?? "";
+  return [entityId, resource, version, writer, dueAtMs, forgetAtMs, leaseText(record, TICKETS)] as const;
+}
+
+type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
+
+const KEY = "namespace = ? AND key = ?";
+
+const SQL = {
+  get: "SELECT record FROM lease WHERE namespace = ? AND id = ?",
+  versionOf: "SELECT version, writer FROM lease WHERE namespace = ? AND id = ?",
+  insert: `INSERT INTO lease (namespace, id, entity, resource, version, writer, due_at_ms, forget_at_ms, record)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  update: `UPDATE lease SET entity = ?, resource = ?, version = ?, writer = ?, due_at_ms = ?, forget_at_ms = ?, record = ?
+    WHERE namespace = ? AND id = ?`,
+  due: "SELECT id FROM lease WHERE namespace = ? AND due_at_ms <= ? ORDER BY due_at_ms, id LIMIT ?",
+  open: `SELECT id, record FROM lease
+    WHERE namespace = ? AND due_at_ms IS NOT NULL AND (due_at_ms, id) > (?, ?)
+      AND (? IS NULL OR entity = ?) AND (? IS NULL OR resource = ?) ORDER BY due_at_ms, id LIMIT ?`,
+  forget: `DELETE FROM lease WHERE (namespace, id) IN
+    (SELECT namespace, id FROM lease WHERE namespace = ? AND forget_at_ms <= ? LIMIT ?)`,
+  getKey: `SELECT mark, fingerprint, answer, until_ms, forget_at_ms FROM lease_key WHERE ${KEY}`,
+  putKey: `INSERT OR REPLACE INTO lease_key (namespace, key, mark, fingerprint, answer, until_ms, forget_at_ms)
+    VALUES (?, ?, ?, ?, NULL, ?, ?)`,
+  finishKey: `UPDATE lease_key SET answer = ?, forget_at_ms = ? WHERE ${KEY}`,
+  renewKey: `UPDATE lease_key SET until_ms = ? WHERE ${KEY} AND mark = ? AND answer IS NULL`,
+  releaseKey: `DELETE FROM lease_key WHERE ${KEY} AND mark = ? AND answer IS NULL`,
+  forgetKeys: `DELETE FROM lease_key WHERE (namespace, key) IN
+    (SELECT namespace, key FROM lease_key WHERE namespace = ? AND forget_at_ms <= ? LIMIT ?)`,
+};
+
+function statementsOn(connection: Connection): Statements {
+  return Object.fromEntries(Object.entries(SQL).map(([name, sql]) => [name, connection.prepare(sql)])) as Statements;
+}

@@ -1,0 +1,92 @@
+import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
+import type { LeaseRecord } from "../../domain/lease-record.ts";
+import { shown } from "../../domain/names.ts";
+import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
+import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import type { Connection } from "./connection.ts";
+import { keyAfter, keyCursor, pageOf } from "./cursor.ts";
+import { thrownFor } from "./faults.ts";
+import type { GroupCommit } from "./group-commit.ts";
+import type { LeaseRows } from "./lease-rows.ts";
+import { CHANGE_WAIT_MS } from "./lock-backoff.ts";
+
+/** Leases of one namespace. Their writes share transactions with takes; the record of a new one is in that of its own take. */
+export class SqliteLeases implements LeaseStore {
+  readonly isWrittenByTake = true;
+  readonly #connection: Connection;
+  readonly #commit: GroupCommit;
+  readonly #rows: LeaseRows;
+
+  constructor(parts: { readonly connection: Connection; readonly commit: GroupCommit }, rows: LeaseRows) {
+    this.#connection = parts.connection;
+    this.#commit = parts.commit;
+    this.#rows = rows;
+  }
+
+  create(write: LeaseWrite, nowMs: number): Promise<LeaseReply> {
+    return this.#write(nowMs, () => this.#rows.create(write, nowMs));
+  }
+
+  get(leaseId: string): LeaseRecord | undefined {
+    return this.#rows.get(leaseId);
+  }
+
+  move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): Promise<LeaseReply> {
+    return this.#write(nowMs, () => this.#rows.move(next, finish));
+  }
+
+  listOpen({ entityId, resource }: LeaseFilter, { limit, cursor }: PageRequest): Page<LeaseRecord> {
+    const [due, leaseId] = keyAfter(cursor, 2) ?? ["0", ""];
+    const dueAtMs = Number(due);
+    if (!Number.isSafeInteger(dueAtMs)) {
+      throw new ValidationError(
+        "cursor_invalid",
+        `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+      );
+    }
+    const filter = { entityId: entityId ?? null, resource: resource ?? null };
+    const found = this.#rows.open({ dueAtMs, leaseId: leaseId as string }, filter, limit + 1);
+    return pageOf(found, limit, (one) => keyCursor(String(one.expiresAtMs), one.leaseId));
+  }
+
+  findDue(nowMs: number, limitMax: number): readonly string[] {
+    return this.#rows.due(nowMs, limitMax);
+  }
+
+  beginKey(begin: KeyBegin): Promise<BeginReply> {
+    return this.#change(begin.nowMs, () => this.#rows.begin(begin));
+  }
+
+  renewKey(mark: KeyMark, { nowMs, untilMs }: { readonly nowMs: number; readonly untilMs: number }): Promise<boolean> {
+    return this.#change(nowMs, () => this.#rows.renew(mark, untilMs));
+  }
+
+  releaseKey(mark: KeyMark, nowMs: number): Promise<void> {
+    return this.#change(nowMs, () => this.#rows.release(mark));
+  }
+
+  #write(nowMs: number, work: () => LeaseReply): Promise<LeaseReply> {
+    return this.#commit.submit<LeaseReply>({
+      context: { nowMs, timeoutMs: CHANGE_WAIT_MS },
+      work,
+      unavailable: (applied, cause) => ({ kind: "unavailable", applied, cause }),
+    });
+  }
+
+  /** A write that has no answer for an outage: it throws. */
+  async #change<Value>(nowMs: number, work: () => Value): Promise<Value> {
+    const done = await this.#commit.submit<{ readonly value: Value } | { readonly cause: unknown }>({
+      context: { nowMs, timeoutMs: CHANGE_WAIT_MS },
+      work: () => ({ value: work() }),
+      unavailable: (_applied, cause) => ({ cause }),
+    });
+    if ("value" in done) return done.value;
+    const thrown = thrownFor(done.cause, this.#connection.file);
+    throw thrown instanceof LimiterError
+      ? thrown
+      : new RateLimiterUnavailable(`The file ${this.#connection.file} could not be written in time.`, {
+          cause: thrown,
+        });
+  }
+}

@@ -1,0 +1,50 @@
+import { LimiterError } from "../../domain/errors.ts";
+import { functionVersions, requireWorkable, stackStatus } from "../../entry/stack.ts";
+import { type CommandFile, examples } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { fieldsText, printValue } from "../print.ts";
+import { awsPlaceOf, nameOption, type StackCommandOptions, stackNameOf } from "../stack-place.ts";
+
+export const check: CommandFile<StackCommandOptions> = {
+  configure: (command) => {
+    nameOption(command)
+      .addHelpText("after", examples("zae-limiter check -n limits", "zae-limiter check -n limits --json"))
+      .addHelpText(
+        "after",
+        "\nCompares the versions of this client, the table and the stack's functions. Nobody updates a function by opening a limiter: " +
+          "`zae-limiter update` does.\n\nExit codes: 1 this client cannot work on the table; 3 AWS; 4 there is no such stack.\n",
+      );
+  },
+  run: async (context, options) => {
+    const place = awsPlaceOf(options);
+    const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context), place);
+    const isShared = options.sharedTable === true || context.env.ZAEL_SHARED_TABLE === "1";
+    const problem = await requireWorkable(table, place, isShared).catch((error: unknown) => {
+      if (error instanceof LimiterError) return error.message;
+      throw error;
+    });
+    const names = [outputs.AggregatorFunctionName, outputs.ProvisionerFunctionName].filter(
+      (each) => each !== undefined,
+    );
+    const functions = await functionVersions(names, place);
+    const older = names.filter((each) => functions[each] !== versions.client);
+    const value = {
+      ...{ name, ok: problem === undefined, upToDate: older.length === 0 },
+      ...{ client: versions.client, schema: versions.schema ?? null, lambda: versions.lambda ?? null },
+      functions: Object.fromEntries(names.map((each) => [each, functions[each] ?? null])),
+      ...(problem === undefined ? {} : { problem }),
+    };
+    await printValue(context, options, value, () =>
+      [
+        fieldsText({ client: versions.client, schema: versions.schema ?? "none", lambda: versions.lambda ?? "none" }),
+        "\n",
+        problem ?? "This client can work on the table.",
+        "\n",
+        older.length === 0
+          ? ""
+          : `${older.join(" and ")} ${older.length > 1 ? "have" : "has"} other code than this version's; run \`zae-limiter update -n ${name}\`.\n`,
+      ].join(""),
+    );
+    return problem === undefined ? EXIT.done : EXIT.refused;
+  },
+};

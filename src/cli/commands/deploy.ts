@@ -1,0 +1,76 @@
+import { deployStack } from "../../entry/stack.ts";
+import { confirmed } from "../ask.ts";
+import { changesText } from "../change-text.ts";
+import { paintOf } from "../color.ts";
+import { type CommandContext, type CommandFile, examples } from "../command.ts";
+import { type DeployOptions, deployOptions, inFlags, stackOptionsOf, tagsOf } from "../deploy-options.ts";
+import { EXIT } from "../exit-code.ts";
+import { isJson, printChange } from "../print.ts";
+import { awsPlaceOf, nameOption, stackNameOf, watcherOf } from "../stack-place.ts";
+
+const CODES = "\nExit codes: 1 refused: a loss, a stack that failed or is not ours, declined; 3 AWS; 4 not there.\n";
+
+export const deploy: CommandFile<DeployOptions> = {
+  configure: (command) => {
+    deployOptions(nameOption(command))
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter deploy -n limits",
+          "zae-limiter deploy -n limits --lambda-memory 512 --dry-run",
+          "zae-limiter deploy -n limits --alarm-sns-topic arn:aws:sns:eu-west-1:123456789012:pages --yes",
+        ),
+      )
+      .addHelpText(
+        "after",
+        "\nMakes the stack, or changes it: what is not given stays as it is. Changes are shown, old -> new, and asked for. What would " +
+          "remove or replace the table, a bucket or a policy is refused. Each switch can be turned back: --enable-alarms.\n",
+      )
+      .addHelpText("after", CODES);
+  },
+  run: (context, options) => deployed(context, options, false),
+};
+
+export const update: CommandFile<DeployOptions> = {
+  configure: (command) => {
+    deployOptions(nameOption(command))
+      .addHelpText(
+        "after",
+        examples("zae-limiter update -n limits", "zae-limiter update -n limits --log-retention-days 90 --yes"),
+      )
+      .addHelpText(
+        "after",
+        "\nThe same as `deploy` on a stack that is there: with its own values, the newest template and code.\n",
+      )
+      .addHelpText("after", CODES);
+  },
+  run: (context, options) => deployed(context, options, true),
+};
+
+async function deployed(context: CommandContext, options: DeployOptions, mustExist: boolean): Promise<number> {
+  const name = stackNameOf(options, context);
+  const paint = paintOf(context, options);
+  const place = awsPlaceOf(options);
+  const confirm = async (changes: Parameters<typeof changesText>[0]) => {
+    // Whoever is asked must see it; whoever reads JSON gets it at the end.
+    if (!isJson(options) || context.terminal.stderr) context.output.note(changesText(changes, paint));
+    await confirmed(context, options, `Make these changes to the stack ${name}?`);
+  };
+  const { action, changes, functions } = await inFlags(() =>
+    deployStack(
+      {
+        ...{ name, options: stackOptionsOf(options, context.env), tags: tagsOf(options), mustExist },
+        dryRun: options.dryRun === true,
+      },
+      place,
+      { ...watcherOf(context, options), confirm },
+    ),
+  );
+  await printChange(context, options, { action, changes, functions }, () => {
+    if (action === "none") return `The stack ${name} is as it should be; there is nothing to change.\n`;
+    if (options.dryRun === true) return changesText(changes, paint);
+    const code = Object.values(functions).map((each) => `${each.name} has the code ${each.sha256}\n`);
+    return `${action === "create" ? "Made" : "Changed"} the stack ${name}.\n${code.join("")}`;
+  });
+  return EXIT.done;
+}

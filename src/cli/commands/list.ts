@@ -1,0 +1,35 @@
+import { listStacks } from "../../infra/inspect-stack.ts";
+import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
+import { printList } from "../print.ts";
+import { awsPlaceOf } from "../stack-place.ts";
+
+export const list: CommandFile<ListOptions> = {
+  configure: (command) => {
+    listOptions(command)
+      .addHelpText("after", examples("zae-limiter list --region eu-west-1", "zae-limiter list --json"))
+      .addHelpText("after", "\nStacks of this region with the tag ManagedBy=zae-limiter, those of the original too.\n");
+  },
+  run: async (context, options) => {
+    const all = await listStacks(awsPlaceOf(options));
+    return printList(context, options, {
+      page: async ({ limit, cursor }) => {
+        const from = cursor === undefined ? 0 : all.findIndex(({ name }) => name > cursor);
+        const items = from === -1 ? [] : all.slice(from, from + limit);
+        const isMore = from !== -1 && from + limit < all.length;
+        return { items, ...(isMore ? { cursor: items.at(-1)?.name } : {}) };
+      },
+      columns: [
+        { title: "NAME", text: ({ name }) => name },
+        { title: "STATUS", text: ({ status }) => status },
+        { title: "VERSION", text: ({ version }) => version ?? "" },
+        { title: "SCHEMA", text: ({ schemaVersion }) => schemaVersion ?? "" },
+        { title: "CREATED", text: ({ createdAtMs }) => dayOf(createdAtMs) },
+      ],
+      empty: "There is no stack in this region.",
+    });
+  },
+};
+
+function dayOf(atMs: number | undefined): string {
+  return atMs === undefined ? "" : new Date(atMs).toISOString().slice(0, 10);
+}

@@ -1,0 +1,173 @@
+import { LimiterError, ValidationError } from "../../domain/errors.ts";
+import type { ServiceBehaviour } from "../../entry/server.ts";
+import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
+import { timeoutOf } from "../on-store.ts";
+import { servedStore } from "../served-store.ts";
+
+interface ServeOptions extends GlobalOptions {
+  readonly host?: string;
+  readonly port?: string;
+  readonly tokenFile?: string;
+  readonly allowHost?: readonly string[];
+  readonly allowOrigin?: readonly string[];
+  readonly holdMs?: string;
+  readonly holdMaxMs?: string;
+  readonly onExpiry?: string;
+  readonly unit?: readonly string[];
+  readonly bodyMax?: string;
+  readonly inflightMax?: string;
+  readonly streamsMax?: string;
+  readonly drainMs?: string;
+  readonly durability?: string;
+  /** False with --no-dashboard. */
+  readonly dashboard: boolean;
+}
+
+export const serve: CommandFile<ServeOptions> = {
+  endsBySignal: true,
+  configure: (command) => {
+    command
+      .option("--host <host>", "where to listen; beyond this machine only with tokens; default 127.0.0.1")
+      .option("--port <port>", "0 takes a free one; default 4780")
+      .option("--token-file <file>", "who may do what (ZAEL_TOKEN_FILE); default: open to this machine")
+      .option("--allow-host <name>", "a further name in Host, as behind a proxy; repeated", repeated)
+      .option("--allow-origin <url>", "an origin whose pages may call; repeated", repeated)
+      .option("--hold-ms <ms>", "for how long an acquire holds that does not say; default 300000")
+      .option("--hold-max-ms <ms>", "the longest it may ask for; default 86400000")
+      .option("--on-expiry <what>", "what becomes of a hold that ends: charge or refund; default charge")
+      .option("--unit <limit=unit>", "the unit of a limit in RateLimit-Policy, such as tpm=tokens; repeated", repeated)
+      .option("--body-max <bytes>", "of a request; default 65536")
+      .option("--inflight-max <n>", "requests under way; default 1000")
+      .option("--streams-max <n>", "event streams; default 100")
+      .option("--drain-ms <ms>", "how long a stop waits for requests under way; default 10000")
+      .option("--durability <how>", "SQLite: what survives a loss of power, normal or full; default normal")
+      .option("--no-dashboard", "the API only")
+      .addHelpText("after", examples("zae-limiter serve", "zae-limiter serve --port 0 --token-file tokens.json --json"))
+      .addHelpText("after", "\nExit codes: 0 after SIGTERM or SIGINT, 3 the store or the port cannot be had.\n")
+      .addHelpText("after", "\nAn SQLite file is made where there is none. There is no TLS: let a proxy end it.\n");
+  },
+  run: async (context, options) => {
+    if (options.namespace !== undefined) {
+      throw new UsageError("serve has all namespaces, and they stand in its addresses; leave --namespace out.");
+    }
+    const { checkService, startService } = await import("../../entry/server.ts");
+    const behaviour = behaviourOf(options, context);
+    // What is wrong is told before a store is made.
+    checkService(behaviour);
+    const place = servedStore(options, context);
+    if (context.interrupted.aborted) return EXIT.done;
+    const limiter = await opened(place.open, options);
+    try {
+      if (context.interrupted.aborted) return EXIT.done;
+      const service = await startService({ ...behaviour, limiter }, true);
+      const listening = await service.listen();
+      await announce(context, options, { ...listening, store: place.name, isOpen: behaviour.tokenFile === undefined });
+      await ended(context.interrupted);
+      await listening.close();
+    } finally {
+      await limiter.close();
+    }
+    if (options.json === true) {
+      await context.output.write(`${JSON.stringify({ event: "stopped", reason: signalOf(context.interrupted) })}\n`);
+    }
+    return EXIT.done;
+  },
+};
+
+type Opening = ReturnType<typeof servedStore>["open"];
+
+async function opened(open: Opening, options: ServeOptions) {
+  const { RateLimiter } = await import("../../entry/rate-limiter.ts");
+  const timeoutMs = options.timeout === undefined ? undefined : timeoutOf(options);
+  const bounds = timeoutMs === undefined ? {} : { timeoutMs, adminTimeoutMs: timeoutMs };
+  try {
+    return await RateLimiter.open({ ...open, ...bounds, namespace: "default" });
+  } catch (error) {
+    const isUsage = error instanceof ValidationError && error.code === "option_invalid";
+    if (!(error instanceof LimiterError) || isUsage) throw error;
+    // Whatever the library calls it: the store cannot be had.
+    throw new CommandEnd({ code: error.code, message: error.message, exitCode: EXIT.store });
+  }
+}
+
+function behaviourOf(options: ServeOptions, { env, output }: CommandContext): ServiceBehaviour {
+  const tokenFile = options.tokenFile ?? (env.ZAEL_TOKEN_FILE || undefined);
+  const { host, allowHost, allowOrigin, onExpiry, unit, dashboard } = options;
+  const numbers = Object.fromEntries(
+    NUMBERS.flatMap(([name, option]) => {
+      const text = options[name];
+      return text === undefined ? [] : [[name, wholeOf(text, option)]];
+    }),
+  );
+  return {
+    ...numbers,
+    dashboard,
+    log: (line) => output.note(`${line}\n`),
+    ...(tokenFile === undefined ? {} : { tokenFile }),
+    ...(host === undefined ? {} : { host }),
+    ...(allowHost === undefined ? {} : { allowHost }),
+    ...(allowOrigin === undefined ? {} : { allowOrigin }),
+    ...(onExpiry === undefined ? {} : { onExpiry: onExpiry as "charge" | "refund" }),
+    ...(unit === undefined ? {} : { unit: unitsOf(unit) }),
+  };
+}
+
+const NUMBERS = [
+  ["port", "--port"],
+  ["holdMs", "--hold-ms"],
+  ["holdMaxMs", "--hold-max-ms"],
+  ["bodyMax", "--body-max"],
+  ["inflightMax", "--inflight-max"],
+  ["streamsMax", "--streams-max"],
+  ["drainMs", "--drain-ms"],
+] as const;
+
+function wholeOf(text: string, option: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new UsageError(`${option} is "${text}"; give a whole number.`);
+}
+
+function unitsOf(texts: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const [, limit, unit] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+      if (limit === undefined || unit === undefined) {
+        throw new UsageError(`--unit is "${text}"; give LIMIT=UNIT, such as tpm=tokens.`);
+      }
+      return [limit, unit];
+    }),
+  );
+}
+
+async function announce(
+  { output }: CommandContext,
+  { json }: ServeOptions,
+  at: { url: string; host: string; port: number; store: string; isOpen: boolean },
+): Promise<void> {
+  const { packageVersion } = await import("../../entry/package-version.ts");
+  const { isLoopback } = await import("../../server/origin-guard.ts");
+  const { url, host, port, store, isOpen } = at;
+  if (!isLoopback(host)) {
+    output.note(`${host} is beyond this machine, and there is no TLS: put a proxy in front of the service.\n`);
+  }
+  if (json === true) {
+    const auth = isOpen ? "open" : "tokens";
+    const line = { event: "listening", url, host, port, store, auth, version: packageVersion(), pid: process.pid };
+    await output.write(`${JSON.stringify(line)}\n`);
+    return;
+  }
+  await output.write(`zae-limiter listens on ${url} (${store}, ${isOpen ? "open to this machine" : "with tokens"})\n`);
+}
+
+function ended(interrupted: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    // The sockets keep the process alive until then; without one it would end here, with nobody to say so.
+    if (interrupted.aborted) resolve();
+    else interrupted.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+function signalOf({ reason }: AbortSignal): string {
+  return reason instanceof CommandEnd && reason.exitCode === 143 ? "SIGTERM" : "SIGINT";
+}

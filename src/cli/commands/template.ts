@@ -1,0 +1,29 @@
+import { template as make } from "../../infra/template.ts";
+import { type CommandFile, examples } from "../command.ts";
+import { type DeployOptions, deployOptions, inFlags, stackOptionsOf } from "../deploy-options.ts";
+import { EXIT } from "../exit-code.ts";
+import { isJson } from "../print.ts";
+import { nameOption, stackNameIn } from "../stack-place.ts";
+
+export const template: CommandFile<DeployOptions> = {
+  configure: (command) => {
+    deployOptions(nameOption(command))
+      .addHelpText(
+        "after",
+        examples("zae-limiter template -n limits", "zae-limiter template --no-iam --no-alarms --json"),
+      )
+      .addHelpText(
+        "after",
+        "\nMakes nothing and asks nobody. Without a name the stack's own counts, whatever it is deployed as. The code of the " +
+          "functions is not in it: `lambda-export` writes that.\n",
+      );
+  },
+  run: async (context, options) => {
+    const name = stackNameIn(options, context);
+    const made = await inFlags(() =>
+      make({ ...stackOptionsOf(options, context.env), ...(name === undefined ? {} : { name }) }),
+    );
+    await context.output.write(`${JSON.stringify(made, undefined, isJson(options) ? 0 : 2)}\n`);
+    return EXIT.done;
+  },
+};

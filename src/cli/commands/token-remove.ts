@@ -1,0 +1,33 @@
+import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { printChange } from "../print.ts";
+
+interface TokenRemoveOptions extends GlobalOptions {
+  readonly id?: string;
+}
+
+export const tokenRemove: CommandFile<TokenRemoveOptions> = {
+  configure: (command) => {
+    command
+      .argument("<file>", "the token file")
+      .argument("[id]", "whose token")
+      .option("--id <id>", "the same")
+      .addHelpText("after", examples("zae-limiter token remove tokens.json --id ops"))
+      .addHelpText(
+        "after",
+        "\nServices refuse it within two seconds, and end its event streams. Exit codes: 4 not there.\n",
+      );
+  },
+  run: async (context, options, [file = "", named]) => {
+    const id = named ?? options.id;
+    if (id === undefined) throw new UsageError("Whose token is to be removed? Give --id, such as --id gateway.");
+    if (named !== undefined && options.id !== undefined && named !== options.id) {
+      throw new UsageError(`The id is given twice, "${named}" and "${options.id}"; give one.`);
+    }
+    const { findEntry, removeToken } = await import("../../server/token-file.ts");
+    if (options.dryRun === true) findEntry(file, id);
+    else removeToken(file, id);
+    await printChange(context, options, { id, deleted: true }, () => `Removed the token ${id} from ${file}.\n`);
+    return EXIT.done;
+  },
+};

@@ -1,0 +1,118 @@
+import type { Listed } from "./shapes.ts";
+
+export type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** What the service said instead of an answer, or that it said nothing (status 0). */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  /** Where in the request it is wrong, as JSON pointers. */
+  readonly errors: readonly { readonly pointer: string; readonly detail: string }[];
+
+  constructor(status: number, code: string, detail: string, errors: ApiError["errors"]) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.errors = errors;
+  }
+}
+
+/** Calls the service this page came from, with the token if there is one. */
+export class Api {
+  readonly #token: string | undefined;
+  readonly #onUnauthorized: (error: ApiError) => void;
+
+  constructor(token: string | undefined, onUnauthorized: (error: ApiError) => void) {
+    this.#token = token;
+    this.#onUnauthorized = onUnauthorized;
+  }
+
+  get<Answer>(path: string, query: Query = {}, signal?: AbortSignal): Promise<Answer> {
+    return this.#json("GET", path, query, undefined, signal);
+  }
+
+  send<Answer>(
+    method: "POST" | "PUT" | "PATCH" | "DELETE",
+    path: string,
+    query: Query,
+    body?: object,
+  ): Promise<Answer> {
+    return this.#json(method, path, query, body, undefined);
+  }
+
+  /** For what must not be done twice: a repeat with the same key charges nothing. */
+  sendOnce<Answer>(path: string, key: string, body: object): Promise<Answer> {
+    return this.#json("POST", path, {}, body, undefined, { "idempotency-key": key });
+  }
+
+  /** All of a list, up to so many; `more` when there are others. */
+  async all<Item>(path: string, query: Query, most: number): Promise<{ items: Item[]; more: boolean }> {
+    const items: Item[] = [];
+    let cursor: string | undefined;
+    do {
+      const limit = Math.min(1_000, most - items.length);
+      const page: Listed<Item> = await this.get(path, { ...query, limit, cursor });
+      items.push(...page.items);
+      cursor = page.cursor;
+    } while (cursor !== undefined && items.length < most);
+    return { items, more: cursor !== undefined };
+  }
+
+  /** The event stream; rejects like any other call. */
+  async events(path: string, query: Query, lastEventId: string | undefined, signal: AbortSignal): Promise<Response> {
+    const headers = {
+      accept: "text/event-stream",
+      ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
+    };
+    return this.#answer("GET", path, query, { headers, signal });
+  }
+
+  async #json<Answer>(
+    method: string,
+    path: string,
+    query: Query,
+    body: object | undefined,
+    signal: AbortSignal | undefined,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> {
+    const init = {
+      method,
+      headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+      ...(signal && { signal }),
+    };
+    const answer = await this.#answer(method, path, query, init);
+    const text = await answer.text();
+    return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  }
+
+  async #answer(method: string, path: string, query: Query, init: RequestInit): Promise<Response> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+    const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+    const headers = new Headers(init.headers);
+    if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
+    let answer: Response;
+    try {
+      answer = await fetch(search === "" ? path : `${path}?${search}`, { ...init, method, headers, cache: "no-store" });
+    } catch (error) {
+      if (init.signal?.aborted) throw error;
+      throw new ApiError(0, "unreachable", "The service does not answer. Is it still running?", []);
+    }
+    if (answer.ok) return answer;
+    const problem = (await answer.json().catch(() => ({}))) as Partial<ApiError> & { detail?: string; title?: string };
+    const detail = problem.detail ?? problem.title ?? `The service answered ${answer.status}.`;
+    const error = new ApiError(answer.status, problem.code ?? "", detail, problem.errors ?? []);
+    if (answer.status === 401) this.#onUnauthorized(error);
+    throw error;
+  }
+}
+
+/** The path of a namespace. */
+export function pathOf(namespace: string): string {
+  return `/v1/namespaces/${encodeURIComponent(namespace)}`;
+}
+
+/** For an Idempotency-Key; `crypto.randomUUID` is missing on pages that came over plain HTTP from another host. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

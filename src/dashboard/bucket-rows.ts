@@ -1,0 +1,58 @@
+import type { BucketListing } from "./shapes.ts";
+
+/** A bucket as it was read at an instant of this page's own clock. */
+export interface BucketRow extends BucketListing {
+  readonly key: string;
+  readonly readAtMs: number;
+}
+
+export function keyOf({ entityId, resource }: Pick<BucketListing, "entityId" | "resource">): string {
+  // Neither can contain a space.
+  return `${entityId} ${resource}`;
+}
+
+export function rowOf({ entityId, resource, limits }: BucketListing, readAtMs: number): BucketRow {
+  return { entityId, resource, limits, readAtMs, key: keyOf({ entityId, resource }) };
+}
+
+/** A list that was read again: who was there keeps the place, who is new stands at the end, so that nothing jumps. */
+export function reread(rows: readonly BucketRow[], items: readonly BucketListing[], readAtMs: number): BucketRow[] {
+  const left = new Map(items.map((item) => [keyOf(item), rowOf(item, readAtMs)]));
+  const kept = rows.flatMap(({ key }) => {
+    const row = left.get(key);
+    left.delete(key);
+    return row === undefined ? [] : [row];
+  });
+  return [...kept, ...left.values()];
+}
+
+/** One bucket changed. Undefined: it is not in the list. */
+export function corrected(rows: readonly BucketRow[], item: BucketListing, readAtMs: number): BucketRow[] | undefined {
+  const key = keyOf(item);
+  const index = rows.findIndex((row) => row.key === key);
+  return index === -1 ? undefined : rows.with(index, rowOf(item, readAtMs));
+}
+
+/** Whether a bucket that is not in the list belongs between its rows: lists are by entity, then by resource. */
+export function isBetween(rows: readonly BucketRow[], item: BucketListing, isFirstPage: boolean): boolean {
+  const [first, last] = [rows[0], rows.at(-1)];
+  if (first === undefined || last === undefined) return false;
+  return (isFirstPage || isBefore(first, item)) && isBefore(item, last);
+}
+
+function isBefore(
+  one: Pick<BucketListing, "entityId" | "resource">,
+  other: Pick<BucketListing, "entityId" | "resource">,
+): boolean {
+  return one.entityId === other.entityId ? one.resource < other.resource : one.entityId < other.entityId;
+}
+
+/** Whether every word of the filter is in the entity's id or the resource. */
+export function matches({ entityId, resource }: Pick<BucketListing, "entityId" | "resource">, filter: string): boolean {
+  const name = `${entityId} ${resource}`.toLowerCase();
+  return wordsOf(filter).every((word) => name.includes(word.toLowerCase()));
+}
+
+export function wordsOf(filter: string): string[] {
+  return filter.split(/\s+/).filter((word) => word !== "");
+}

@@ -1,0 +1,53 @@
+import { type Api, ApiError, type Query } from "./api.ts";
+import { matches, wordsOf } from "./bucket-rows.ts";
+import type { BucketListing, Listed } from "./shapes.ts";
+
+/** What a filter found, and how. `cursor`: there may be more, by the same way. */
+export interface Found {
+  readonly by: "all" | "exact" | "part";
+  readonly items: readonly BucketListing[];
+  readonly cursor?: string;
+  /** How many buckets were looked through. */
+  readonly searched: number;
+}
+
+export const PAGE_SIZE = 100;
+const SCAN_SIZE = 1_000;
+
+interface Search {
+  readonly filter: string;
+  readonly cursor: string | undefined;
+  /** Looks for a part of the names, also where one matches exactly. */
+  readonly byPart: boolean;
+}
+
+/**
+ * The service finds an entity or a resource by its exact name. Where there is none of that name, buckets are read a thousand
+ * at a time and those are kept whose names contain the filter.
+ */
+export async function findBuckets(api: Api, path: string, search: Search, signal: AbortSignal): Promise<Found> {
+  const { filter, cursor, byPart } = search;
+  const list = (query: Query) => api.get<Listed<BucketListing>>(`${path}/buckets`, query, signal);
+  const words = wordsOf(filter);
+  if (words.length === 0) return { by: "all", searched: 0, ...(await list({ limit: PAGE_SIZE, cursor })) };
+  if (!byPart) {
+    for (const query of exactQueries(words)) {
+      const found = await list({ ...query, limit: PAGE_SIZE, cursor }).catch(unlessInvalid);
+      if (found !== undefined && found.items.length > 0) return { by: "exact", searched: 0, ...found };
+    }
+  }
+  const { items, cursor: next } = await list({ limit: SCAN_SIZE, cursor });
+  const found = items.filter((item) => matches(item, filter));
+  return { by: "part", items: found, searched: items.length, ...(next === undefined ? {} : { cursor: next }) };
+}
+
+function exactQueries([first, second, ...others]: readonly string[]): Query[] {
+  if (others.length > 0) return [];
+  return second === undefined ? [{ entityId: first }, { resource: first }] : [{ entityId: first, resource: second }];
+}
+
+/** What cannot be a name has no bucket of that name. */
+function unlessInvalid(error: unknown): undefined {
+  if (error instanceof ApiError && (error.status === 400 || error.status === 404)) return undefined;
+  throw error;
+}

@@ -1,0 +1,202 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { BucketItem } from "./bucket-item.tsx";
+import { type BucketRow, corrected, isBetween, keyOf, matches, reread, rowOf, wordsOf } from "./bucket-rows.ts";
+import { type Found, findBuckets, PAGE_SIZE } from "./bucket-search.ts";
+import { curl } from "./curl.ts";
+import { stateOf } from "./level.ts";
+import { Empty, ErrorNote, Link, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
+import { Rates } from "./rates.ts";
+import { useLoaded, useSession } from "./session.tsx";
+import type { BucketMessage } from "./shapes.ts";
+import { plural, whole } from "./words.ts";
+
+/** Quotas reset and other processes take without an event: now and then the page looks again. */
+const REREAD_MS = 20_000;
+const TYPING_MS = 250;
+
+export function BucketsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
+  const { live } = useSession();
+  const [filter, setFilter] = useState(params.filter ?? "");
+  const settled = useSettled(filter.trim(), TYPING_MS);
+  const [byPart, setByPart] = useState(false);
+  // Where each page begins; the last one is shown.
+  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const list = useBuckets(settled, cursors.at(-1), byPart);
+  const [version, setVersion] = useState(0);
+  const { api, path } = useSession();
+  const rates = useMemo(() => new Rates(api, path), [api, path]);
+  useEffect(
+    () =>
+      live.changes.subscribe(() => {
+        rates.forget();
+        setVersion((before) => before + 1);
+      }),
+    [live, rates],
+  );
+  const changeFilter = (next: string) => {
+    setFilter(next);
+    setByPart(false);
+    setCursors([undefined]);
+  };
+  const { found, rows } = list;
+  const page = cursors.length - 1;
+  return (
+    <>
+      <PageHead title="Buckets" note={<Summary rows={rows} hasMore={found?.cursor !== undefined || page > 0} />}>
+        <label class="search">
+          <span class="unseen">Filter by entity or resource</span>
+          <input
+            type="search"
+            data-testid="bucket-filter"
+            placeholder="Filter by entity or resource"
+            value={filter}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={(event) => changeFilter(event.currentTarget.value)}
+          />
+        </label>
+      </PageHead>
+      <ErrorNote error={list.error} />
+      {found !== undefined && settled !== "" && (
+        <FilterNote
+          found={found}
+          filter={settled}
+          onPart={() => {
+            setByPart(true);
+            setCursors([undefined]);
+          }}
+          onFurther={() => setCursors([...cursors, found.cursor])}
+        />
+      )}
+      {list.unseen > 0 && (
+        <button type="button" class="note fresh" data-testid="bucket-fresh" onClick={() => void list.reload()}>
+          {plural(list.unseen, "new bucket")} on this page. Read the list again
+        </button>
+      )}
+      {rows.length > 0 && (
+        <ul class="buckets" aria-label="Buckets" aria-busy={list.isLoading}>
+          {rows.map((row) => (
+            <BucketItem key={row.key} {...{ row, rates, version }} />
+          ))}
+        </ul>
+      )}
+      {found !== undefined && rows.length === 0 && <NoBuckets filter={settled} />}
+      {found !== undefined && found.by !== "part" && (
+        <Pager
+          {...{ page, count: rows.length, what: "buckets", hasNext: found.cursor !== undefined }}
+          onPage={(next) => {
+            setCursors(next > page ? [...cursors, found.cursor] : cursors.slice(0, -1));
+            window.scrollTo(0, 0);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+/** The rows of one page of the list, kept up to date by events. */
+function useBuckets(filter: string, cursor: string | undefined, byPart: boolean) {
+  const { api, path, live } = useSession();
+  const [rows, setRows] = useState<readonly BucketRow[]>([]);
+  // Buckets that came to be elsewhere in the list since it was read.
+  const [unseen, setUnseen] = useState<ReadonlySet<string>>(new Set());
+  const about = JSON.stringify([filter, cursor, byPart]);
+  const shownAbout = useRef("");
+  const { value, error, isLoading, reload } = useLoaded<Found>(
+    async (signal) => {
+      const found = await findBuckets(api, path, { filter, cursor, byPart }, signal);
+      const readAtMs = performance.now();
+      const isSame = shownAbout.current === about;
+      shownAbout.current = about;
+      setRows((before) =>
+        isSame ? reread(before, found.items, readAtMs) : found.items.map((item) => rowOf(item, readAtMs)),
+      );
+      setUnseen(new Set());
+      return found;
+    },
+    [about],
+    "main",
+  );
+  useEvery(REREAD_MS, () => void reload());
+
+  const state = useRef({ rows, value, filter, isFirst: cursor === undefined });
+  state.current = { rows, value, filter, isFirst: cursor === undefined };
+  useEffect(() => {
+    const take = (message: BucketMessage) => {
+      const { rows: shown, value: found, filter: words, isFirst } = state.current;
+      const atMs = performance.now();
+      let next = corrected(shown, message, atMs);
+      if (next === undefined && found !== undefined && matches(message, words)) {
+        // At the end nothing jumps, and a list that is not full has its end here.
+        if (found.cursor === undefined && shown.length < PAGE_SIZE) next = [...shown, rowOf(message, atMs)];
+        else if (isBetween(shown, message, isFirst)) setUnseen((before) => new Set(before).add(keyOf(message)));
+      }
+      if (next === undefined) return;
+      // The next message may come before this is drawn.
+      state.current.rows = next;
+      setRows(next);
+    };
+    return live.buckets.subscribe(take);
+  }, [live]);
+  return { found: value, rows, unseen: unseen.size, error, isLoading, reload };
+}
+
+function Summary({ rows, hasMore }: { readonly rows: readonly BucketRow[]; readonly hasMore: boolean }) {
+  const states = rows.flatMap(({ limits }) => limits.map((held) => stateOf(held.available, held.capacity)));
+  const count = (state: string) => states.filter((each) => each === state).length;
+  const parts = [
+    `${plural(rows.length, "bucket")}${hasMore ? " on this page" : ""}`,
+    ...(count("empty") > 0 ? [plural(count("empty"), "limit empty", "limits empty")] : []),
+    ...(count("debt") > 0 ? [plural(count("debt"), "limit in debt", "limits in debt")] : []),
+  ];
+  return <>{rows.length === 0 ? "What every entity has left, live." : parts.join(" · ")}</>;
+}
+
+function FilterNote(props: {
+  readonly found: Found;
+  readonly filter: string;
+  readonly onPart: () => void;
+  readonly onFurther: () => void;
+}) {
+  const { found, filter, onPart, onFurther } = props;
+  if (found.by === "exact") {
+    return (
+      <p class="filter-note" role="status">
+        Buckets of exactly <b>{filter}</b>.{" "}
+        <button type="button" class="link-button" onClick={onPart}>
+          Show all that contain it
+        </button>
+      </p>
+    );
+  }
+  return (
+    <p class="filter-note" role="status">
+      {whole(found.items.length)} of {plural(found.searched, "bucket")} contain <b>{filter}</b>.{" "}
+      {found.cursor !== undefined && (
+        <button type="button" class="link-button" onClick={onFurther}>
+          Search the next thousand
+        </button>
+      )}
+    </p>
+  );
+}
+
+function NoBuckets({ filter }: { readonly filter: string }) {
+  const session = useSession();
+  const { path } = session;
+  if (filter !== "") {
+    const [entityId = "key-1", resource = "gpt-4"] = wordsOf(filter);
+    return (
+      <Empty title="No bucket matches" command={curl(session, "POST", `${path}/explain`, { entityId, resource })}>
+        A bucket is there once somebody has taken from it. Until then it is full, and this says what would apply:
+      </Empty>
+    );
+  }
+  const request = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
+  return (
+    <Empty title="No buckets yet" command={curl(session, "POST", `${path}/acquire`, request)}>
+      A bucket appears here, by itself, as soon as somebody takes from it. Set limits on the page{" "}
+      <Link page="limits">Limits</Link>, then let your program ask, or take one now:
+    </Empty>
+  );
+}

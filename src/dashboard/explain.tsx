@@ -1,0 +1,262 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { newKey } from "./api.ts";
+import type { BucketRow } from "./bucket-rows.ts";
+import { Confirm, Dialog } from "./dialog.tsx";
+import { stateOf } from "./level.ts";
+import { ErrorNote, Field, Link, Name } from "./parts.tsx";
+import { useAction, useLoaded, useSession } from "./session.tsx";
+import type { Explained, LevelExplanation, LimitExplanation } from "./shapes.ts";
+import { refillWords, sourceWords, stampWords, waitWords, whole } from "./words.ts";
+
+const REFRESH_MS = 1_000;
+
+/** Why a bucket stands as it does: the whole chain, where each limit came from, and what stands in the way. */
+export function ExplainPanel({ row }: { readonly row: BucketRow }) {
+  const { api, path, can, live } = useSession();
+  const { entityId, resource } = row;
+  const [asked, setAsked] = useState<Readonly<Record<string, number>>>({});
+  const [doing, setDoing] = useState<"reset" | "topUp">();
+  const { value, error, reload } = useLoaded<Explained>(
+    async () => {
+      const question = { entityId, resource };
+      const plain = await api.send<Explained>("POST", `${path}/explain`, {}, question);
+      const names = plain.levels[0]?.limits.map(({ limit }) => limit) ?? [];
+      const consume = Object.fromEntries(names.map((name) => [name, asked[name] ?? 1]));
+      return names.length === 0 ? plain : api.send<Explained>("POST", `${path}/explain`, {}, { ...question, consume });
+    },
+    [entityId, resource, JSON.stringify(asked)],
+    "beside",
+  );
+  const chain = useRef<readonly string[]>([entityId]);
+  chain.current = value?.levels.map((level) => level.entityId) ?? [entityId];
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const refresh = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        void reload();
+      }, REFRESH_MS);
+    };
+    const unsubscribes = [
+      live.changes.subscribe(refresh),
+      live.buckets.subscribe((message) => {
+        if (message.resource === resource && chain.current.includes(message.entityId)) refresh();
+      }),
+    ];
+    return () => {
+      for (const unsubscribe of unsubscribes) unsubscribe();
+      clearTimeout(timer);
+    };
+  }, [live, resource, reload]);
+  return (
+    <section class="explain" data-testid="explain" aria-label={`Why ${entityId} on ${resource} stands as it does`}>
+      <ErrorNote error={error} />
+      {value !== undefined && (
+        <>
+          <Verdict {...{ value, asked, setAsked }} />
+          <ol class="chain">
+            {value.levels.map((level, i) => (
+              <ChainLevel key={level.entityId} level={level} isParent={i > 0} />
+            ))}
+          </ol>
+        </>
+      )}
+      <div class="explain-actions">
+        <Link page="limits" params={{ entity: entityId, resource }} class="button small">
+          {can.admin ? "Edit limits" : "Limits"}
+        </Link>
+        <Link page="usage" params={{ entity: entityId, resource }} class="button small">
+          Usage
+        </Link>
+        {can.admin && (
+          <>
+            <button type="button" class="button small" data-testid="bucket-top-up" onClick={() => setDoing("topUp")}>
+              Top up
+            </button>
+            <button type="button" class="button small" data-testid="bucket-reset" onClick={() => setDoing("reset")}>
+              Reset
+            </button>
+          </>
+        )}
+      </div>
+      {doing === "reset" && (
+        <Confirm
+          title="Reset this bucket?"
+          submit="Reset"
+          act={async () => {
+            await api.sendOnce(`${path}/reset`, newKey(), { entityId, resource });
+            await reload();
+          }}
+          onClose={() => setDoing(undefined)}
+        >
+          <p>
+            All limits of <b class="mono wrap">{entityId}</b> on <b class="wrap">{resource}</b> are full again, and what
+            is owed is forgiven. A calendar quota begins a new period.
+          </p>
+        </Confirm>
+      )}
+      {doing === "topUp" && <TopUp row={row} onDone={reload} onClose={() => setDoing(undefined)} />}
+    </section>
+  );
+}
+
+function Verdict(props: {
+  readonly value: Explained;
+  readonly asked: Readonly<Record<string, number>>;
+  readonly setAsked: (asked: Readonly<Record<string, number>>) => void;
+}) {
+  const { value, asked, setAsked } = props;
+  const { outcome, reason, primary, retryAfterMs, levels } = value;
+  const words = {
+    granted: "Nothing stands in the way.",
+    refused: primary === undefined ? "It would be refused." : `In the way: ${primary.limit} of ${primary.entityId}.`,
+    disabled: "Switched off.",
+    never: "It can never fit.",
+  }[outcome];
+  const limits = levels[0]?.limits ?? [];
+  return (
+    <div class="verdict" data-outcome={outcome} data-testid="explain-outcome">
+      <p>
+        <strong class="wrap">{words}</strong>{" "}
+        {outcome === "refused" && primary !== undefined ? (
+          <span>
+            {primary.available < 0 ? `It owes ${whole(-primary.available)}` : `It has ${whole(primary.available)} left`}{" "}
+            and is asked for {whole(primary.requested)}; it fits in {waitWords(retryAfterMs)}.
+          </span>
+        ) : (
+          reason !== undefined && <span class="wrap">{reason}</span>
+        )}
+      </p>
+      <fieldset class="what-if">
+        <legend>If it asked for</legend>
+        {limits.map(({ limit }) => (
+          <label key={limit}>
+            <input
+              type="text"
+              inputMode="numeric"
+              data-testid="explain-amount"
+              data-limit={limit}
+              value={String(asked[limit] ?? 1)}
+              onChange={(event) => {
+                const amount = Number(event.currentTarget.value);
+                if (Number.isSafeInteger(amount) && amount >= 0) setAsked({ ...asked, [limit]: amount });
+              }}
+            />
+            <span>{limit}</span>
+          </label>
+        ))}
+      </fieldset>
+    </div>
+  );
+}
+
+function ChainLevel({ level, isParent }: { readonly level: LevelExplanation; readonly isParent: boolean }) {
+  const { entityId, source, access, accessSource, cascade, parentId, limits } = level;
+  return (
+    <li data-testid="explain-level" data-entity={entityId} data-source={source}>
+      <div class="chain-head">
+        <span class="chain-who">
+          <Name text={entityId} class="mono strong" />
+          {isParent && <span class="tag">parent</span>}
+          {access !== "enforce" && (
+            <span class={access === "disabled" ? "tag bad" : "tag warn"}>
+              {access === "disabled" ? "disabled" : "bypassed"} by {sourceWords(accessSource)}
+            </span>
+          )}
+        </span>
+        <span class="quiet">
+          limits from <b>{sourceWords(source)}</b>
+          {parentId !== undefined && !cascade ? `; its parent ${parentId} is not charged` : ""}
+        </span>
+      </div>
+      <table class="plain">
+        <thead>
+          <tr>
+            <th scope="col">Limit</th>
+            <th scope="col" class="number">
+              Left
+            </th>
+            <th scope="col" class="number">
+              Capacity
+            </th>
+            <th scope="col">Fills up</th>
+          </tr>
+        </thead>
+        <tbody>
+          {limits.map((limit) => (
+            <LimitLine key={limit.limit} limit={limit} />
+          ))}
+        </tbody>
+      </table>
+    </li>
+  );
+}
+
+function LimitLine({ limit }: { readonly limit: LimitExplanation }) {
+  const { soft, definition, capacity, available, inWindow, toppedUp, resetsAtMs } = limit;
+  const notes = [
+    refillWords(definition),
+    ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
+    ...(inWindow ? ["a window of its schedule is open"] : []),
+    ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
+    ...(soft ? ["soft: measured only"] : []),
+  ];
+  return (
+    <tr data-level={stateOf(available, capacity)}>
+      <th scope="row">
+        <Name text={limit.limit} />
+      </th>
+      <td class="number" data-label="Left">
+        {whole(available)}
+      </td>
+      <td class="number" data-label="Capacity">
+        {whole(capacity)}
+      </td>
+      <td data-label="Fills up">{notes.join("; ")}</td>
+    </tr>
+  );
+}
+
+function TopUp(props: { readonly row: BucketRow; readonly onDone: () => Promise<void>; readonly onClose: () => void }) {
+  const { api, path } = useSession();
+  const { entityId, resource, limits } = props.row;
+  const [amounts, setAmounts] = useState<Readonly<Record<string, string>>>({});
+  // One key for all attempts of this dialog: pressing twice buys once.
+  const key = useRef(newKey());
+  const { isBusy, error, run } = useAction();
+  const given = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
+  const topUp = async () => {
+    const done = await run(async () => {
+      const whole = Object.fromEntries(Object.entries(given).map(([limit, text]) => [limit, Number(text)]));
+      await api.sendOnce(`${path}/top-up`, key.current, { entityId, resource, amounts: whole });
+      await props.onDone();
+    });
+    if (done) props.onClose();
+    else key.current = newKey();
+  };
+  return (
+    <Dialog
+      title="Top up"
+      submit="Top up"
+      {...{ isBusy, error }}
+      isDisabled={Object.keys(given).length === 0}
+      onSubmit={() => void topUp()}
+      onClose={props.onClose}
+    >
+      <p>
+        Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resource}</b>. A quota gains exactly that
+        until it resets; a limit that drips at most the room it has.
+      </p>
+      {limits.map(({ limit }) => (
+        <Field key={limit} label={limit}>
+          <input
+            type="text"
+            inputMode="numeric"
+            value={amounts[limit] ?? ""}
+            onInput={(event) => setAmounts({ ...amounts, [limit]: event.currentTarget.value })}
+          />
+        </Field>
+      ))}
+    </Dialog>
+  );
+}

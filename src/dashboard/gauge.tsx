@@ -1,0 +1,77 @@
+import { useEffect, useState } from "preact/hooks";
+import { type HeldLimit, levelAt, type Rate, stateOf } from "./level.ts";
+import { KIND_NAMES, rateWords, whole } from "./words.ts";
+
+const TICK_MS = 250;
+const CALM_TICK_MS = 1_000;
+
+/** One limit of a bucket: a bar that fills up as time passes, and its numbers. */
+export function Gauge(props: {
+  readonly of: string;
+  readonly held: HeldLimit;
+  readonly rate: Rate | undefined;
+  readonly readAtMs: number;
+}) {
+  const { of, held, rate, readAtMs } = props;
+  const level = useLevel(held, rate, readAtMs);
+  const { limit, capacity, kind, soft } = held;
+  const state = stateOf(level, capacity);
+  const shown = Math.max(0, level);
+  const part = capacity === 0 ? 0 : Math.min(1, shown / capacity);
+  const note =
+    rate === undefined ? (kind === "drip" ? "" : KIND_NAMES[kind]) : `+${rateWords(rate.amount, rate.periodMs)}`;
+  return (
+    <div class="gauge" data-level={state} data-soft={soft ? "true" : undefined}>
+      <div class="gauge-head">
+        <span class="gauge-name" title={limit}>
+          {limit}
+        </span>
+        <span class="gauge-numbers">
+          <b>{whole(level)}</b> / {whole(capacity)}
+        </span>
+      </div>
+      {/* biome-ignore lint/a11y/useSemanticElements: a meter element cannot be styled alike in all browsers. */}
+      <div
+        class="bar"
+        role="meter"
+        data-testid="bucket-bar"
+        data-limit={limit}
+        aria-label={`${limit} of ${of}`}
+        aria-valuemin={0}
+        aria-valuenow={shown}
+        aria-valuemax={capacity}
+        aria-valuetext={`${whole(level)} of ${whole(capacity)} left`}
+      >
+        <i style={{ transform: `scaleX(${part})` }} />
+      </div>
+      <div class="gauge-foot">
+        <span>
+          {soft ? "soft, " : ""}
+          {note || (soft ? "measured only" : " ")}
+        </span>
+        {state === "debt" && (
+          <strong data-testid="bucket-debt" data-amount={-level}>
+            {whole(-level)} in debt
+          </strong>
+        )}
+        {state === "empty" && <strong>empty</strong>}
+        {state === "low" && <span class="low">low</span>}
+      </div>
+    </div>
+  );
+}
+
+/** Whole tokens now: a reading, and what has dripped in since. Draws only when the number changes. */
+function useLevel(held: HeldLimit, rate: Rate | undefined, readAtMs: number): number {
+  const now = () => levelAt(held, rate, performance.now() - readAtMs);
+  const [, setShown] = useState(held.available);
+  const level = now();
+  const isMoving = rate !== undefined && held.kind === "drip" && level < held.capacity;
+  useEffect(() => {
+    if (!isMoving) return;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const timer = setInterval(() => setShown(now()), calm ? CALM_TICK_MS : TICK_MS);
+    return () => clearInterval(timer);
+  }, [isMoving, held, rate?.amount, rate?.periodMs, readAtMs]);
+  return level;
+}

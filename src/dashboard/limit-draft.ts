@@ -1,0 +1,151 @@
+import type { Limit } from "./shapes.ts";
+
+type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
+
+export type Kind = "drip" | "calendar" | "session";
+
+/** A limit as it is edited: texts, as they stand in the fields. */
+export interface LimitDraft {
+  /** Keeps a row while its name is typed. */
+  readonly id: number;
+  readonly isNew: boolean;
+  /** It will be gone after saving. */
+  readonly isRemoved: boolean;
+  readonly name: string;
+  readonly kind: Kind;
+  readonly capacity: string;
+  readonly amount: string;
+  /** Seconds. */
+  readonly period: string;
+  readonly cron: string;
+  readonly tz: string;
+  /** Seconds. */
+  readonly after: string;
+  readonly soft: boolean;
+  readonly windows: readonly WindowDraft[];
+}
+
+/** One window of a schedule. Where `scale` is given the others are not used. */
+export interface WindowDraft {
+  readonly id: number;
+  readonly cron: string;
+  readonly tz: string;
+  readonly scale: string;
+  readonly capacity: string;
+  readonly amount: string;
+  /** Seconds. */
+  readonly period: string;
+}
+
+let lastId = 0;
+
+export function newDraft(): LimitDraft {
+  const terms = {
+    kind: "drip",
+    capacity: "100",
+    amount: "100",
+    period: "60",
+    cron: "0 0 * * *",
+    tz: "",
+    after: "3600",
+  } as const;
+  return { id: ++lastId, isNew: true, isRemoved: false, name: "", ...terms, soft: false, windows: [] };
+}
+
+export function newWindow(): WindowDraft {
+  return { id: ++lastId, cron: "* 9-17 * * 1-5", tz: "", scale: "0.5", capacity: "", amount: "", period: "" };
+}
+
+export function draftOf(limit: Limit): LimitDraft {
+  const { name, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+  const kind = reset !== undefined ? "calendar" : resetAfterMs !== undefined ? "session" : "drip";
+  const blank = newDraft();
+  return {
+    ...blank,
+    ...{ isNew: false, name, kind, capacity: String(capacity), soft: soft === true },
+    ...(kind === "drip"
+      ? { amount: String(refillAmount), period: seconds(refillPeriodMs) }
+      : { amount: String(capacity) }),
+    ...(reset === undefined ? {} : { cron: reset.cron, tz: reset.tz ?? "" }),
+    ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
+    windows: (schedule ?? []).map(windowOf),
+  };
+}
+
+function windowOf({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): WindowDraft {
+  const text = (value: number | undefined) => (value === undefined ? "" : String(value));
+  return {
+    id: ++lastId,
+    ...{ cron, tz: tz ?? "", scale: text(scale), capacity: text(capacity), amount: text(refillAmount) },
+    period: refillPeriodMs === undefined ? "" : seconds(refillPeriodMs),
+  };
+}
+
+/** The limit that the fields describe. Throws with what is not a number; whether it makes sense the service says. */
+export function limitOf(draft: LimitDraft): Limit {
+  const { kind, soft, windows } = draft;
+  const name = draft.name.trim();
+  if (name === "") throw new Error("A new limit has no name; give one, such as rpm.");
+  const number = (what: string, text: string) => numberOf(`${name}: ${what}`, text);
+  const base = {
+    name,
+    capacity: number("the capacity", draft.capacity),
+    refillAmount: kind === "drip" ? number("the amount", draft.amount) : 0,
+    // A quota does not drip; its stored form has a second here.
+    refillPeriodMs: kind === "drip" ? number("the period", draft.period) * 1000 : 1000,
+  };
+  const zone = (tz: string) => (tz.trim() === "" ? {} : { tz: tz.trim() });
+  return {
+    ...base,
+    ...(soft ? { soft: true as const } : {}),
+    ...(kind === "calendar" ? { reset: { cron: draft.cron.trim(), ...zone(draft.tz) } } : {}),
+    ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
+    ...(windows.length === 0
+      ? {}
+      : { schedule: windows.map((window) => ({ ...entryOf(name, window), ...zone(window.tz) })) }),
+  };
+}
+
+function entryOf(name: string, { cron, scale, capacity, amount, period }: WindowDraft): ScheduleEntry {
+  const optional = (key: string, what: string, text: string, factor: number) =>
+    text.trim() === "" ? {} : { [key]: numberOf(`${name}: ${what} of a window`, text) * factor };
+  if (scale.trim() !== "") return { cron: cron.trim(), ...optional("scale", "the scale", scale, 1) };
+  return {
+    cron: cron.trim(),
+    ...optional("capacity", "the capacity", capacity, 1),
+    ...optional("refillAmount", "the amount", amount, 1),
+    ...optional("refillPeriodMs", "the period", period, 1000),
+  };
+}
+
+function numberOf(what: string, text: string): number {
+  // Thousands may be set apart, as they are shown.
+  const plain = text.trim().replace(/(?<=\d)[,_ ](?=\d{3})/g, "");
+  if (!/^-?\d+(\.\d+)?$/.test(plain)) throw new Error(`${what} is "${text.trim()}"; give a number.`);
+  return Number(plain);
+}
+
+function seconds(ms: number): string {
+  return String(ms / 1000);
+}
+
+/** A window in words, so that an old schedule can be compared with a new one. */
+export function windowsText(windows: readonly WindowDraft[]): string {
+  const terms = ({ scale, capacity, amount, period }: WindowDraft) =>
+    scale !== ""
+      ? `x ${scale}`
+      : [capacity && `capacity ${capacity}`, amount && `amount ${amount}`, period && `period ${period} s`]
+          .filter(Boolean)
+          .join(", ");
+  return (
+    windows.map((window) => `${window.cron}${window.tz === "" ? "" : ` ${window.tz}`}: ${terms(window)}`).join("; ") ||
+    "none"
+  );
+}
+
+/** Whether saving would change anything. */
+export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
+  const plain = ({ id: _, isNew: __, windows, ...fields }: LimitDraft) =>
+    JSON.stringify([fields, windowsText(windows)]);
+  return before === undefined || plain(before) !== plain(draft);
+}

@@ -1,0 +1,198 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { type Kind, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
+import { Field, Select } from "./parts.tsx";
+
+interface RowProps {
+  readonly draft: LimitDraft;
+  /** As it was; undefined for a new one. */
+  readonly before: LimitDraft | undefined;
+  readonly isReadOnly: boolean;
+  readonly onChange: (draft: LimitDraft) => void;
+  readonly onRemove: () => void;
+}
+
+/** One limit in fields; beside each that was changed, the old value and the new one. */
+export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowProps) {
+  const set = (change: Partial<LimitDraft>) => onChange({ ...draft, ...change });
+  const name = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (draft.isNew) name.current?.focus();
+  }, [draft.isNew]);
+  const text = (
+    field: "capacity" | "amount" | "period" | "cron" | "tz" | "after",
+    label: string,
+    testid: string,
+    hint?: string,
+  ) => (
+    <Field label={label}>
+      <input
+        data-testid={testid}
+        type="text"
+        inputMode={field === "cron" || field === "tz" ? "text" : "numeric"}
+        readOnly={isReadOnly}
+        value={draft[field]}
+        placeholder={hint}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => set({ [field]: event.currentTarget.value })}
+      />
+      <Was before={before?.[field]} now={draft[field]} />
+    </Field>
+  );
+  if (draft.isRemoved) {
+    return (
+      <li class="limit-row removed" data-testid="limit-row" data-limit={draft.name} data-removed="true">
+        <span>
+          <b>{draft.name}</b> will be gone after saving.
+        </span>
+        <button type="button" class="button small" onClick={onRemove}>
+          Keep it
+        </button>
+      </li>
+    );
+  }
+  return (
+    <li class="limit-row" data-testid="limit-row" data-limit={draft.name}>
+      <fieldset>
+        <legend>
+          {draft.isNew ? (
+            <input
+              ref={name}
+              data-testid="limit-name"
+              aria-label="Name of the new limit"
+              placeholder="name, such as rpm"
+              value={draft.name}
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => set({ name: event.currentTarget.value.trim() })}
+            />
+          ) : (
+            <span class="name strong" title={draft.name}>
+              {draft.name}
+            </span>
+          )}
+          {!isReadOnly && (
+            <button
+              type="button"
+              class="button small"
+              data-testid="limit-remove"
+              aria-label={`Remove ${draft.name}`}
+              onClick={onRemove}
+            >
+              Remove
+            </button>
+          )}
+        </legend>
+        <div class="limit-fields">
+          <Field label="Kind">
+            <Select
+              testid="limit-kind"
+              value={draft.kind}
+              disabled={isReadOnly}
+              options={[
+                { value: "drip", label: "Drips" },
+                { value: "calendar", label: "Resets by the calendar" },
+                { value: "session", label: "Resets after first use" },
+              ]}
+              onChange={(kind) => set({ kind: kind as Kind })}
+            />
+            <Was before={before?.kind} now={draft.kind} />
+          </Field>
+          {text("capacity", "Capacity", "limit-capacity")}
+          {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
+          {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
+          {draft.kind === "calendar" && text("cron", "Full again at (cron)", "limit-cron")}
+          {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
+          {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
+        </div>
+        <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
+          <label class="check">
+            <input
+              type="checkbox"
+              data-testid="limit-soft"
+              checked={draft.soft}
+              disabled={isReadOnly}
+              onChange={(event) => set({ soft: event.currentTarget.checked })}
+            />
+            <span>Soft: measure, never refuse</span>
+            <Was before={before && (before.soft ? "soft" : "hard")} now={draft.soft ? "soft" : "hard"} />
+          </label>
+        </Schedule>
+      </fieldset>
+    </li>
+  );
+}
+
+function Was({ before, now }: { readonly before: string | undefined; readonly now: string }) {
+  if (before === undefined || before === now) return null;
+  return (
+    <small class="was" data-testid="limit-change">
+      <s>{before || "empty"}</s> → <b>{now || "empty"}</b>
+    </small>
+  );
+}
+
+function Schedule(props: {
+  readonly draft: LimitDraft;
+  readonly before: LimitDraft | undefined;
+  readonly isReadOnly: boolean;
+  readonly onChange: (windows: readonly WindowDraft[]) => void;
+  readonly children: ComponentChildren;
+}) {
+  const { draft, before, isReadOnly, onChange } = props;
+  const { windows, kind } = draft;
+  const field = (window: WindowDraft, name: keyof Omit<WindowDraft, "id">, label: string, hint: string) => (
+    <Field label={label}>
+      <input
+        data-testid={`window-${name}`}
+        type="text"
+        readOnly={isReadOnly}
+        value={window[name]}
+        placeholder={hint}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) =>
+          onChange(
+            windows.map((each) => (each.id === window.id ? { ...each, [name]: event.currentTarget.value } : each)),
+          )
+        }
+      />
+    </Field>
+  );
+  return (
+    <div class="schedule" data-testid="limit-schedule">
+      {windows.map((window) => (
+        <div class="limit-fields window" key={window.id}>
+          {field(window, "cron", "In the minutes of (cron)", "* 9-17 * * 1-5")}
+          {field(window, "tz", "Time zone", "UTC")}
+          {field(window, "scale", "Scaled by", "or the terms here")}
+          {window.scale === "" && field(window, "capacity", "Capacity", "as above")}
+          {window.scale === "" && kind === "drip" && field(window, "amount", "Refill amount", "as above")}
+          {window.scale === "" && kind === "drip" && field(window, "period", "Period, seconds", "as above")}
+          {!isReadOnly && (
+            <button
+              type="button"
+              class="button small"
+              onClick={() => onChange(windows.filter(({ id }) => id !== window.id))}
+            >
+              Remove window
+            </button>
+          )}
+        </div>
+      ))}
+      {props.children}
+      {!isReadOnly && (
+        <button
+          type="button"
+          class="link-button"
+          data-testid="window-add"
+          onClick={() => onChange([...windows, newWindow()])}
+        >
+          Add a window with other terms
+        </button>
+      )}
+      <Was before={before && windowsText(before.windows)} now={windowsText(windows)} />
+    </div>
+  );
+}

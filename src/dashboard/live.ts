@@ -1,0 +1,89 @@
+import type { Api } from "./api.ts";
+import { Observable, Topic } from "./observable.ts";
+import type { BucketMessage, RefusedMessage, StatusShown } from "./shapes.ts";
+import { type Connection, follow } from "./stream.ts";
+
+/** One refusal as the list shows it. */
+export interface Refusal {
+  /** Counts up, so that a row keeps its place. */
+  readonly number: number;
+  readonly atMs: number;
+  readonly entityId: string;
+  readonly resource: string;
+  /** The limit that must be waited for longest. */
+  readonly primary: StatusShown;
+  /** How many others had too little, too. */
+  readonly others: number;
+  readonly retryAfterMs: number | null;
+}
+
+/** A change of configuration; what is absent concerns everybody. */
+export interface ConfigChange {
+  readonly action: string;
+  readonly entityId?: string;
+  readonly resource?: string;
+}
+
+/** More than anybody reads; older ones are forgotten. */
+const REFUSALS_MAX = 500;
+
+/** Everything the page hears of one namespace while it is open. */
+export class Live {
+  readonly connection = new Observable<Connection>({ state: "retrying", reason: "Connecting." });
+  /** Newest first. */
+  readonly refusals = new Observable<readonly Refusal[]>([]);
+  readonly refusalCount = new Observable(0);
+  readonly buckets = new Topic<BucketMessage>();
+  readonly changes = new Topic<ConfigChange>();
+  /** What is shown may be old: read it anew. */
+  readonly missed = new Topic<void>();
+  #waiting: Refusal[] = [];
+  #isDue = false;
+
+  /** Follows the events until the returned function is called. */
+  start(api: Api, path: string): () => void {
+    return follow({
+      api,
+      path: `${path}/events`,
+      types: ["refused", "bucket", "limits-changed"],
+      onState: (connection) => this.connection.set(connection),
+      onMissed: () => this.missed.publish(),
+      onEvent: (name, data) => {
+        if (name === "refused") this.#refused(data as RefusedMessage);
+        else if (name === "bucket") this.buckets.publish(data as BucketMessage);
+        else if (name === "limits-changed") this.changes.publish(data as ConfigChange);
+      },
+    });
+  }
+
+  #refused(message: RefusedMessage): void {
+    const { atMs, entityId, resource, statuses, retryAfterMs } = message;
+    const exceeded = statuses.filter((status) => status.exceeded && !status.soft);
+    const primary = longest(exceeded.length > 0 ? exceeded : statuses);
+    if (primary === undefined) return;
+    const others = Math.max(0, exceeded.length - 1);
+    const number = this.refusalCount.value + this.#waiting.length + 1;
+    this.#waiting.unshift({ number, atMs, entityId, resource, primary, others, retryAfterMs });
+    // A storm of refusals is drawn once a frame, not once each.
+    if (this.#isDue) return;
+    this.#isDue = true;
+    setTimeout(() => this.#flush(), 100);
+  }
+
+  #flush(): void {
+    this.#isDue = false;
+    const arrived = this.#waiting;
+    this.#waiting = [];
+    this.refusals.set([...arrived, ...this.refusals.value].slice(0, REFUSALS_MAX));
+    this.refusalCount.set(this.refusalCount.value + arrived.length);
+  }
+}
+
+/** Never is the longest wait of all. */
+function longest(statuses: readonly StatusShown[]): StatusShown | undefined {
+  const waitOf = ({ retryAfterMs }: StatusShown) => retryAfterMs ?? Number.POSITIVE_INFINITY;
+  return statuses.reduce<StatusShown | undefined>(
+    (most, status) => (most === undefined || waitOf(status) > waitOf(most) ? status : most),
+    undefined,
+  );
+}

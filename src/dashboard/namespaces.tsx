@@ -1,0 +1,227 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { curl } from "./curl.ts";
+import { Confirm } from "./dialog.tsx";
+import { Empty, ErrorNote, Field, Name, PageHead } from "./parts.tsx";
+import { useAction, useLoaded, useSession } from "./session.tsx";
+import type { Listed, Namespace } from "./shapes.ts";
+import { plural, stampWords, whole } from "./words.ts";
+
+type Orphan = Namespace;
+
+/** Tenants on one store: made, hidden, brought back, removed for good. */
+export function NamespacesPage() {
+  const session = useSession();
+  const { api, can, namespace, reloadNamespaces } = session;
+  const list = useLoaded(async () => (await api.all<Namespace>("/v1/namespaces", {}, 5_000)).items, [], "main");
+  const orphans = useLoaded(
+    async () => (can.namespaces ? (await api.get<Listed<Orphan>>("/v1/orphans")).items : []),
+    [],
+    "beside",
+  );
+  const [name, setName] = useState("");
+  const [asks, setAsks] = useState<{ readonly what: "delete" | "purge"; readonly of: Namespace }>();
+  const [told, setTold] = useState("");
+  const making = useAction();
+  const recovering = useAction();
+  const reloadAll = async () => {
+    await Promise.all([list.reload(), orphans.reload(), reloadNamespaces()]);
+  };
+  const create = () =>
+    making.run(async () => {
+      await api.send("POST", "/v1/namespaces", {}, { name: name.trim() });
+      setTold(`The namespace ${name.trim()} is there.`);
+      setName("");
+      await reloadAll();
+    });
+  const purge = async ({ id }: Namespace) => {
+    let records = 0;
+    for (let done = false; !done; ) {
+      const step = await api.send<{ records: number; done: boolean }>(
+        "POST",
+        `/v1/orphans/${encodeURIComponent(id)}/purge`,
+        {},
+      );
+      records += step.records;
+      done = step.done;
+      setTold(`${whole(records)} records removed${done ? "." : " so far…"}`);
+    }
+    await reloadAll();
+  };
+  const active = list.value ?? [];
+  return (
+    <>
+      <PageHead title="Namespaces" note="Tenants that share a store and nothing else." />
+      <ErrorNote error={list.error ?? orphans.error ?? making.error ?? recovering.error} />
+      <p class="saved" role="status" data-testid="namespace-told">
+        {told}
+      </p>
+      {can.namespaces && (
+        <form
+          class="filters"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (name.trim() !== "") void create();
+          }}
+        >
+          <Field label="New namespace">
+            <input
+              data-testid="namespace-new"
+              placeholder="tenant-b"
+              value={name}
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => setName(event.currentTarget.value)}
+            />
+          </Field>
+          <button
+            type="submit"
+            class="button primary"
+            data-testid="namespace-create"
+            disabled={making.isBusy || name.trim() === ""}
+          >
+            Create
+          </button>
+        </form>
+      )}
+      {active.length > 0 && (
+        <NamespaceTable
+          caption="Namespaces"
+          items={active}
+          actions={(each) =>
+            can.namespaces && (
+              <button
+                type="button"
+                class="button small danger"
+                data-testid="namespace-delete"
+                disabled={each.name === namespace}
+                title={each.name === namespace ? "It is the one you look at; choose another first." : undefined}
+                onClick={() => setAsks({ what: "delete", of: each })}
+              >
+                Remove
+              </button>
+            )
+          }
+        />
+      )}
+      {list.value !== undefined && active.length === 0 && (
+        <Empty title="No namespaces" command={curl(session, "POST", "/v1/namespaces", { name: "tenant-b" })}>
+          The token has none. Make one{can.namespaces ? " above, or" : ""} with
+        </Empty>
+      )}
+      {can.namespaces && (orphans.value?.length ?? 0) > 0 && (
+        <section class="orphans">
+          <h2>Removed, still recoverable</h2>
+          <NamespaceTable
+            caption="Removed namespaces"
+            testid="orphan-row"
+            items={orphans.value ?? []}
+            actions={(each) => (
+              <>
+                <button
+                  type="button"
+                  class="button small"
+                  data-testid="orphan-recover"
+                  disabled={recovering.isBusy}
+                  onClick={() =>
+                    void recovering.run(async () => {
+                      await api.send("POST", `/v1/orphans/${encodeURIComponent(each.id)}/recover`, {});
+                      setTold(`The namespace ${each.name} is back.`);
+                      await reloadAll();
+                    })
+                  }
+                >
+                  Recover
+                </button>
+                <button
+                  type="button"
+                  class="button small danger"
+                  data-testid="orphan-purge"
+                  onClick={() => setAsks({ what: "purge", of: each })}
+                >
+                  Purge
+                </button>
+              </>
+            )}
+          />
+        </section>
+      )}
+      {asks?.what === "delete" && (
+        <Confirm
+          title="Remove this namespace?"
+          submit="Remove"
+          act={async () => {
+            await api.send("DELETE", `/v1/namespaces/${encodeURIComponent(asks.of.name)}`, {});
+            setTold(`The namespace ${asks.of.name} is hidden; it can be recovered below.`);
+            await reloadAll();
+          }}
+          onClose={() => setAsks(undefined)}
+        >
+          <p>
+            Every request in <b class="mono wrap">{asks.of.name}</b> fails from then on. Its data is hidden, not
+            removed: it can be recovered on this page.
+          </p>
+        </Confirm>
+      )}
+      {asks?.what === "purge" && (
+        <Confirm
+          title="Purge for good?"
+          submit="Purge"
+          type={asks.of.name}
+          act={() => purge(asks.of)}
+          onClose={() => setAsks(undefined)}
+        >
+          <p>
+            All of <b class="mono wrap">{asks.of.name}</b> will be gone: entities, limits, buckets, usage and audit
+            trail. There is no way back.
+          </p>
+          <p class="quiet">{told}</p>
+        </Confirm>
+      )}
+      {list.value !== undefined && <p class="quiet small">{plural(active.length, "namespace")}</p>}
+    </>
+  );
+}
+
+function NamespaceTable(props: {
+  readonly caption: string;
+  readonly testid?: string;
+  readonly items: readonly Namespace[];
+  readonly actions: (namespace: Namespace) => ComponentChildren;
+}) {
+  return (
+    <table class="cards">
+      <caption class="unseen">{props.caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Id</th>
+          <th scope="col">Created</th>
+          <th scope="col">Status</th>
+          <th scope="col" class="actions">
+            <span class="unseen">What can be done</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {props.items.map((each) => (
+          <tr key={each.id} data-testid={props.testid ?? "namespace-row"} data-namespace={each.name}>
+            <td data-label="Name">
+              <Name text={each.name} class="mono strong" />
+            </td>
+            <td data-label="Id">
+              <Name text={each.id} class="mono quiet" />
+            </td>
+            <td data-label="Created" class="nowrap">
+              {each.createdAtMs === 0 ? "with the store" : stampWords(each.createdAtMs)}
+            </td>
+            <td data-label="Status">
+              <span class={each.status === "active" ? "tag" : "tag warn"}>{each.status}</span>
+            </td>
+            <td class="actions">{props.actions(each)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

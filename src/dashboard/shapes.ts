@@ -1,0 +1,78 @@
+import type { AuditEvent } from "../domain/audit.ts";
+import type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
+import type { Entity } from "../domain/entity.ts";
+import type { Limit } from "../domain/limit.ts";
+import type { Namespace } from "../domain/namespace.ts";
+import type { Status } from "../domain/status.ts";
+import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
+import type { BucketListing } from "../engine/bucket-listing.ts";
+import type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
+
+// The JSON that the service answers with: the library's own shapes, but that `Infinity` is null in them.
+
+export type {
+  Access,
+  AuditEvent,
+  BucketListing,
+  Entity,
+  LevelExplanation,
+  Limit,
+  LimitExplanation,
+  LimitSource,
+  Namespace,
+  OnUnavailable,
+  UsageSnapshot,
+  UsageSummary,
+  UsageWindow,
+};
+
+export type Scope = "acquire" | "read" | "admin";
+
+/** `/v1/me`. */
+export interface Me {
+  readonly id: string;
+  readonly namespaces: "*" | readonly string[];
+  readonly scopes: readonly Scope[];
+  readonly expiresAtMs?: number;
+}
+
+export interface Listed<Item> {
+  readonly items: readonly Item[];
+  readonly cursor?: string;
+}
+
+/** A wait in ms; null: never. */
+export type WaitMs = number | null;
+
+export type StatusShown = Omit<Status, "retryAfterMs"> & { readonly retryAfterMs: WaitMs };
+
+export type Explained = Omit<Explanation, "retryAfterMs" | "primary"> & {
+  readonly retryAfterMs: WaitMs;
+  readonly primary?: StatusShown;
+};
+
+/** `NS/limits` of one level. */
+export interface StoredLimits {
+  readonly level: Level;
+  readonly limits: readonly Limit[];
+  readonly access?: Access;
+  readonly cascade?: boolean;
+  readonly onUnavailable?: OnUnavailable;
+}
+
+export type Level = Exclude<LimitSource, "none">;
+
+export interface EffectiveLimits {
+  readonly limits: readonly Limit[];
+  readonly source: LimitSource;
+}
+
+export interface RefusedMessage {
+  readonly atMs: number;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly statuses: readonly StatusShown[];
+  readonly retryAfterMs: WaitMs;
+}
+
+export type BucketMessage = BucketListing & { readonly atMs: number };

@@ -1,0 +1,132 @@
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { useObserved } from "./observable.ts";
+import type { UsageWindow } from "./shapes.ts";
+import { colours } from "./theme.ts";
+import type { Series } from "./usage-series.ts";
+import { short, whole } from "./words.ts";
+
+/** As many as can be told apart; each has a colour of the theme and a line of its own form. */
+export const SERIES_MAX = 6;
+const DASHES = [[], [6, 4], [2, 3], [10, 4, 2, 4], [12, 3], [4, 2]];
+const HEIGHT = 260;
+
+/** Lines over time, drawn on a canvas; the table beside it has the same numbers. */
+export function UsageChart(props: {
+  readonly window: UsageWindow;
+  readonly metric: string;
+  readonly starts: readonly number[];
+  readonly series: readonly Series[];
+}) {
+  const { window: span, metric, starts, series } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const theme = useObserved(colours);
+  const about = JSON.stringify([span, starts, series, theme]);
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const chart = new uPlot(optionsOf(element, span, series), dataOf(starts, series), element);
+    const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      chart.destroy();
+    };
+  }, [about]);
+  return (
+    <figure class="chart">
+      <div class="chart-place" ref={place} role="img" data-testid="usage-chart" aria-label={summaryOf(props)} />
+      <figcaption class="legend">
+        {series.map(({ name, total }, i) => (
+          <span key={name} class="legend-item">
+            <svg width="22" height="8" aria-hidden="true">
+              <line class={`line-${i}`} x1="0" y1="4" x2="22" y2="4" stroke-dasharray={DASHES[i]?.join(" ")} />
+            </svg>
+            <span class="name mono" title={name}>
+              {name}
+            </span>
+            <b>{whole(total)}</b>
+          </span>
+        ))}
+        <span class="unseen">{metric}</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+/** For those who do not see the picture: who, how much, and when the most. */
+function summaryOf({ metric, starts, series, window: span }: Parameters<typeof UsageChart>[0]): string {
+  const lines = series.map(({ name, values, total }) => {
+    const most = Math.max(...values);
+    const at = starts[values.indexOf(most)] ?? 0;
+    return `${name}: ${whole(total)} in all, at most ${whole(most)} in the window of ${tick(span, at)}`;
+  });
+  const what = metric === "requests" ? "Granted requests" : `Tokens of ${metric}`;
+  return `${what}, ${span}, over ${starts.length} windows. ${lines.join(". ")}.`;
+}
+
+function dataOf(starts: readonly number[], series: readonly Series[]): uPlot.AlignedData {
+  // A window lasts until the next one begins; the last needs an end of its own.
+  const [before = 0, last = 0] = starts.slice(-2);
+  const ends = [...starts, last + (last - before)];
+  return [ends.map((ms) => ms / 1000), ...series.map(({ values }) => [...values, values.at(-1) ?? 0])];
+}
+
+function optionsOf(element: HTMLElement, span: UsageWindow, series: readonly Series[]): uPlot.Options {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => colourOf(element, name);
+  const stepped = uPlot.paths.stepped?.({ align: 1 });
+  const axis = {
+    stroke: colour("--quiet"),
+    font: `12px ${style.fontFamily}`,
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    // Windows are of UTC, so the axis is, too.
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+    padding: [14, 26, 0, 0],
+    scales: { y: { range: (_, min, max) => [Math.min(0, min), max <= 0 ? 1 : max * 1.08] } },
+    axes: [
+      { ...axis, size: 34, space: 70, values: (_, seconds) => seconds.map((each) => tick(span, each * 1000)) },
+      { ...axis, size: 52, values: (_, values) => values.map((value) => short(value)) },
+    ],
+    series: [
+      {},
+      ...series.map((_, i) => ({
+        stroke: colour(`--series-${i}`),
+        width: 2,
+        dash: DASHES[i] ?? [],
+        points: { show: false },
+        ...(stepped === undefined ? {} : { paths: stepped }),
+        ...(series.length === 1 ? { fill: colour("--series-fill") } : {}),
+      })),
+    ],
+  };
+}
+
+/** A canvas does not know the variables of the style, nor what `light-dark()` means at present. */
+function colourOf(element: HTMLElement, name: string): string {
+  const probe = element.appendChild(document.createElement("i"));
+  probe.style.color = `var(${name})`;
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+function tick(span: UsageWindow, ms: number): string {
+  const form: Intl.DateTimeFormatOptions =
+    span === "hourly"
+      ? { hour: "2-digit", minute: "2-digit" }
+      : span === "daily"
+        ? { day: "2-digit", month: "short" }
+        : { month: "short", year: "numeric" };
+  const text = new Intl.DateTimeFormat("en-GB", { ...form, timeZone: "UTC" }).format(ms);
+  return text === "00:00"
+    ? new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short", timeZone: "UTC" }).format(ms)
+    : text;
+}

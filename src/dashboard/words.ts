@@ -1,0 +1,88 @@
+import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
+
+/** 1250 and 12,500: four digits are read at a glance. */
+const WHOLE = new Intl.NumberFormat("en-GB", { useGrouping: "min2" });
+const SHORT = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
+
+export function whole(value: number): string {
+  return WHOLE.format(value);
+}
+
+/** For the axis of a chart: 12.5k. */
+export function short(value: number): string {
+  return SHORT.format(value);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${whole(count)} ${count === 1 ? one : many}`;
+}
+
+/** A wait, rounded up: "0 s" would be untrue. */
+export function waitWords(ms: WaitMs): string {
+  if (ms === null) return "never";
+  if (ms <= 0) return "now";
+  if (ms < 10_000) return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`;
+  return durationWords(Math.ceil(ms / 1000) * 1000);
+}
+
+/** A duration of whole seconds in its two largest units. */
+export function durationWords(ms: number): string {
+  const units = [
+    ["d", 86_400_000],
+    ["h", 3_600_000],
+    ["min", 60_000],
+    ["s", 1_000],
+  ] as const;
+  const first = units.findIndex(([, unitMs]) => ms >= unitMs);
+  if (first === -1) return "0 s";
+  const parts: string[] = [];
+  let left = ms;
+  for (const [unit, unitMs] of units.slice(first, first + 2)) {
+    const count = Math.floor(left / unitMs);
+    left -= count * unitMs;
+    if (count > 0) parts.push(`${whole(count)} ${unit}`);
+  }
+  return parts.join(" ");
+}
+
+/** 100 a minute, 5 in 30 s. */
+export function rateWords(amount: number, periodMs: number): string {
+  const unit = { 1000: "s", 60000: "min", 3600000: "h", 86400000: "day" }[periodMs];
+  return unit === undefined ? `${whole(amount)} in ${durationWords(periodMs)}` : `${whole(amount)}/${unit}`;
+}
+
+/** How a limit fills up again. */
+export function refillWords(limit: Limit): string {
+  if (limit.reset !== undefined) return `full again at ${limit.reset.cron} (${limit.reset.tz ?? "UTC"})`;
+  if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
+  return `drips ${rateWords(limit.refillAmount, limit.refillPeriodMs)}`;
+}
+
+export const KIND_NAMES = { drip: "drips", calendar: "calendar quota", session: "session quota" } as const;
+
+/** A level of limits in words, for whom it is. */
+export const LEVEL_NAMES: Readonly<Record<Level, string>> = {
+  system: "System default",
+  resource: "Resource default",
+  entityDefault: "Entity default",
+  entity: "Entity on this resource",
+};
+
+export function sourceWords(source: LimitSource | "request"): string {
+  if (source === "none") return "nowhere";
+  return source === "request" ? "the request itself" : LEVEL_NAMES[source].toLowerCase();
+}
+
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const STAMP = new Intl.DateTimeFormat("en-GB", {
+  ...{ year: "numeric", month: "short", day: "2-digit" },
+  ...{ hour: "2-digit", minute: "2-digit", second: "2-digit" },
+});
+
+export function timeWords(ms: number): string {
+  return TIME.format(ms);
+}
+
+export function stampWords(ms: number): string {
+  return STAMP.format(ms).replace(",", "");
+}

@@ -1,0 +1,84 @@
+import type { Amount } from "./amounts.ts";
+import type { Limit } from "./limit.ts";
+import type { SetOrigin } from "./limit-set.ts";
+
+/** What becomes of what is held when nobody ends a lease in time: it stays charged, or is given back. */
+export type OnExpiry = "charge" | "refund";
+
+/** Where a stored lease stands: only an open one can be changed. */
+export type StoredLeaseStatus = "open" | "settled" | "rolledBack" | "expired";
+
+/** What one limit held when the lease last took from it. Whole tokens. */
+export interface SeenLimit {
+  readonly limit: string;
+  /** Negative in debt. */
+  readonly available: number;
+  readonly capacity: number;
+}
+
+/** One level of a chain that a lease was taken from, with the limits it was taken under. */
+export interface LeaseLevel {
+  readonly entityId: string;
+  readonly limits: readonly Limit[];
+  readonly origin: SetOrigin;
+  /** Let through by a bypass: only usage knows of it. */
+  readonly bypass: boolean;
+  /** Empty where nothing was taken at the start. */
+  readonly seen: readonly SeenLimit[];
+}
+
+/** One resource of a lease; its levels from the entity upwards. */
+export interface LeaseResourceRecord {
+  readonly resource: string;
+  readonly levels: readonly LeaseLevel[];
+  /** Soft limits of the entity that were below zero when they were last seen. */
+  readonly overdrawn: readonly string[];
+}
+
+/** What was taken from one bucket at one time, and how much of it is still held. */
+export interface LeaseHolding {
+  /** Which resource of the lease, and which level of it. */
+  readonly at: readonly [resource: number, level: number];
+  /** Only the store that wrote it reads it. Undefined where nothing was taken at the start. */
+  readonly ticket: object | undefined;
+  readonly held: readonly Amount[];
+}
+
+/** How a lease was closed, and when. */
+export interface LeaseClosing {
+  readonly atMs: number;
+  /** What it was closed with, as a text to compare a repeat by; empty where time closed it. */
+  readonly by: string;
+}
+
+/**
+ * A lease as a store keeps it: a value that is replaced as a whole. Of two writers that replace the same version one wins.
+ */
+export interface LeaseRecord {
+  readonly leaseId: string;
+  /** 1 when it is created; one more with every change. */
+  readonly version: number;
+  /** Of the write that made this version: by it a writer knows its own write again when the answer was lost. */
+  readonly writer: string;
+  readonly status: StoredLeaseStatus;
+  readonly entityId: string;
+  /** The resource of the request first. */
+  readonly resources: readonly LeaseResourceRecord[];
+  readonly holdings: readonly LeaseHolding[];
+  readonly openedAtMs: number;
+  readonly expiresAtMs: number;
+  readonly onExpiry: OnExpiry;
+  /** Undefined while it is open. */
+  readonly closing: LeaseClosing | undefined;
+  /** As the request had them. */
+  readonly requestId: string | undefined;
+  readonly idempotencyKey: string | undefined;
+}
+
+/** How long a lease is remembered after it was closed, and an answer under its idempotency key. */
+export const LEASE_REMEMBERED_MS = 24 * 3_600_000;
+
+/** From when on a closed lease is as if it had never been; undefined while it is open. */
+export function forgottenAtMs({ closing }: Pick<LeaseRecord, "closing">): number | undefined {
+  return closing === undefined ? undefined : closing.atMs + LEASE_REMEMBERED_MS;
+}

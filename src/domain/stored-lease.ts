@@ -1,0 +1,159 @@
+import type { Amount } from "./amounts.ts";
+import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "./lease-record.ts";
+import type { Limit } from "./limit.ts";
+import type { SetOrigin } from "./limit-set.ts";
+import { StoredForm } from "./stored-form.ts";
+
+/** How a store writes down its tickets, and reads them back. */
+export interface TicketForm {
+  stored(ticket: object): unknown;
+  from(stored: unknown): object;
+}
+
+const VERSION = 1;
+const STATUSES = ["open", "settled", "rolledBack", "expired"] as const;
+const ON_EXPIRY = ["charge", "refund"] as const;
+
+/**
+ * A record as text, short because some stores charge by the kilobyte: limits that several levels share stand once, a limit is
+ * named by its place among those of its level. The id stands beside it.
+ */
+export function leaseText(record: LeaseRecord, tickets: TicketForm): string {
+  const sets: string[] = [];
+  const setOf = (limits: readonly Limit[]): number => {
+    const text = JSON.stringify(limits.map(limitRow));
+    const known = sets.indexOf(text);
+    return known >= 0 ? known : sets.push(text) - 1;
+  };
+  const resources = record.resources.map(({ resource, levels, overdrawn }) => [
+    resource,
+    levels.map((level) => levelRow(level, setOf(level.limits))),
+    overdrawn,
+  ]);
+  const holdings = record.holdings.map(({ at, ticket, held }) => {
+    const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
+    const amounts = held.flatMap(({ limit, milli }) => [placeOf(limits, limit), milli]);
+    return [...at, ticket === undefined ? null : [tickets.stored(ticket)], amounts];
+  });
+  const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
+  return JSON.stringify([
+    ...[VERSION, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry],
+    closing === undefined ? null : [closing.atMs, closing.by],
+    record.requestId ?? null,
+    record.idempotencyKey ?? null,
+    sets.map((text) => JSON.parse(text) as unknown),
+    resources,
+    holdings,
+  ]);
+}
+
+/** The record that was written down, exactly. */
+export function leaseFrom(leaseId: string, text: string, tickets: TicketForm): LeaseRecord {
+  const form = new StoredForm(`The stored lease ${leaseId}`);
+  const fields = form.list(form.parse(text));
+  if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
+  const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, 14);
+  const [closing, requestId, idempotencyKey, sets, resources, holdings] = rest;
+  const limitSets = form.list(sets).map((set) => form.list(set).map((row) => limitFrom(form, row)));
+  const read = form.list(resources).map((each) => resourceFrom(form, each, limitSets));
+  return {
+    leaseId,
+    version: form.natural(version),
+    writer: form.text(writer),
+    status: form.oneOf(status, STATUSES),
+    entityId: form.text(entityId),
+    resources: read,
+    holdings: form.list(holdings).map((each) => holdingFrom(form, each, read, tickets)),
+    openedAtMs: form.integer(openedAtMs),
+    expiresAtMs: form.integer(expiresAtMs),
+    onExpiry: form.oneOf(onExpiry, ON_EXPIRY),
+    closing: form.orNone(closing, (value) => {
+      const [atMs, by] = form.list(value, 2);
+      return { atMs: form.integer(atMs), by: form.text(by) };
+    }),
+    requestId: form.orNone(requestId, (value) => form.text(value)),
+    idempotencyKey: form.orNone(idempotencyKey, (value) => form.text(value)),
+  };
+}
+
+function limitRow(limit: Limit): readonly unknown[] {
+  const { name, capacity, refillAmount, refillPeriodMs, ...rest } = limit;
+  const plain = [name, capacity, refillAmount, refillPeriodMs];
+  return Object.keys(rest).length === 0 ? plain : [...plain, rest];
+}
+
+function limitFrom(form: StoredForm, row: unknown): Limit {
+  const [name, capacity, refillAmount, refillPeriodMs, rest] = form.list(row);
+  if (rest !== undefined && (typeof rest !== "object" || rest === null)) form.fail("has no limit where one belongs");
+  const limit = {
+    name: form.text(name),
+    capacity: form.natural(capacity),
+    refillAmount: form.natural(refillAmount),
+    refillPeriodMs: form.natural(refillPeriodMs),
+    ...(rest as Partial<Limit> | undefined),
+  };
+  return Object.freeze(limit);
+}
+
+function levelRow({ entityId, limits, origin, bypass, seen }: LeaseLevel, set: number): readonly unknown[] {
+  const flags = (bypass ? 1 : 0) + (origin.given ? 2 : 0) + (origin.own ? 4 : 0);
+  const standing = seen.flatMap(({ limit, available, capacity }) => [placeOf(limits, limit), available, capacity]);
+  return [entityId, set, origin.asOfMs, origin.generation, flags, standing];
+}
+
+function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limit[])[]): LeaseLevel {
+  const [entityId, set, asOfMs, generation, flags, standing] = form.list(row, 6);
+  const limits = sets[form.natural(set)] ?? form.fail("names limits that it does not have");
+  const flag = form.natural(flags);
+  const origin: SetOrigin = {
+    asOfMs: form.integer(asOfMs),
+    generation: form.orNone(generation, (value) => form.integer(value)) ?? null,
+    ...(flag & 2 ? { given: true } : {}),
+    ...(flag & 4 ? { own: true } : {}),
+  };
+  const seen: SeenLimit[] = triples(form, standing).map(([place, available, capacity]) => ({
+    limit: nameAt(form, limits, place),
+    available: form.integer(available),
+    capacity: form.integer(capacity),
+  }));
+  return { entityId: form.text(entityId), limits, origin, bypass: (flag & 1) === 1, seen };
+}
+
+function resourceFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limit[])[]): LeaseResourceRecord {
+  const [resource, levels, overdrawn] = form.list(row, 3);
+  return {
+    resource: form.text(resource),
+    levels: form.list(levels).map((level) => levelFrom(form, level, sets)),
+    overdrawn: form.list(overdrawn).map((name) => form.text(name)),
+  };
+}
+
+function holdingFrom(
+  form: StoredForm,
+  row: unknown,
+  resources: readonly LeaseResourceRecord[],
+  tickets: TicketForm,
+): LeaseHolding {
+  const [resource, level, ticket, amounts] = form.list(row, 4);
+  const at = [form.natural(resource), form.natural(level)] as const;
+  const { limits } = resources[at[0]]?.levels[at[1]] ?? form.fail("holds something of a level that it does not have");
+  const flat = form.list(amounts);
+  const held: Amount[] = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    held.push({ limit: nameAt(form, limits, flat[i]), milli: form.natural(flat[i + 1]) });
+  }
+  return { at, ticket: form.orNone(ticket, (value) => tickets.from(form.list(value, 1)[0])), held };
+}
+
+function triples(form: StoredForm, value: unknown): readonly (readonly unknown[])[] {
+  const flat = form.list(value);
+  return Array.from({ length: Math.ceil(flat.length / 3) }, (_, i) => flat.slice(3 * i, 3 * i + 3));
+}
+
+function placeOf(limits: readonly Limit[], name: string): number {
+  return limits.findIndex((limit) => limit.name === name);
+}
+
+function nameAt(form: StoredForm, limits: readonly Limit[], place: unknown): string {
+  return limits[form.natural(place)]?.name ?? form.fail("names a limit that it does not have");
+}

@@ -1,0 +1,42 @@
+import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
+import type { TableAdmin } from "../adapters/dynamodb/table-admin.ts";
+import { failingFast } from "../adapters/dynamodb/unreachable.ts";
+import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { fromEnvironment } from "../adapters/system/environment.ts";
+import { jitter, systemRandom } from "../adapters/system/random.ts";
+import type { DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
+import { packageVersion } from "./package-version.ts";
+
+const TABLE_TIMEOUT_MS = 120_000;
+
+/** Does something with a table as a whole. */
+export async function administered<Answer>(
+  options: DynamoTable,
+  work: (admin: TableAdmin) => Promise<Answer>,
+): Promise<Answer> {
+  const { client, clock } = await connectionOf(options, undefined);
+  try {
+    return await work({
+      ...{
+        client: failingFast(client),
+        clock,
+        table: options.stack,
+        random: jitter,
+        ids: systemRandom,
+        version: packageVersion(),
+      },
+      timeoutMs: TABLE_TIMEOUT_MS,
+    });
+  } finally {
+    await client.close();
+  }
+}
+
+export function connectionOf(
+  { region, endpoint, credentials, client }: DynamoTable,
+  clock: DynamoStoreOptions["clock"],
+): Promise<Connection> {
+  const given = clock === undefined ? undefined : clockFrom(clock);
+  const profile = fromEnvironment("AWS_PROFILE");
+  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
+}

@@ -1,0 +1,120 @@
+import { steadySeconds } from "../adapters/system/clock.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { partsOf } from "../engine/limiter-parts.ts";
+import { type Listening, listen, requireLoopback } from "../server/listen.ts";
+import { type ServiceBehaviour, settingsOf, text, whole } from "../server/options.ts";
+import { dashboard, noDashboard } from "../server/page-answer.ts";
+import { ServiceCore } from "../server/service.ts";
+import { readTokens } from "../server/token-source.ts";
+import { checkTokens } from "../server/tokens.ts";
+import type { OpenOptions } from "./open.ts";
+import { packageVersion } from "./package-version.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+
+export type { ServiceBehaviour } from "../server/options.ts";
+export type { Scope, TokenEntry } from "../server/token-entry.ts";
+
+/** What `createService` takes: a store to open, or a limiter; and how the service behaves. All may be left out. */
+export interface ServiceOptions
+  extends ServiceBehaviour,
+    Pick<OpenOptions, "store" | "region" | "endpoint" | "sharedTable" | "durability"> {
+  /** In place of a store. It stays the caller's: closing the service leaves it open. */
+  readonly limiter?: RateLimiter;
+}
+
+/** Where to listen, where it differs from the options of the service. */
+export interface ListenOptions {
+  /** Default: that of the service, else 127.0.0.1. */
+  readonly host?: string;
+  /** Default: that of the service, else 4780; 0 takes a free one. */
+  readonly port?: number;
+}
+
+/** A service that listens. */
+export interface ListeningService {
+  /** With the port, such as `http://127.0.0.1:4780/`. */
+  readonly url: string;
+  /** As it was given. */
+  readonly host: string;
+  /** The one it got. */
+  readonly port: number;
+  /** Stops the service: answers what is under way, for at most `drainMs`, ends event streams, closes the store it opened. */
+  close(): Promise<void>;
+}
+
+/** Limits over HTTP. */
+export interface Service {
+  /** Listens with `node:http`. */
+  listen(options?: ListenOptions): Promise<ListeningService>;
+  /** Answers one request, on any host of web-standard handlers. Without tokens it answers 401 unless `open: true` was given. */
+  fetch(request: Request): Promise<Response>;
+  /** Stops the service, as SIGTERM stops `zae-limiter serve`. */
+  close(): Promise<void>;
+}
+
+/**
+ * Puts a limiter behind HTTP.
+ *
+ * ```ts
+ * const service = await createService({ store: "sqlite:limits.db", tokenFile: "tokens.json" });
+ * const { url, close } = await service.listen({ port: 0 });
+ * ```
+ */
+export function createService(options: ServiceOptions = {}): Promise<Service> {
+  return startService(options, false);
+}
+
+/** @internal Throws for options that no service can be made with. Nothing is opened. */
+export function checkService(behaviour: ServiceBehaviour): void {
+  const { tokenFile, tokens, host } = settingsOf(behaviour);
+  if (tokenFile !== undefined) readTokens(tokenFile);
+  else if (tokens !== undefined) checkTokens(tokens, "the tokens given");
+  else requireLoopback(host);
+}
+
+/** @internal With `ownsProcess` the web server may put lighter objects in place of the global Request and Response. */
+export async function startService(options: ServiceOptions, ownsProcess: boolean): Promise<Service> {
+  const { store, region, endpoint, sharedTable, durability, limiter: given, ...behaviour } = options;
+  const place = { store, region, endpoint, sharedTable, durability };
+  const settings = settingsOf(behaviour);
+  if (settings.tokenFile !== undefined) readTokens(settings.tokenFile);
+  const named = Object.entries(place).filter(([, value]) => value !== undefined);
+  if (given !== undefined && named.length > 0) {
+    throw new ValidationError("option_invalid", `limiter and ${named[0]?.[0]} are both given; give one of them.`);
+  }
+  const limiter =
+    given ?? (await RateLimiter.open({ ...(Object.fromEntries(named) as OpenOptions), namespace: "default" }));
+  try {
+    partsOf(limiter);
+    const page = settings.dashboard ? dashboard() : noDashboard();
+    const core = new ServiceCore({ limiter, settings, version: packageVersion(), page, seconds: steadySeconds });
+    return serviceOf(core, async () => (given === undefined ? limiter.close() : undefined), ownsProcess);
+  } catch (error) {
+    if (given === undefined) await limiter.close();
+    throw error;
+  }
+}
+
+function serviceOf(core: ServiceCore, closeStore: () => Promise<void>, ownsProcess: boolean): Service {
+  const listening: Listening[] = [];
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= (async () => {
+      const stopped = core.stop();
+      await Promise.all([stopped, ...listening.map((one) => one.close(stopped))]);
+      await closeStore();
+    })();
+    return closing;
+  };
+  return {
+    fetch: (request) => core.fetch(request),
+    close,
+    listen: async (options = {}) => {
+      const host = text("host", options.host ?? core.settings.host);
+      const port = whole("port", options.port ?? core.settings.port, { least: 0, most: 65_535 });
+      const one = await listen(core, { host, port, ownsProcess });
+      listening.push(one);
+      return { url: one.url, host: one.host, port: one.port, close };
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import { noteLambdaVersion, prepareTable, versionOf } from "../adapters/dynamodb/table-admin.ts";
+import { checkVersion, ownLambdaVersion } from "../adapters/dynamodb/version.ts";
+import { systemClock } from "../adapters/system/clock.ts";
+import { systemRandom } from "../adapters/system/random.ts";
+import type { AwsPlace } from "../infra/aws-clients.ts";
+import { type DeletedStack, type DeleteRequest, deleteStack as deleteWith } from "../infra/delete-stack.ts";
+import { type Deployed, type DeployRequest, deploy as deployWith } from "../infra/deploy.ts";
+import { Functions } from "../infra/functions.ts";
+import { type InspectedStack, inspectStack } from "../infra/inspect-stack.ts";
+import type { StackChange } from "../infra/stack-changes.ts";
+import type { StackProgress } from "../infra/stack-wait.ts";
+import { administered } from "./dynamodb-admin.ts";
+import type { DynamoTable } from "./dynamodb-options.ts";
+import { lambdaCode } from "./lambda-code.ts";
+import { packageVersion } from "./package-version.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+
+/** Who watches a change of a stack. */
+export interface StackWatcher {
+  readonly onProgress: (event: StackProgress) => void;
+  readonly note: (text: string) => void;
+  /** Ends the waiting; what was begun goes on without anybody. */
+  readonly signal: AbortSignal;
+}
+
+/** Makes or changes a stack, uploads its code and sets up its table. */
+export async function deployStack(
+  request: DeployRequest,
+  place: AwsPlace,
+  watcher: StackWatcher & { readonly confirm: (changes: readonly StackChange[]) => Promise<void> },
+): Promise<Deployed> {
+  const version = packageVersion();
+  const { usageRetentionDays } = request.options;
+  return deployWith(request, {
+    ...{ place, version, code: lambdaCode, ...waitingFor(watcher), confirm: watcher.confirm },
+    // Names of change sets have letters, digits and hyphens.
+    newName: () => `zae-limiter-${systemRandom.id().replace(/[^a-zA-Z0-9]/g, "-")}x`,
+    checkTable: (table) => requireCurrent(tableAt(table, place), request.options.sharedTable === true),
+    prepare: async (table, options, hasFunctions) => {
+      const way = tableAt(table, place);
+      await administered(way, async (admin) => {
+        await prepareTable(admin);
+        if (hasFunctions) await noteLambdaVersion(admin);
+      });
+      if (usageRetentionDays !== undefined) {
+        await keepUsage(way, { days: usageRetentionDays, sharedTable: options.sharedTable });
+      }
+    },
+  });
+}
+
+export async function deleteStack(
+  request: DeleteRequest,
+  place: AwsPlace,
+  watcher: StackWatcher & { readonly confirm: (question: string) => Promise<void> },
+): Promise<DeletedStack> {
+  const { confirm, note } = watcher;
+  return deleteWith(request, { place, ...waitingFor(watcher), confirm, note });
+}
+
+/** Versions of what works together; absent: nobody says. */
+export interface StackVersions {
+  /** Of this package. */
+  readonly client: string;
+  /** The layout of the table's items. */
+  readonly schema?: string;
+  /** Of the package whose code the functions have. */
+  readonly lambda?: string;
+}
+
+export async function stackStatus(
+  name: string,
+  place: AwsPlace,
+): Promise<InspectedStack & { readonly versions: StackVersions }> {
+  const stack = await inspectStack(place, name);
+  return { ...stack, versions: await versionsOf(stack.table, place) };
+}
+
+export async function versionsOf(table: string, place: AwsPlace): Promise<StackVersions & { clientMin?: string }> {
+  const record = await administered(tableAt(table, place), versionOf);
+  const lambda = record === undefined ? undefined : ownLambdaVersion(record);
+  return {
+    client: packageVersion(),
+    ...(record === undefined ? {} : { schema: record.schemaVersion, clientMin: record.clientMinVersion }),
+    ...(lambda === undefined ? {} : { lambda }),
+  };
+}
+
+/** What the functions of a stack say of themselves, by name. */
+export async function functionVersions(
+  names: readonly string[],
+  place: AwsPlace,
+): Promise<Readonly<Record<string, string | undefined>>> {
+  const functions = await Functions.open(place, (ms) => systemClock.sleep(ms, undefined));
+  try {
+    const states = await Promise.all(
+      names.map(async (name) => [name, (await functions.state(name))?.version] as const),
+    );
+    return Object.fromEntries(states);
+  } finally {
+    functions.close();
+  }
+}
+
+/** Throws where this version cannot work on the table. */
+export async function requireWorkable(table: string, place: AwsPlace, shared: boolean): Promise<void> {
+  checkVersion(await administered(tableAt(table, place), versionOf), { name: table, shared });
+}
+
+/** A table that is older, or the original's, is not touched. One without a record is new. */
+async function requireCurrent(way: DynamoTable, shared: boolean): Promise<void> {
+  const record = await administered(way, versionOf);
+  if (record !== undefined) checkVersion(record, { name: way.stack, shared });
+}
+
+/** It is a setting of each namespace; those that are there get it. */
+async function keepUsage(
+  { stack, ...way }: DynamoTable,
+  { days, sharedTable }: { readonly days: number; readonly sharedTable: boolean },
+): Promise<void> {
+  const limiter = await RateLimiter.open({ store: `dynamodb:${stack}`, ...way, sharedTable, timeoutMs: 10_000 });
+  try {
+    for (let cursor: string | undefined; ; ) {
+      const page = await limiter.listNamespaces({ limit: 100, ...(cursor === undefined ? {} : { cursor }) });
+      for (const { name } of page) {
+        const tenant = limiter.namespace(name);
+        const { limits, usageKeptDays, ...others } = await tenant.getSystemDefaults();
+        if (usageKeptDays !== days) await tenant.setSystemDefaults(limits, { ...others, usageKeptDays: days });
+      }
+      cursor = page.cursor;
+      if (cursor === undefined) return;
+    }
+  } finally {
+    await limiter.close();
+  }
+}
+
+function tableAt(stack: string, { region, endpoint }: AwsPlace): DynamoTable {
+  return { stack, ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
+}
+
+function waitingFor({ onProgress, signal }: StackWatcher) {
+  return {
+    onProgress,
+    sleep: (ms: number) => systemClock.sleep(ms, signal),
+    requireWanted: () => signal.throwIfAborted(),
+  };
+}

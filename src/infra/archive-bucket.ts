@@ -1,0 +1,38 @@
+import { type AwsPlace, awsFault, openS3 } from "./aws-clients.ts";
+
+/** How many objects are in a bucket, counted up to a thousand; undefined: there is no such bucket. */
+export async function objectsIn(place: AwsPlace, bucket: string): Promise<number | undefined> {
+  const { sdk, client } = await openS3(place);
+  try {
+    const { KeyCount = 0 } = await client.send(new sdk.ListObjectsV2Command({ Bucket: bucket, MaxKeys: COUNTED_MAX }));
+    return KeyCount;
+  } catch (cause) {
+    if (cause instanceof Error && cause.name === "NoSuchBucket") return undefined;
+    throw awsFault(cause, `look into the bucket ${bucket}`);
+  } finally {
+    client.destroy();
+  }
+}
+
+export const COUNTED_MAX = 1_000;
+
+/** Deletes a bucket with all that is in it. */
+export async function deleteBucket(place: AwsPlace, bucket: string, onDeleted: (count: number) => void): Promise<void> {
+  const { sdk, client } = await openS3(place);
+  let count = 0;
+  try {
+    for (;;) {
+      const { Contents = [] } = await client.send(new sdk.ListObjectsV2Command({ Bucket: bucket }));
+      if (Contents.length === 0) break;
+      const Objects = Contents.map(({ Key }) => ({ Key }));
+      await client.send(new sdk.DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects, Quiet: true } }));
+      count += Objects.length;
+      onDeleted(count);
+    }
+    await client.send(new sdk.DeleteBucketCommand({ Bucket: bucket }));
+  } catch (cause) {
+    throw awsFault(cause, `delete the bucket ${bucket}`);
+  } finally {
+    client.destroy();
+  }
+}

@@ -1,0 +1,76 @@
+import { LimiterError } from "../domain/errors.ts";
+
+// Packages that only the stack needs. Each import stands in a `try`, so that bundlers take one that is not installed for one that may
+// be missing.
+
+/** Where AWS is, and as whom it is called. */
+export interface AwsPlace {
+  /** Undefined: as the AWS SDK finds it. */
+  readonly region: string | undefined;
+  /** One address for every service, for servers other than AWS. */
+  readonly endpoint: string | undefined;
+  /** Bound on each call, in ms. */
+  readonly timeoutMs: number;
+}
+
+export async function openCloudFormation(place: AwsPlace) {
+  const sdk = await loaded("@aws-sdk/client-cloudformation", () => import("@aws-sdk/client-cloudformation"));
+  return { sdk, client: new sdk.CloudFormationClient(settings(place)) };
+}
+
+export async function openLambda(place: AwsPlace) {
+  const sdk = await loaded("@aws-sdk/client-lambda", () => import("@aws-sdk/client-lambda"));
+  return { sdk, client: new sdk.LambdaClient(settings(place)) };
+}
+
+export async function openDynamo(place: AwsPlace) {
+  const sdk = await loaded("@aws-sdk/client-dynamodb", () => import("@aws-sdk/client-dynamodb"));
+  return { sdk, client: new sdk.DynamoDBClient(settings(place)) };
+}
+
+export async function openS3(place: AwsPlace) {
+  const sdk = await loaded("@aws-sdk/client-s3", () => import("@aws-sdk/client-s3"));
+  // Servers other than AWS seldom have a host name for each bucket.
+  return { sdk, client: new sdk.S3Client({ ...settings(place), forcePathStyle: place.endpoint !== undefined }) };
+}
+
+function settings({ region, endpoint, timeoutMs }: AwsPlace) {
+  return {
+    ...(region === undefined ? {} : { region }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    requestHandler: { connectionTimeout: Math.min(timeoutMs, 3_000), requestTimeout: timeoutMs },
+  };
+}
+
+async function loaded<Sdk>(name: string, load: () => Promise<Sdk>): Promise<Sdk> {
+  try {
+    return await load();
+  } catch (cause) {
+    const isMissing =
+      cause instanceof Error &&
+      "code" in cause &&
+      cause.code === "ERR_MODULE_NOT_FOUND" &&
+      cause.message.includes(`'${name}'`);
+    if (!isMissing) throw cause;
+    const message = `The package ${name} is not installed, and the stack needs it; run \`npm install ${name}\`.`;
+    throw new LimiterError("package_missing", message, { cause });
+  }
+}
+
+/** What AWS, or the way there, has to say against a call. */
+export function awsFault(cause: unknown, what: string): LimiterError {
+  if (cause instanceof LimiterError) return cause;
+  const { name, message } = cause instanceof Error ? cause : { name: "Error", message: String(cause) };
+  const refused = name === "AccessDenied" || name === "AccessDeniedException" || name === "UnauthorizedOperation";
+  const remedy = refused
+    ? "allow it in the policy of this user or role"
+    : name === "CredentialsProviderError"
+      ? "set AWS_PROFILE to a profile that has credentials, or the keys in the environment"
+      : name === "Error" && /region/i.test(message)
+        ? "give --region, or set AWS_REGION"
+        : "look at the message, the region and the endpoint, and try again";
+  // What follows the first line tells programmers how to go on.
+  const [text = ""] = message.split("\n");
+  const why = text === "" || text === "UnknownError" ? name : `${name}: ${text}`;
+  return new LimiterError(refused ? "aws_denied" : "aws_failed", `Could not ${what} (${why}); ${remedy}.`, { cause });
+}

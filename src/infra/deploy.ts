@@ -1,0 +1,301 @@
+import { ConflictError, ExistsError, LimiterError, NotFoundError } from "../domain/errors.ts";
+import type { AwsPlace } from "./aws-clients.ts";
+import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
+import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";
+import { Functions } from "./functions.ts";
+import { requireOurs } from "./inspect-stack.ts";
+import type { LambdaZip } from "./lambda-zip.ts";
+import { requireFit, type TableState, tableState } from "./own-table.ts";
+import { optionsIn, PARAMETERS } from "./parameters.ts";
+import { tableNameOf } from "./parts.ts";
+import { additions, differencesOf, refuseLosses, type StackChange } from "./stack-changes.ts";
+import { NAMES } from "./stack-names.ts";
+import type { FullStackOptions, StackOptions } from "./stack-options.ts";
+import { conditionOf } from "./stack-status.ts";
+import { checkTags, managedTags, userTags } from "./stack-tags.ts";
+import { EventTrail, failureText, pastFailures, type StackProgress, settled, type Waiting } from "./stack-wait.ts";
+import { structureIn, templateOf } from "./template.ts";
+
+export interface DeployRequest {
+  readonly name: string;
+  /** What was given: of a stack that is there, everything else stays as it is. */
+  readonly options: StackOptions;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly dryRun: boolean;
+  /** The stack must be there. */
+  readonly mustExist: boolean;
+}
+
+export interface DeployDeps {
+  readonly place: AwsPlace;
+  /** Of this package. */
+  readonly version: string;
+  readonly code: (name: "aggregator" | "provisioner") => Promise<LambdaZip>;
+  readonly sleep: (ms: number) => Promise<void>;
+  /** Throws where nobody waits any more. */
+  readonly requireWanted: () => void;
+  readonly onProgress: (event: StackProgress) => void;
+  /** Shows changes of a stack that is there, and throws where they are not wanted. */
+  readonly confirm: (changes: readonly StackChange[]) => Promise<void>;
+  /** Throws where a table is there that must not be touched. */
+  readonly checkTable: (table: string) => Promise<void>;
+  /** Sets up the table; `hasFunctions`: they have the code of this version. */
+  readonly prepare: (table: string, options: FullStackOptions, hasFunctions: boolean) => Promise<void>;
+  /** A name that no change set has yet. */
+  readonly newName: () => string;
+}
+
+export interface Deployed {
+  readonly action: "create" | "update" | "none";
+  readonly changes: readonly StackChange[];
+  readonly functions: Readonly<Record<string, { readonly name: string; readonly sha256: string }>>;
+  readonly table: string;
+}
+
+/** Makes the stack, or changes it to what is asked for. Never silently: what changes is shown before. */
+export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<Deployed> {
+  // What is wrong with what was given is told before anything is called.
+  checkedOptions({ ...request.options, name: request.name });
+  checkTags(request.tags);
+  const cloudFormation = await CloudFormation.open(deps.place, deps.sleep);
+  const functions = await Functions.open(deps.place, deps.sleep);
+  try {
+    return await new Deployment(request, deps, cloudFormation, functions).run();
+  } finally {
+    cloudFormation.close();
+    functions.close();
+  }
+}
+
+interface FunctionCode {
+  readonly key: string;
+  readonly logicalId: string;
+  readonly functionName: string;
+  readonly zip: LambdaZip;
+}
+
+class Deployment {
+  readonly #request: DeployRequest;
+  readonly #deps: DeployDeps;
+  readonly #cloudFormation: CloudFormation;
+  readonly #functions: Functions;
+  readonly #waiting: Waiting;
+
+  constructor(request: DeployRequest, deps: DeployDeps, cloudFormation: CloudFormation, functions: Functions) {
+    this.#request = request;
+    this.#deps = deps;
+    this.#cloudFormation = cloudFormation;
+    this.#functions = functions;
+    const { sleep, requireWanted, onProgress } = deps;
+    this.#waiting = { cloudFormation, sleep, requireWanted, onProgress };
+  }
+
+  async run(): Promise<Deployed> {
+    const { name, mustExist } = this.#request;
+    const stack = await this.#changeable(await this.#cloudFormation.describe(name));
+    if (stack === undefined && mustExist) {
+      throw new NotFoundError(
+        "stack_not_found",
+        `There is no stack "${name}" in this region; make it with \`zae-limiter deploy -n ${name}\`, or correct the name.`,
+      );
+    }
+    return stack === undefined ? this.#create() : this.#update(stack);
+  }
+
+  async #create(): Promise<Deployed> {
+    const { name, options: given, tags, dryRun } = this.#request;
+    const options = checkedOptions({ ...given, name });
+    const template = templateOf(options);
+    await this.#requireTable(options);
+    if (options.tableArn === undefined) refuseTableLeft(name, await tableState(this.#deps.place, name));
+    const code = await this.#codeOf(options);
+    const deployed = {
+      action: "create",
+      changes: additions(template.Resources),
+      ...this.#answer(options, code),
+    } as const;
+    if (dryRun) return deployed;
+    const input = this.#input(options, { ...tags, ...managedTags(name, this.#deps.version) });
+    const trail = await EventTrail.from(this.#waiting, undefined);
+    await this.#cloudFormation.create(input);
+    await this.#done(trail, "made");
+    for (const { functionName, zip } of code) await this.#functions.upload(functionName, zip, this.#deps.version);
+    await this.#deps.prepare(deployed.table, options, code.length > 0);
+    return deployed;
+  }
+
+  async #update(stack: StackDescription): Promise<Deployed> {
+    const { name, options: given, tags, dryRun } = this.#request;
+    const before = await this.#cloudFormation.template(name);
+    const options = checkedOptions({ ...structureIn(before), ...optionsIn(stack.parameters), ...given, name });
+    await this.#requireTable(options);
+    const code = await this.#codeOf(options);
+    const uploads = await this.#uploadsOf(code);
+    const allTags = { ...userTags(stack.tags), ...tags, ...managedTags(name, this.#deps.version) };
+    checkTags(userTags(allTags));
+    const input = this.#input(options, allTags);
+    const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
+    if (set.kind === "failed") {
+      throw new LimiterError("change_failed", `CloudFormation cannot change the stack ${name}: ${set.reason}`);
+    }
+    const differences =
+      set.kind === "none"
+        ? []
+        : differencesOf(stack, input, {
+            resources: set.changes,
+            templates: { before, after: JSON.parse(input.template) },
+          });
+    const changes = [...differences, ...uploads.map(({ change }) => change)];
+    const action = changes.length === 0 ? "none" : "update";
+    const deployed = { action, changes, ...this.#answer(options, code) } as const;
+    try {
+      refuseLosses(name, changes);
+      if (!dryRun && action === "update") await this.#deps.confirm(changes);
+    } catch (error) {
+      if (set.kind === "changes") await this.#cloudFormation.dropChangeSet(name, set.id);
+      throw error;
+    }
+    if (set.kind === "changes" && (dryRun || differences.length === 0)) {
+      await this.#cloudFormation.dropChangeSet(name, set.id);
+    } else if (set.kind === "changes") {
+      const trail = await EventTrail.from(this.#waiting, stack);
+      await this.#cloudFormation.execute(name, set.id);
+      await this.#done(trail, "changed");
+    }
+    if (dryRun) return deployed;
+    // The template before the code: new code never runs with old rights. A function that was made by the change has none yet.
+    for (const { functionName, zip } of await this.#uploadsOf(code)) {
+      await this.#functions.upload(functionName, zip, this.#deps.version);
+    }
+    await this.#deps.prepare(deployed.table, options, code.length > 0);
+    return deployed;
+  }
+
+  /** Throws where the stack cannot be changed; waits where somebody else is changing it. */
+  async #changeable(stack: StackDescription | undefined): Promise<StackDescription | undefined> {
+    if (stack === undefined) return undefined;
+    requireOurs(stack);
+    const { name, status } = stack;
+    switch (conditionOf(status)) {
+      case "ready":
+        return stack;
+      case "gone":
+        return undefined;
+      case "busy": {
+        const trail = await EventTrail.from(this.#waiting, stack);
+        return this.#changeable(await settled(this.#waiting, stack.id, trail));
+      }
+      case "unmade": {
+        const why = failureText(await pastFailures(this.#cloudFormation, stack.id));
+        throw new ConflictError(
+          "stack_failed",
+          `The stack "${name}" was never made (${status}): ${why}. Delete what is left with ` +
+            `\`zae-limiter delete -n ${name}\`, mend the cause, and deploy again.`,
+        );
+      }
+      case "stuck": {
+        const why = failureText(await pastFailures(this.#cloudFormation, stack.id));
+        throw new ConflictError(
+          "stack_failed",
+          `The stack "${name}" is ${status}: ${why}. ` +
+            (status.startsWith("DELETE")
+              ? `Mend the cause and go on with \`zae-limiter delete -n ${name}\`.`
+              : `Mend the cause and go on with \`aws cloudformation continue-update-rollback --stack-name ${name}\`.`),
+        );
+      }
+    }
+  }
+
+  async #done(trail: EventTrail, what: "made" | "changed"): Promise<void> {
+    const { name } = this.#request;
+    const stack = await settled(this.#waiting, name, trail);
+    if (stack?.status === (what === "made" ? "CREATE_COMPLETE" : "UPDATE_COMPLETE")) return;
+    const why = failureText(trail.failures);
+    const remedy =
+      what === "made"
+        ? `Delete what is left with \`zae-limiter delete -n ${name}\`, mend the cause, and deploy again.`
+        : "It works as it did before; mend the cause and deploy again.";
+    throw new LimiterError(
+      "deploy_failed",
+      `The stack "${name}" was not ${what} (${stack?.status ?? "it is gone"}): ${why}. ${remedy}`,
+    );
+  }
+
+  /** Of one's own: whether it will do. Of the stack's: whether it may be touched. */
+  async #requireTable(options: FullStackOptions): Promise<void> {
+    const table = this.#tableOf(options);
+    if (options.tableArn !== undefined) {
+      requireFit(table, await tableState(this.#deps.place, table), { needsStream: hasArchive(options) });
+    }
+    await this.#deps.checkTable(table);
+  }
+
+  #tableOf({ tableArn }: FullStackOptions): string {
+    return tableArn === undefined ? this.#request.name : tableNameOf(tableArn);
+  }
+
+  #input(options: FullStackOptions, tags: Readonly<Record<string, string>>): StackInput {
+    const template = templateOf(options);
+    const parameters = Object.keys(template.Parameters).map((key) => [key, PARAMETERS[key]?.value(options) ?? ""]);
+    return {
+      name: this.#request.name,
+      template: JSON.stringify(template),
+      parameters: Object.fromEntries(parameters),
+      tags,
+    };
+  }
+
+  async #codeOf(options: FullStackOptions): Promise<readonly FunctionCode[]> {
+    const { name } = this.#request;
+    const wanted = [
+      ...(hasAggregator(options) ? (["aggregator"] as const) : []),
+      ...(hasProvisioner(options) ? (["provisioner"] as const) : []),
+    ];
+    return Promise.all(
+      wanted.map(async (which) => ({
+        key: which === "aggregator" ? "aggregator" : "limits-provisioner",
+        logicalId: which === "aggregator" ? "AggregatorFunction" : "ProvisionerFunction",
+        functionName: `${name}${NAMES[which]}`,
+        zip: await this.#deps.code(which),
+      })),
+    );
+  }
+
+  /** Those whose code differs from what is there. */
+  async #uploadsOf(code: readonly FunctionCode[]) {
+    const compared = await Promise.all(
+      code.map(async (each) => ({ ...each, before: await this.#functions.state(each.functionName) })),
+    );
+    return compared
+      .filter(({ before, zip }) => before?.sha256 !== zip.sha256)
+      .map(({ before, ...each }) => ({
+        ...each,
+        change: {
+          action: "Modify",
+          logicalId: each.logicalId,
+          type: "AWS::Lambda::Function",
+          ...(before === undefined ? {} : { from: { CodeSha256: before.sha256 } }),
+          to: { CodeSha256: each.zip.sha256 },
+        } as const,
+      }));
+  }
+
+  #answer(options: FullStackOptions, code: readonly FunctionCode[]) {
+    return {
+      functions: Object.fromEntries(
+        code.map(({ key, functionName, zip }) => [key, { name: functionName, sha256: zip.sha256 }]),
+      ),
+      table: this.#tableOf(options),
+    };
+  }
+}
+
+/** CloudFormation would begin, fail at the table, and take everything back. */
+function refuseTableLeft(name: string, table: TableState | undefined): void {
+  if (table === undefined) return;
+  throw new ExistsError(
+    "table_exists",
+    `There is a table "${name}" already, which no stack has; tables stay when their stack is deleted. Deploy around it with ` +
+      `--table-arn and --stream-arn, choose another name, or delete it.`,
+  );
+}

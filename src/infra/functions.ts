@@ -1,0 +1,86 @@
+import { LimiterError } from "../domain/errors.ts";
+import { type AwsPlace, awsFault, openLambda } from "./aws-clients.ts";
+import type { LambdaZip } from "./lambda-zip.ts";
+import { TAG } from "./stack-tags.ts";
+
+/** A function as it is deployed. */
+export interface FunctionState {
+  readonly arn: string;
+  /** Of its code, in base64. */
+  readonly sha256: string;
+  /** Of the package whose code it has; undefined: nobody has said. */
+  readonly version: string | undefined;
+}
+
+/** The code of a stack's functions. */
+export class Functions {
+  readonly #lambda: Awaited<ReturnType<typeof openLambda>>;
+  readonly #sleep: (ms: number) => Promise<void>;
+
+  private constructor(lambda: Awaited<ReturnType<typeof openLambda>>, sleep: (ms: number) => Promise<void>) {
+    this.#lambda = lambda;
+    this.#sleep = sleep;
+  }
+
+  static async open(place: AwsPlace, sleep: (ms: number) => Promise<void>): Promise<Functions> {
+    return new Functions(await openLambda(place), sleep);
+  }
+
+  close(): void {
+    this.#lambda.client.destroy();
+  }
+
+  /** Undefined: there is no such function. */
+  async state(name: string): Promise<FunctionState | undefined> {
+    const { sdk, client } = this.#lambda;
+    try {
+      const { Configuration, Tags } = await client.send(new sdk.GetFunctionCommand({ FunctionName: name }));
+      const { FunctionArn: arn = "", CodeSha256: sha256 = "" } = Configuration ?? {};
+      return { arn, sha256, version: Tags?.[TAG.lambdaVersion] };
+    } catch (cause) {
+      if (cause instanceof Error && cause.name === "ResourceNotFoundException") return undefined;
+      throw awsFault(cause, `look at the function ${name}`);
+    }
+  }
+
+  /** Uploads the code, waits until it runs, and notes whose it is. */
+  async upload(name: string, { bytes, sha256 }: LambdaZip, version: string): Promise<void> {
+    const { sdk, client } = this.#lambda;
+    try {
+      await this.#changeable(name);
+      const { FunctionArn } = await client.send(
+        new sdk.UpdateFunctionCodeCommand({ FunctionName: name, ZipFile: bytes, Architectures: ["arm64"] }),
+      );
+      await this.#changeable(name);
+      const state = await this.state(name);
+      if (state?.sha256 !== sha256) {
+        throw new LimiterError(
+          "code_mismatch",
+          `The function ${name} has code with the hash ${state?.sha256}, and ${sha256} was uploaded; somebody else uploads too. Try again.`,
+        );
+      }
+      await client.send(new sdk.TagResourceCommand({ Resource: FunctionArn, Tags: { [TAG.lambdaVersion]: version } }));
+    } catch (cause) {
+      throw awsFault(cause, `upload the code of ${name}`);
+    }
+  }
+
+  /** A function that was just made, or changed, refuses changes for some seconds. */
+  async #changeable(name: string): Promise<void> {
+    const { sdk, client } = this.#lambda;
+    for (let poll = 0; poll < POLLS_MAX; poll++) {
+      const { State, LastUpdateStatus, LastUpdateStatusReason } = await client.send(
+        new sdk.GetFunctionConfigurationCommand({ FunctionName: name }),
+      );
+      if (LastUpdateStatus === "Failed") {
+        throw new LimiterError("code_failed", `Lambda refuses the code of ${name}: ${LastUpdateStatusReason}.`);
+      }
+      if (State !== "Pending" && LastUpdateStatus !== "InProgress") return;
+      await this.#sleep(POLL_MS);
+    }
+    throw new LimiterError("code_failed", `The function ${name} has been changing for minutes; try again later.`);
+  }
+}
+
+const POLL_MS = 1_000;
+const POLLS_MAX = 300;

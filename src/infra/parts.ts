@@ -1,0 +1,70 @@
+import type { FullStackOptions } from "./stack-options.ts";
+
+/** A value of a template: a text, or what CloudFormation makes one of. */
+export type Text =
+  | string
+  | { readonly Ref: string }
+  | { readonly "Fn::Sub": string }
+  | { readonly "Fn::GetAtt": readonly string[] };
+
+/** A piece of a template. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** A resource of a template. */
+export interface Resource {
+  readonly Type: string;
+  readonly Properties: Json;
+  readonly DependsOn?: readonly string[];
+  readonly DeletionPolicy?: "Retain" | "Delete";
+  readonly UpdateReplacePolicy?: "Retain" | "Delete";
+}
+
+export type Resources = Readonly<Record<string, Resource>>;
+
+export const ref = (logicalId: string): Text => ({ Ref: logicalId });
+export const arnOf = (logicalId: string): Text => ({ "Fn::GetAtt": [logicalId, "Arn"] });
+export const sub = (text: string): Text => ({ "Fn::Sub": text });
+
+/** Names and ARNs as the parts of a template say them. */
+export interface StackPlace {
+  readonly options: FullStackOptions;
+  /** The stack's name with an ending. */
+  named(ending: string): Text;
+  /** The same put into a format such as `acme-{}`. */
+  formatted(format: string, ending: string): Text;
+  readonly table: {
+    readonly name: Text;
+    readonly arn: Text;
+    readonly indexArns: Text;
+    readonly streamArn: Text | undefined;
+  };
+}
+
+export function placeOf(options: FullStackOptions): StackPlace {
+  const { name, tableArn, streamArn } = options;
+  const named = (ending: string): Text =>
+    name === undefined
+      ? ending === ""
+        ? ref("AWS::StackName")
+        : sub(`\${AWS::StackName}${ending}`)
+      : `${name}${ending}`;
+  const formatted = (format: string, ending: string): Text =>
+    name === undefined
+      ? sub(format.replace("{}", () => `\${AWS::StackName}${ending}`))
+      : format.replace("{}", () => `${name}${ending}`);
+  const table =
+    tableArn === undefined
+      ? {
+          name: ref("RateLimitsTable"),
+          arn: arnOf("RateLimitsTable"),
+          indexArns: sub(`\${RateLimitsTable.Arn}/index/*`),
+          streamArn: { "Fn::GetAtt": ["RateLimitsTable", "StreamArn"] },
+        }
+      : { name: tableNameOf(tableArn), arn: tableArn, indexArns: `${tableArn}/index/*`, streamArn };
+  return { options, named, formatted, table };
+}
+
+/** What follows the last slash. */
+export function tableNameOf(tableArn: string): string {
+  return tableArn.slice(tableArn.lastIndexOf("/") + 1);
+}

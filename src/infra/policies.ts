@@ -1,0 +1,118 @@
+import type { Text } from "./parts.ts";
+
+/** A statement of a policy as IAM reads it. */
+export interface Statement {
+  readonly Sid?: string;
+  readonly Effect: "Allow";
+  readonly Action: readonly string[];
+  readonly Resource: readonly Text[];
+  readonly Condition?: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
+}
+
+export interface PolicyDocument {
+  readonly Version: "2012-10-17";
+  readonly Statement: readonly Statement[];
+}
+
+export interface PolicyPlace {
+  readonly tableArn: Text;
+  readonly indexArns: Text;
+}
+
+/** Who works on a table. */
+export type PolicyName = "acquire" | "full" | "read" | "namespaceAcquire" | "namespaceFull" | "namespaceRead";
+
+/** The namespace's id, by a tag of whoever calls: one policy serves every tenant. */
+export const NAMESPACE_TAG = `\${aws:PrincipalTag/zael_namespace_id}`;
+
+const READS = ["GetItem", "BatchGetItem"];
+const WRITES = ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"];
+const REGISTRY = "_/SYSTEM#";
+
+/** `namespaceId`: of one tenant, in place of the tag of whoever calls. */
+export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId = NAMESPACE_TAG): PolicyDocument {
+  const { tableArn, indexArns } = place;
+  const both = [tableArn, indexArns];
+  switch (name) {
+    case "acquire":
+      return documentOf(acquiring("*", tableArn));
+    case "full":
+      return documentOf([
+        allowed("ReadAndWrite", [...READS, "Query", ...WRITES], both),
+        allowed("Describe", ["DescribeTable"], [tableArn]),
+      ]);
+    case "read":
+      return documentOf([
+        allowed("Read", [...READS, "Query"], both),
+        allowed("Describe", ["DescribeTable"], [tableArn]),
+      ]);
+    case "namespaceAcquire":
+      return documentOf(acquiring(namespaceId, tableArn));
+    case "namespaceRead":
+      return documentOf(reading(namespaceId, place));
+    case "namespaceFull":
+      return documentOf([
+        ...reading(namespaceId, place),
+        allowed("WriteOwn", ["PutItem", "UpdateItem", "DeleteItem"], [tableArn], [`${namespaceId}/*`]),
+        // Changes of a namespace are made on condition that it is still active.
+        allowed("CheckOwn", ["ConditionCheckItem"], [tableArn], [`${namespaceId}/*`, REGISTRY]),
+      ]);
+  }
+}
+
+/**
+ * Takes, and nothing else that is written. One statement for all keys that are read: configuration and the namespace's registry
+ * item are asked for in one BatchGetItem, and a statement must hold for all keys of a request. DeleteItem: whoever takes removes
+ * shards that were joined.
+ */
+function acquiring(namespaceId: string, tableArn: Text): readonly Statement[] {
+  const own = ["BUCKET#*", "ENTITY#*", "RESOURCE#*", "SYSTEM#"].map((key) => `${namespaceId}/${key}`);
+  return [
+    allowed("ReadLimits", READS, [tableArn], [...own, REGISTRY]),
+    allowed("TakeTokens", WRITES, [tableArn], [`${namespaceId}/BUCKET#*`]),
+  ];
+}
+
+/** Registry items can be read one by one, but not listed: other tenants' names are none of a tenant's business. */
+function reading(namespaceId: string, { tableArn, indexArns }: PolicyPlace): readonly Statement[] {
+  return [
+    allowed("ReadOwn", READS, [tableArn], [`${namespaceId}/*`, REGISTRY]),
+    // In the index of the namespace the key is the bare id.
+    allowed("QueryOwn", ["Query"], [tableArn, indexArns], [`${namespaceId}/*`, namespaceId]),
+  ];
+}
+
+/** What the two functions do on the table. */
+export function functionStatements({ tableArn, indexArns }: PolicyPlace): readonly Statement[] {
+  return [allowed("Table", [...READS, "Query", ...WRITES], [tableArn, indexArns])];
+}
+
+export function documentOf(statements: readonly Statement[]): PolicyDocument {
+  return { Version: "2012-10-17", Statement: statements };
+}
+
+/**
+ * With `keys`: for requests on these partition keys alone. That a request names any is demanded too, since of no keys all are in
+ * every set.
+ */
+function allowed(
+  sid: string,
+  operations: readonly string[],
+  resources: readonly Text[],
+  keys?: readonly string[],
+): Statement {
+  return {
+    Sid: sid,
+    Effect: "Allow",
+    Action: operations.map((operation) => `dynamodb:${operation}`),
+    Resource: resources,
+    ...(keys === undefined
+      ? {}
+      : {
+          Condition: {
+            "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys },
+            Null: { "dynamodb:LeadingKeys": "false" },
+          },
+        }),
+  };
+}

@@ -1,0 +1,108 @@
+import type { StackEvent } from "@aws-sdk/client-cloudformation";
+import { LimiterError } from "../domain/errors.ts";
+import type { CloudFormation, StackDescription } from "./cloudformation.ts";
+import { conditionOf } from "./stack-status.ts";
+
+/** Something that happened to a resource of a stack. */
+export interface StackProgress {
+  readonly atMs: number | undefined;
+  readonly logicalId: string;
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string | undefined;
+}
+
+export interface Waiting {
+  readonly cloudFormation: CloudFormation;
+  readonly sleep: (ms: number) => Promise<void>;
+  /** Throws where nobody waits any more. */
+  readonly requireWanted: () => void;
+  readonly onProgress: (event: StackProgress) => void;
+}
+
+const POLL_MS = 2_000;
+/** CloudFormation itself gives up earlier on everything that a stack of ours has. */
+const POLLS_MAX = 3_600_000 / POLL_MS;
+/** After so many looks it is taken for what it shows. */
+const UNBEGUN_POLLS_MAX = 5;
+
+/** The events of a stack from some moment on. */
+export class EventTrail {
+  readonly #waiting: Waiting;
+  readonly #seen = new Set<string>();
+  readonly failures: StackProgress[] = [];
+  /** Whether anything has happened since. */
+  hasNew = false;
+
+  private constructor(waiting: Waiting) {
+    this.#waiting = waiting;
+  }
+
+  /** Begins after what has happened so far; of a stack that is not there, with everything. */
+  static async from(waiting: Waiting, stack: StackDescription | undefined): Promise<EventTrail> {
+    const trail = new EventTrail(waiting);
+    if (stack === undefined) return trail;
+    for (const { EventId = "" } of await waiting.cloudFormation.events(stack.id)) trail.#seen.add(EventId);
+    return trail;
+  }
+
+  async tellNew(nameOrId: string): Promise<void> {
+    const events = await this.#waiting.cloudFormation.events(nameOrId);
+    for (const event of events.toReversed()) {
+      const { EventId = "" } = event;
+      if (this.#seen.has(EventId)) continue;
+      this.#seen.add(EventId);
+      this.hasNew = true;
+      const progress = progressOf(event);
+      if (isFailure(progress)) this.failures.push(progress);
+      this.#waiting.onProgress(progress);
+    }
+  }
+}
+
+/** Waits until nothing is changing the stack any more; undefined: it is gone. */
+export async function settled(
+  waiting: Waiting,
+  nameOrId: string,
+  trail: EventTrail,
+): Promise<StackDescription | undefined> {
+  for (let poll = 0; poll < POLLS_MAX; poll++) {
+    const stack = await waiting.cloudFormation.describe(nameOrId);
+    await trail.tellNew(nameOrId);
+    if (stack === undefined) return undefined;
+    // For a moment after a change was begun it may still be shown as before: an event says that it has.
+    if (conditionOf(stack.status) !== "busy" && (trail.hasNew || poll >= UNBEGUN_POLLS_MAX)) return stack;
+    await waiting.sleep(POLL_MS);
+    waiting.requireWanted();
+  }
+  throw new LimiterError("stack_busy", `The stack ${nameOrId} has been changing for an hour; look at its events.`);
+}
+
+/** Why it went wrong, from the first failures: those that follow are only cancelled for their sake. */
+export function failureText(failures: readonly StackProgress[]): string {
+  const own = failures.filter(({ reason }) => reason !== undefined && !/cancelled|initiated by user/i.test(reason));
+  if (own.length === 0) return "its events give no reason";
+  return own
+    .slice(0, 3)
+    .map(({ logicalId, reason }) => `${logicalId}: ${reason}`)
+    .join("; ");
+}
+
+/** Failures of a stack that failed before anybody watched, oldest first. */
+export async function pastFailures(cloudFormation: CloudFormation, id: string): Promise<readonly StackProgress[]> {
+  return (await cloudFormation.events(id)).map(progressOf).filter(isFailure).toReversed();
+}
+
+function isFailure({ status }: StackProgress): boolean {
+  return status.endsWith("_FAILED");
+}
+
+function progressOf(event: StackEvent): StackProgress {
+  return {
+    atMs: event.Timestamp?.getTime(),
+    logicalId: event.LogicalResourceId ?? "",
+    type: event.ResourceType ?? "",
+    status: event.ResourceStatus ?? "",
+    reason: event.ResourceStatusReason,
+  };
+}

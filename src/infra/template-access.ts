@@ -1,0 +1,146 @@
+import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
+import { arnOf, type Resource, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
+import { documentOf, functionStatements, type PolicyName, policyDocument, type Statement } from "./policies.ts";
+import { POLICIES, ROLES } from "./stack-names.ts";
+
+/** Roles of the functions, policies for clients, and roles that have these. */
+export function accessResources(place: StackPlace): Resources {
+  const { options } = place;
+  if (!options.iam) return {};
+  return {
+    ...(hasAggregator(options) && options.aggregatorRoleArn === undefined
+      ? { AggregatorRole: functionRole(place, ROLES.aggregator, aggregatorStatements(place)) }
+      : {}),
+    ...(hasProvisioner(options)
+      ? { ProvisionerRole: functionRole(place, ROLES.provisioner, provisionerStatements(place)) }
+      : {}),
+    ...Object.fromEntries(
+      Object.entries(MANAGED).map(([id, { name, description }]) => [id, managedPolicy(place, name, description)]),
+    ),
+    ...(options.createIamRoles
+      ? Object.fromEntries(
+          Object.entries(CLIENT_ROLES).map(([id, { ending, policy }]) => [id, clientRole(place, ending, policy)]),
+        )
+      : {}),
+  };
+}
+
+/** A description that changes replaces a policy that has a name, and so is never changed. */
+const MANAGED = {
+  AcquireOnlyPolicy: {
+    name: "acquire",
+    description: "zae-limiter: takes tokens in every namespace, changes no limits",
+  },
+  FullAccessPolicy: { name: "full", description: "zae-limiter: everything that clients do, in every namespace" },
+  ReadOnlyPolicy: { name: "read", description: "zae-limiter: reads everything, changes nothing" },
+  NamespaceAcquirePolicy: {
+    name: "namespaceAcquire",
+    description: "zae-limiter: takes tokens in the namespace of the tag zael_namespace_id",
+  },
+  NamespaceFullAccessPolicy: {
+    name: "namespaceFull",
+    description: "zae-limiter: everything in the namespace of the tag zael_namespace_id",
+  },
+  NamespaceReadOnlyPolicy: {
+    name: "namespaceRead",
+    description: "zae-limiter: reads the namespace of the tag zael_namespace_id",
+  },
+} as const satisfies Record<string, { name: PolicyName; description: string }>;
+
+const CLIENT_ROLES = {
+  AppRole: { ending: ROLES.app, policy: "AcquireOnlyPolicy" },
+  AdminRole: { ending: ROLES.admin, policy: "FullAccessPolicy" },
+  ReadOnlyRole: { ending: ROLES.read, policy: "ReadOnlyPolicy" },
+} as const;
+
+function managedPolicy({ options, formatted, table }: StackPlace, name: PolicyName, description: string): Resource {
+  return {
+    Type: "AWS::IAM::ManagedPolicy",
+    Properties: {
+      ManagedPolicyName: formatted(options.policyNameFormat, POLICIES[name]),
+      Description: description,
+      PolicyDocument: policyDocument(name, { tableArn: table.arn, indexArns: table.indexArns }),
+    },
+  };
+}
+
+function functionRole(place: StackPlace, ending: string, statements: readonly Statement[]): Resource {
+  const service = { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" };
+  return role(place, ending, {
+    AssumeRolePolicyDocument: { Version: "2012-10-17", Statement: [service] },
+    Policies: [{ PolicyName: "work", PolicyDocument: documentOf(statements) }],
+  });
+}
+
+function clientRole(place: StackPlace, ending: string, policy: string): Resource {
+  const { trust } = place.options;
+  const AWS = trust.length === 0 ? sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root`) : trust;
+  return role(place, ending, {
+    AssumeRolePolicyDocument: {
+      Version: "2012-10-17",
+      Statement: [{ Effect: "Allow", Principal: { AWS }, Action: "sts:AssumeRole" }],
+    },
+    ManagedPolicyArns: [ref(policy)],
+  });
+}
+
+function role({ options, formatted }: StackPlace, ending: string, properties: Resource["Properties"]): Resource {
+  const { permissionBoundary, roleNameFormat } = options;
+  return {
+    Type: "AWS::IAM::Role",
+    Properties: {
+      RoleName: formatted(roleNameFormat, ending),
+      ...(permissionBoundary === undefined ? {} : { PermissionsBoundary: boundaryArn(permissionBoundary) }),
+      Tags: [{ Key: "Application", Value: "zae-limiter" }],
+      ...properties,
+    },
+  };
+}
+
+/** Of a policy that is named: one of this account. */
+export function boundaryArn(boundary: string): Text {
+  return boundary.startsWith("arn:")
+    ? boundary
+    : sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:policy/${boundary}`);
+}
+
+function aggregatorStatements({ options, table }: StackPlace): readonly Statement[] {
+  const { arn: tableArn, indexArns, streamArn } = table;
+  return [
+    ...functionStatements({ tableArn, indexArns }),
+    ...(streamArn === undefined
+      ? []
+      : [
+          allow(
+            "Stream",
+            ["dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:DescribeStream", "dynamodb:ListStreams"],
+            streamArn,
+          ),
+        ]),
+    ...(hasArchive(options) ? [allow("Archive", ["s3:PutObject"], sub(`\${AuditArchiveBucket.Arn}/audit/*`))] : []),
+    allow("Failures", ["sqs:SendMessage"], arnOf("AggregatorDLQ")),
+    ...ownLogs("AggregatorLogGroup"),
+    ...tracing(options.tracing),
+  ];
+}
+
+function provisionerStatements({ options, table }: StackPlace): readonly Statement[] {
+  return [
+    ...functionStatements({ tableArn: table.arn, indexArns: table.indexArns }),
+    ...ownLogs("ProvisionerLogGroup"),
+    ...tracing(options.tracing),
+  ];
+}
+
+/** The group is made with the stack, so that nobody needs the right to make one. Its ARN ends in `:*`, for its streams. */
+function ownLogs(group: string): readonly Statement[] {
+  return [allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], arnOf(group))];
+}
+
+function tracing(isOn: boolean): readonly Statement[] {
+  return isOn ? [allow("Tracing", ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], "*")] : [];
+}
+
+function allow(sid: string, actions: readonly string[], resource: Text): Statement {
+  return { Sid: sid, Effect: "Allow", Action: actions, Resource: [resource] };
+}

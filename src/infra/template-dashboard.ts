@@ -1,0 +1,84 @@
+import { hasAggregator } from "./check-options.ts";
+import type { Resources, StackPlace, Text } from "./parts.ts";
+import { NAMES } from "./stack-names.ts";
+
+/** A page of CloudWatch: what the table takes and refuses, and how the aggregator fares. */
+export function dashboardResources(place: StackPlace): Resources {
+  const { options, named } = place;
+  if (!options.alarms || !hasAggregator(options)) return {};
+  const body = JSON.stringify({ start: "-PT12H", widgets: widgetsOf(place) });
+  // Names and the region are known only where it is made.
+  const text: Text = { "Fn::Sub": body };
+  return {
+    Dashboard: { Type: "AWS::CloudWatch::Dashboard", Properties: { DashboardName: named(""), DashboardBody: text } },
+  };
+}
+
+type Line = readonly (string | Readonly<Record<string, unknown>>)[];
+
+interface Chart {
+  readonly title: string;
+  readonly metrics: readonly Line[];
+  readonly stat?: string;
+}
+
+const INDEXES = ["GSI1", "GSI2", "GSI3", "GSI4"];
+
+function widgetsOf({ options, table }: StackPlace) {
+  const name = typeof table.name === "string" ? table.name : `\${RateLimitsTable}`;
+  const stack = options.name ?? `\${AWS::StackName}`;
+  const ofTable = ["TableName", name];
+  const ofAggregator = ["FunctionName", `${stack}${NAMES.aggregator}`];
+  const own = (metric: string): Line => ["zae-limiter", metric, "Stack", name];
+  const dynamo = (metric: string, ...more: string[]): Line => ["AWS/DynamoDB", metric, ...ofTable, ...more];
+  const charts: readonly Chart[] = [
+    {
+      title: "Units of the table",
+      metrics: [dynamo("ConsumedWriteCapacityUnits"), dynamo("ConsumedReadCapacityUnits")],
+    },
+    {
+      title: "Write units of the indexes",
+      metrics: INDEXES.map((index) => dynamo("ConsumedWriteCapacityUnits", "GlobalSecondaryIndexName", index)),
+    },
+    {
+      title: "Throttles",
+      metrics: [
+        dynamo("WriteThrottleEvents"),
+        dynamo("ReadThrottleEvents"),
+        ...INDEXES.map((index) => dynamo("WriteThrottleEvents", "GlobalSecondaryIndexName", index)),
+      ],
+    },
+    {
+      title: "Latency of a take, ms",
+      metrics: ["p50", "p99"].map((stat) => [
+        ...dynamo("SuccessfulRequestLatency", "Operation", "UpdateItem"),
+        { stat, label: stat },
+      ]),
+    },
+    {
+      title: "Conditions that did not hold: races and refusals",
+      metrics: [dynamo("ConditionalCheckFailedRequests")],
+    },
+    { title: "Refusals, where clients publish them", metrics: [own("Refused"), own("Unavailable")] },
+    {
+      title: "Aggregator: runs and errors",
+      metrics: [
+        ["AWS/Lambda", "Invocations", ...ofAggregator],
+        ["AWS/Lambda", "Errors", ...ofAggregator],
+      ],
+    },
+    {
+      title: "Aggregator: behind the stream, ms",
+      stat: "Maximum",
+      metrics: [["AWS/Lambda", "IteratorAge", ...ofAggregator]],
+    },
+    { title: "Audit archive", metrics: [own("Records"), own("Archived"), own("ArchiveFailures")] },
+    { title: "Sweep", metrics: [own("BucketsSwept"), own("HoursClosed"), own("ShardsJoined")] },
+    { title: "Usage is closed until so many hours ago", stat: "Maximum", metrics: [own("ClosedUntilAgeHours")] },
+  ];
+  return charts.map(({ title, metrics, stat = "Sum" }, i) => ({
+    type: "metric",
+    ...{ x: (i % 2) * 12, y: Math.floor(i / 2) * 6, width: 12, height: 6 },
+    properties: { title, metrics, stat, period: 300, region: `\${AWS::Region}`, view: "timeSeries" },
+  }));
+}

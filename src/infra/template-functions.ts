@@ -1,0 +1,172 @@
+import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
+import { arnOf, type Json, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
+import { NAMES } from "./stack-names.ts";
+
+/** The aggregator with its queue, its stream and its schedule; the provisioner; their logs. */
+export function functionResources(place: StackPlace): Resources {
+  const { options } = place;
+  return {
+    ...(hasAggregator(options) ? aggregatorResources(place) : {}),
+    ...(hasProvisioner(options) ? provisionerResources(place) : {}),
+  };
+}
+
+/** Only events that DynamoDB removed because they expired; what was deleted or purged by hand is not archived. */
+export const STREAM_FILTER = {
+  eventName: ["REMOVE"],
+  userIdentity: { principalId: ["dynamodb.amazonaws.com"] },
+  dynamodb: { Keys: { SK: { S: [{ prefix: "#AUDIT#" }] } } },
+};
+
+/** Logs, and records that tell of failures: nothing that the stack is there for. */
+const GONE_WITH_STACK = { DeletionPolicy: "Delete", UpdateReplacePolicy: "Delete" } as const;
+
+/** Why records are tried until they expire: whatever is given up is missing in the archive. */
+const UNTIL_EXPIRED = -1;
+
+function aggregatorResources(place: StackPlace): Resources {
+  const { options, named, table } = place;
+  const { aggregatorRoleArn } = options;
+  const archive = hasArchive(options);
+  const role = aggregatorRoleArn ?? arnOf("AggregatorRole");
+  return {
+    AggregatorLogGroup: logGroup(place, NAMES.aggregator),
+    AggregatorDLQ: {
+      Type: "AWS::SQS::Queue",
+      ...GONE_WITH_STACK,
+      Properties: {
+        QueueName: named(NAMES.queue),
+        MessageRetentionPeriod: 1_209_600,
+        VisibilityTimeout: 300,
+        SqsManagedSseEnabled: true,
+      },
+    },
+    AggregatorFunction: {
+      Type: "AWS::Lambda::Function",
+      DependsOn: ["AggregatorLogGroup"],
+      Properties: functionProperties(place, {
+        ending: NAMES.aggregator,
+        description: "Archives audit events that expire, and sweeps",
+        role,
+        memory: ref("LambdaMemorySize"),
+        timeout: ref("LambdaTimeout"),
+        environment: {
+          SWEEP_AFTER_HOURS: "2",
+          USAGE_KEPT_DAYS: ref("SnapshotRetentionDays"),
+          ...(archive ? { ARCHIVE_BUCKET_NAME: ref("AuditArchiveBucket") } : {}),
+        },
+      }),
+    },
+    ...(table.streamArn === undefined ? {} : { AggregatorEventSourceMapping: streamMapping(table.streamArn) }),
+    AggregatorSchedule: {
+      Type: "AWS::Events::Rule",
+      Properties: {
+        Name: named(NAMES.schedule),
+        Description: "The aggregator's sweep",
+        ScheduleExpression: "rate(1 hour)",
+        State: "ENABLED",
+        Targets: [{ Id: "aggregator", Arn: arnOf("AggregatorFunction") }],
+      },
+    },
+    AggregatorSchedulePermission: {
+      Type: "AWS::Lambda::Permission",
+      Properties: {
+        Action: "lambda:InvokeFunction",
+        FunctionName: ref("AggregatorFunction"),
+        Principal: "events.amazonaws.com",
+        SourceArn: arnOf("AggregatorSchedule"),
+      },
+    },
+  };
+}
+
+function streamMapping(streamArn: Text) {
+  return {
+    Type: "AWS::Lambda::EventSourceMapping",
+    Properties: {
+      EventSourceArn: streamArn,
+      FunctionName: ref("AggregatorFunction"),
+      StartingPosition: "TRIM_HORIZON",
+      // One object of the archive for each batch: few large ones rather than many small ones.
+      BatchSize: 1_000,
+      MaximumBatchingWindowInSeconds: 60,
+      FunctionResponseTypes: ["ReportBatchItemFailures"],
+      MaximumRetryAttempts: UNTIL_EXPIRED,
+      MaximumRecordAgeInSeconds: UNTIL_EXPIRED,
+      BisectBatchOnFunctionError: true,
+      DestinationConfig: { OnFailure: { Destination: arnOf("AggregatorDLQ") } },
+      FilterCriteria: { Filters: [{ Pattern: JSON.stringify(STREAM_FILTER) }] },
+    },
+  };
+}
+
+function provisionerResources(place: StackPlace): Resources {
+  return {
+    ProvisionerLogGroup: logGroup(place, NAMES.provisioner),
+    ProvisionerFunction: {
+      Type: "AWS::Lambda::Function",
+      DependsOn: ["ProvisionerLogGroup"],
+      Properties: functionProperties(place, {
+        ending: NAMES.provisioner,
+        description: "Declared limits: Custom::ZaeLimiterLimits",
+        role: arnOf("ProvisionerRole"),
+        memory: 256,
+        timeout: 300,
+        environment: {},
+      }),
+    },
+  };
+}
+
+interface FunctionShape {
+  readonly ending: string;
+  readonly description: string;
+  readonly role: Text;
+  readonly memory: number | Text;
+  readonly timeout: number | Text;
+  readonly environment: Readonly<Record<string, Text>>;
+}
+
+/**
+ * What runs until the code is uploaded: it fails, so that the stream is read again from where it stood. Never changed: a new text
+ * would be a new version of the code, and would replace what was uploaded.
+ */
+const PLACEHOLDER =
+  'exports.handler = async () => { throw new Error("The code of this function has not been uploaded; run zae-limiter deploy."); };';
+
+function functionProperties({ named, options, table }: StackPlace, shape: FunctionShape): Json {
+  const { ending, description, role, memory, timeout, environment } = shape;
+  return {
+    FunctionName: named(ending),
+    Description: description,
+    Runtime: "nodejs22.x",
+    Architectures: ["arm64"],
+    Handler: "index.handler",
+    Role: role,
+    MemorySize: memory,
+    Timeout: timeout,
+    Code: { ZipFile: PLACEHOLDER },
+    ...(options.tracing ? { TracingConfig: { Mode: "Active" } } : {}),
+    Environment: {
+      Variables: {
+        TABLE_NAME: table.name,
+        LOG_LEVEL: "info",
+        ZAE_LIMITER_SCHEMA_VERSION: ref("SchemaVersion"),
+        ...(options.sharedTable ? { ZAEL_SHARED_TABLE: "1" } : {}),
+        ...environment,
+      },
+    },
+  };
+}
+
+function logGroup({ options: { name } }: StackPlace, ending: string) {
+  return {
+    Type: "AWS::Logs::LogGroup",
+    ...GONE_WITH_STACK,
+    Properties: {
+      LogGroupName:
+        name === undefined ? sub(`/aws/lambda/\${AWS::StackName}${ending}`) : `/aws/lambda/${name}${ending}`,
+      RetentionInDays: ref("LogRetentionDays"),
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import { checkedOptions } from "./check-options.ts";
+import { declared, PARAMETERS } from "./parameters.ts";
+import { type Json, placeOf, type Resources } from "./parts.ts";
+import { type FullStackOptions, STACK_DEFAULTS, type StackOptions } from "./stack-options.ts";
+import { accessResources } from "./template-access.ts";
+import { alarmResources } from "./template-alarms.ts";
+import { dashboardResources } from "./template-dashboard.ts";
+import { functionResources } from "./template-functions.ts";
+import { outputsOf } from "./template-outputs.ts";
+import { tableResources } from "./template-table.ts";
+
+/** A template of CloudFormation. */
+export interface Template {
+  readonly AWSTemplateFormatVersion: "2010-09-09";
+  readonly Description: string;
+  readonly Metadata: Json;
+  readonly Parameters: Json;
+  readonly Resources: Resources;
+  readonly Outputs: Json;
+}
+
+/**
+ * The stack as a template of CloudFormation. What it consists of is decided here, values stay parameters: there are no conditions.
+ *
+ * ```ts
+ * writeFileSync("limits.json", JSON.stringify(template({ name: "limits", alarms: false })));
+ * ```
+ */
+export function template(options: StackOptions = {}): Template {
+  return templateOf(checkedOptions(options));
+}
+
+export function templateOf(options: FullStackOptions): Template {
+  const place = placeOf(options);
+  const resources: Resources = {
+    ...tableResources(place),
+    ...accessResources(place),
+    ...functionResources(place),
+    ...alarmResources(place),
+    ...dashboardResources(place),
+  };
+  const body = { Resources: resources, Outputs: outputsOf(place, resources) };
+  return {
+    AWSTemplateFormatVersion: "2010-09-09",
+    Description: "zae-limiter: a table of rate limits, its functions, policies and alarms",
+    Metadata: { [METADATA_KEY]: structureOf(options) },
+    Parameters: declared(body, options),
+    ...body,
+  };
+}
+
+const METADATA_KEY = "zae-limiter";
+
+/** The options that decide what there is, as far as they differ from the defaults: what a later deploy begins with. */
+function structureOf(options: FullStackOptions): Json {
+  const values = new Set<string>(Object.values(PARAMETERS).flatMap(({ option }) => option ?? []));
+  return Object.fromEntries(
+    Object.entries(options).filter(
+      ([name, value]) =>
+        name !== "name" &&
+        name !== "lambdaDurationThresholdPct" &&
+        !values.has(name) &&
+        JSON.stringify(value) !== JSON.stringify(STACK_DEFAULTS[name as keyof FullStackOptions]),
+    ),
+  );
+}
+
+/** What a deployed template was made with; undefined where it is not one of ours. */
+export function structureIn(template: unknown): StackOptions | undefined {
+  const metadata = (template as { Metadata?: Record<string, unknown> } | undefined)?.Metadata;
+  return metadata?.[METADATA_KEY] as StackOptions | undefined;
+}

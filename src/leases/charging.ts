@@ -1,0 +1,114 @@
+import type { BucketState } from "../domain/bucket-state.ts";
+import { RateLimitExceeded } from "../domain/errors.ts";
+import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
+import type { Claim, Held } from "../ports/bucket-store.ts";
+import type { DeskDeps } from "./desk-deps.ts";
+import { leaseNotStored } from "./errors.ts";
+import { claimAt, firstAt, heldAt, type ResourceAmounts, type Share, sharesOf, withMore, withSeen } from "./ledger.ts";
+import { seenIn } from "./record-of.ts";
+import { withStandings } from "./refused.ts";
+import { type LimitStanding, standingsOf } from "./standing.ts";
+
+/** What a change takes: `debits` without a lower bound, `takes` only if it is there. */
+export interface ChargePlan {
+  readonly debits: ResourceAmounts;
+  readonly takes: ResourceAmounts;
+}
+
+/** What was taken, the lease with it, and how to give it back should the lease not be moved. */
+export interface Charge {
+  readonly holdings: readonly LeaseHolding[];
+  readonly resources: readonly LeaseResourceRecord[];
+  readonly standings: readonly LimitStanding[];
+  undo(): Promise<void>;
+}
+
+/** What one level gave. */
+interface Got {
+  readonly share: Share;
+  readonly held: Held;
+  readonly ticket: object | undefined;
+  readonly state: BucketState | undefined;
+}
+
+/** Takes more for a stored lease, before its record says so. */
+export class Charging {
+  readonly #deps: DeskDeps;
+
+  constructor(deps: DeskDeps) {
+    this.#deps = deps;
+  }
+
+  /** All of it or nothing. `holdings` are those of the lease without what it is about to give back. */
+  async charge(record: LeaseRecord, holdings: readonly LeaseHolding[], { debits, takes }: ChargePlan): Promise<Charge> {
+    const got = [...(await this.#take(record, takes)), ...(await this.#debit(record, debits))];
+    const { engine } = this.#deps;
+    const at = { nowMs: engine.clock.now(), calendar: engine.calendar };
+    let charge: Omit<Charge, "undo"> = { holdings, resources: record.resources, standings: [] };
+    for (const { share, held, ticket, state } of got) {
+      const seen = state === undefined ? undefined : seenIn(held, state, at.nowMs);
+      const level = { bucket: held.bucket, set: held.set, level: share.at[1] };
+      charge = {
+        holdings: withMore(charge.holdings, share, ticket),
+        resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),
+        standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
+      };
+    }
+    return { ...charge, undo: () => this.#undo(record, got) };
+  }
+
+  async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
+    const shares = sharesOf(record, amounts);
+    if (shares.length === 0) return [];
+    const claims = shares.map((share) => claimAt(record, share));
+    const taken = await this.#deps.acquirer.client.takeMore(claims);
+    switch (taken.kind) {
+      case "granted":
+        return shares.map((share, i) => {
+          const ticket = taken.answers[i]?.ticket;
+          return { share, held: heldOf(claims[i] as Claim, ticket), ticket, state: taken.answers[i]?.state };
+        });
+      case "refused":
+        throw withStandings(new RateLimitExceeded(taken.refusal), taken.refusal, this.#deps.engine);
+      default:
+        throw leaseNotStored(
+          `More for the lease ${record.leaseId}`,
+          taken.kind === "unavailable" ? taken.cause : undefined,
+        );
+    }
+  }
+
+  async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
+    const shares = sharesOf(record, amounts);
+    const helds = shares.map(({ at }) => heldAt(record, at, firstAt(record, at)?.ticket));
+    const written = await Promise.allSettled(
+      helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
+    );
+    const got: Got[] = [];
+    let failure: { readonly error: unknown } | undefined;
+    for (const [i, outcome] of written.entries()) {
+      const held = helds[i] as Held;
+      if (outcome.status === "rejected") failure ??= { error: outcome.reason };
+      else if (outcome.value.outcome === "applied" || outcome.value.outcome === "gone") {
+        const { ticket, state } = outcome.value;
+        got.push({ share: shares[i] as Share, held, ticket, state });
+      } else failure ??= { error: leaseNotStored(`A charge of the lease ${record.leaseId}`, undefined) };
+    }
+    if (failure === undefined) return got;
+    await this.#undo(record, got);
+    throw failure.error;
+  }
+
+  async #undo(record: LeaseRecord, got: readonly Got[]): Promise<void> {
+    if (got.length === 0) return;
+    await this.#deps.acquirer.client.giveBack(
+      got.map(({ share, ticket, held }) => ({ ...held, ticket: ticket ?? firstAt(record, share.at)?.ticket })),
+      got.map(({ share }) => share.amounts),
+      "rollback",
+    );
+  }
+}
+
+function heldOf({ bucket, set, origin, bypass }: Claim, ticket: object | undefined): Held {
+  return { bucket, set, origin, bypass, ticket };
+}

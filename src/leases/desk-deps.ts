@@ -1,0 +1,22 @@
+import type { OnExpiry } from "../domain/lease-record.ts";
+import type { Acquirer } from "../engine/acquirer.ts";
+import type { EngineDeps } from "../engine/settings.ts";
+import type { LeaseStore } from "../ports/lease-store.ts";
+import type { LeaseView } from "./lease-view.ts";
+
+/** What an acquire that does not say gets, and the longest it may ask for. */
+export interface HoldDefaults {
+  readonly holdMs: number;
+  readonly holdMaxMs: number;
+  readonly onExpiry: OnExpiry;
+}
+
+/** What the parts of a desk work with. */
+export interface DeskDeps {
+  readonly namespace: string;
+  readonly leases: LeaseStore;
+  readonly acquirer: Acquirer;
+  readonly engine: Pick<EngineDeps, "clock" | "calendar" | "random">;
+  /** Called with a lease whose status has changed. */
+  readonly onChange: (lease: LeaseView) => void;
+}

@@ -1,0 +1,283 @@
+import { RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import type { LeaseRecord } from "../domain/lease-record.ts";
+import { checkEntityId, checkResource } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import { partsOf } from "../engine/limiter-parts.ts";
+import { type Listing, type ListOptions, listing } from "../engine/listing.ts";
+import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/policies.ts";
+import type { Refusal } from "../engine/refusal.ts";
+import type { LeaseFilter } from "../ports/lease-store.ts";
+import type { KeyMark } from "../ports/lease-write.ts";
+import { type ChangePlan, type ChangeStep, LeaseChanges } from "./changing.ts";
+import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";
+import { leaseClosed, leaseNotStored } from "./errors.ts";
+import { fingerprint } from "./fingerprint.ts";
+import {
+  ADJUST,
+  type AdjustRequest,
+  AMOUNTS,
+  type AmountsRequest,
+  checkHold,
+  checkLeaseRequest,
+  EXTEND,
+  type ExtendRequest,
+  type LeaseRequest,
+  SETTLE,
+  type SettleRequest,
+} from "./lease-request.ts";
+import { type LeaseView, viewOf } from "./lease-view.ts";
+import { allOf, amountsOf, type ResourceAmounts, returnsOf, toTotals } from "./ledger.ts";
+import { OncePerKey } from "./once.ts";
+import { withStandings } from "./refused.ts";
+import { type LeaseAnswer, LeaseTaking } from "./taking.ts";
+
+/** How a desk behaves; every value given, defaults belong to the public edge. */
+export interface DeskOptions extends HoldDefaults {
+  /** Called with a lease whose status has changed: opened, settled, rolled back, expired. */
+  readonly onChange: (lease: LeaseView) => void;
+}
+
+/** An answer, and whether it is that of an earlier request with the same idempotency key. */
+export interface Answered extends LeaseAnswer {
+  readonly replayed: boolean;
+}
+
+/** A grant, or why it was refused; `standingsIn` says how the limits of a refusal stood. */
+export type TryAnswer = ({ readonly ok: true } & Answered) | Refusal;
+
+const NOTHING: ResourceAmounts = [];
+const DUE_AT_ONCE = 100;
+const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resource: true, limit: true, cursor: true });
+
+/**
+ * Leases that live in the store of a limiter and not in a process: any process on that store may settle, extend, repeat or
+ * expire them. One desk works on the namespace of its limiter.
+ */
+export class LeaseDesk {
+  readonly #limiter: Limiter;
+  readonly #deps: DeskDeps;
+  readonly #options: DeskOptions;
+  readonly #once: OncePerKey;
+  readonly #taking: LeaseTaking;
+  readonly #changes: LeaseChanges;
+
+  constructor(limiter: Limiter, options: DeskOptions) {
+    const { deps, settings, acquirer } = partsOf(limiter);
+    this.#limiter = limiter;
+    this.#options = options;
+    this.#deps = {
+      namespace: settings.namespace,
+      leases: deps.scope.leases,
+      acquirer,
+      engine: deps,
+      onChange: options.onChange,
+    };
+    this.#once = new OncePerKey(this.#deps);
+    this.#taking = new LeaseTaking(this.#deps);
+    this.#changes = new LeaseChanges(this.#deps);
+  }
+
+  /** Takes the tokens, or throws `RateLimitExceeded` (or `RateLimiterUnavailable`). */
+  async acquire(request: LeaseRequest): Promise<Answered> {
+    const outcome = await this.#take("acquire", request);
+    if (!("ok" in outcome)) return outcome;
+    throw withStandings(new RateLimitExceeded(outcome), outcome, this.#deps.engine);
+  }
+
+  /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
+  async tryAcquire(request: LeaseRequest): Promise<TryAnswer> {
+    const outcome = await this.#take("try", request);
+    return "ok" in outcome ? outcome : { ok: true, ...outcome };
+  }
+
+  /** A lease that is open, or was closed within the last day. */
+  async get(leaseId: string): Promise<LeaseView> {
+    return this.#view(await this.#changes.read(leaseId));
+  }
+
+  /** Closes the lease with what it came to in total, and charges or gives back the difference. The same may be sent again. */
+  async settle(leaseId: string, request: SettleRequest = {}): Promise<LeaseView> {
+    const { consumed = {}, also = {} } = SETTLE.check(request, "The request of settle");
+    const by = await fingerprint({ settle: consumed, also });
+    const step: ChangeStep = (record, nowMs) => {
+      if (record.status === "settled" && record.closing?.by === by) return "done";
+      requireOpen(record);
+      const totals = amountsOf(record, { own: consumed, also }, "settle");
+      const plan = byDifference(record, toTotals(record, totals));
+      return { ...plan, to: { status: "settled", closing: { atMs: nowMs, by } } };
+    };
+    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+  }
+
+  /** Gives everything back and closes the lease. The same may be sent again. */
+  async rollback(leaseId: string): Promise<LeaseView> {
+    const step: ChangeStep = (record, nowMs) => {
+      if (record.status === "rolledBack") return "done";
+      requireOpen(record);
+      const closing = { atMs: nowMs, by: "rollback" };
+      return { ...NO_CHARGE, returns: allOf(record), reason: "rollback", to: { status: "rolledBack", closing } };
+    };
+    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+  }
+
+  /** Charges a difference: positive takes more, into debt if need be; negative gives back, at most what is held. */
+  adjust(leaseId: string, request: AdjustRequest): Promise<Answered> {
+    const { delta, also, idempotencyKey } = ADJUST.check(request, "The request of adjust");
+    return this.#keyed({ leaseId, idempotencyKey, asks: { adjust: delta, also } }, (record) => {
+      requireOpen(record);
+      return byDifference(record, amountsOf(record, { own: delta, also }, "adjust"));
+    });
+  }
+
+  /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. */
+  consume(leaseId: string, request: AmountsRequest): Promise<Answered> {
+    const { amounts, also, idempotencyKey } = AMOUNTS.check(request, "The request of consume");
+    return this.#keyed({ leaseId, idempotencyKey, asks: { consume: amounts, also } }, (record) => {
+      requireOpen(record);
+      const takes = amountsOf(record, { own: amounts, also }, "consume");
+      return { debits: NOTHING, takes, returns: [], reason: "adjust", to: {} };
+    });
+  }
+
+  /** Gives back, at most what is held. */
+  release(leaseId: string, request: AmountsRequest): Promise<Answered> {
+    const { amounts, also, idempotencyKey } = AMOUNTS.check(request, "The request of release");
+    return this.#keyed({ leaseId, idempotencyKey, asks: { release: amounts, also } }, (record) => {
+      requireOpen(record);
+      const back = amountsOf(record, { own: amounts, also }, "release");
+      return { ...NO_CHARGE, returns: returnsOf(record, back), reason: "release", to: {} };
+    });
+  }
+
+  /** Goes on holding for so many ms from now. */
+  async extend(leaseId: string, request: ExtendRequest): Promise<LeaseView> {
+    const { holdMs } = EXTEND.check(request, "The request of extend");
+    const heldMs = checkHold(holdMs, this.#options.holdMaxMs, "");
+    const step: ChangeStep = (record, nowMs) => {
+      requireOpen(record);
+      return { ...NO_CHARGE, returns: [], reason: "adjust", to: { expiresAtMs: nowMs + heldMs } };
+    };
+    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+  }
+
+  /** Open leases: of an entity, for a resource, or all. */
+  list(query: LeaseFilter & ListOptions = {}): Listing<LeaseView> {
+    const { entityId, resource, ...options } = FILTER.check(query, "The query of leases");
+    if (entityId !== undefined) checkEntityId(entityId);
+    if (resource !== undefined) checkResource(resource);
+    const filter = {
+      ...(entityId === undefined ? {} : { entityId }),
+      ...(resource === undefined ? {} : { resource }),
+    };
+    const fetch = async (page: PageRequest): Promise<Page<LeaseView>> => {
+      const { items, ...rest } = await this.#deps.leases.listOpen(filter, page);
+      const nowMs = this.#deps.engine.clock.now();
+      return { ...rest, items: items.filter((one) => nowMs < one.expiresAtMs).map((one) => this.#view(one)) };
+    };
+    return listing(fetch, options);
+  }
+
+  /** Writes down the end of leases whose time is up, of this process or of others. Answers how many. */
+  async expireDue(): Promise<number> {
+    let expired = 0;
+    for (;;) {
+      const some = await this.#changes.expireDue(DUE_AT_ONCE);
+      expired += some;
+      if (some < DUE_AT_ONCE) return expired;
+    }
+  }
+
+  /** `Limiter.topUp` under a key of the namespace: a repeat gets the first answer. */
+  topUp(request: TopUpRequest): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
+    return this.#operate("topUp", request, (keyed) => this.#limiter.topUp(keyed));
+  }
+
+  /** `Limiter.resetBucket` under a key of the namespace. */
+  reset(request: ResetRequest): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
+    return this.#operate("reset", request, (keyed) => this.#limiter.resetBucket(keyed));
+  }
+
+  async #take(operation: string, request: LeaseRequest): Promise<Answered | Refusal> {
+    const { asked, holdMs, onExpiry } = checkLeaseRequest(request, this.#options);
+    const { idempotencyKey } = request;
+    const taking = { asked, holdMs, onExpiry, idempotencyKey };
+    const { signal: _, requestId: __, ...asks } = asked;
+    const { answer, replayed } = await this.#once.run<LeaseAnswer | Refusal>(
+      { idempotencyKey, asks: { [operation]: asks, holdMs, onExpiry }, waits: asked.wait !== undefined },
+      (mark) => this.#taking.take(taking, mark),
+      (cause) => {
+        if (!(cause instanceof RateLimiterUnavailable)) throw cause;
+        return this.#taking.letThrough(taking, this.#deps.acquirer.unavailable(asked, [], cause).lease).answer;
+      },
+    );
+    return "ok" in answer ? answer : { ...answer, replayed };
+  }
+
+  async #keyed(
+    { leaseId, idempotencyKey, asks }: { leaseId: string; idempotencyKey: string | undefined; asks: object },
+    step: (record: LeaseRecord) => ChangePlan,
+  ): Promise<Answered> {
+    const answerOf = (record: LeaseRecord, standings: LeaseAnswer["standings"]): LeaseAnswer => {
+      return { lease: this.#view(record), standings };
+    };
+    const { answer, replayed } = await this.#once.run(
+      { idempotencyKey, asks: { ...asks, leaseId }, waits: false },
+      async (mark) => {
+        const finishOf =
+          mark === undefined
+            ? undefined
+            : (next: LeaseRecord, { standings }: { readonly standings: LeaseAnswer["standings"] }) =>
+                this.#finish(mark, answerOf(next, standings));
+        const { record, charge } = await this.#changes.change(leaseId, step, finishOf);
+        return { answer: answerOf(record, charge?.standings ?? []), isKept: mark !== undefined };
+      },
+    );
+    return { ...answer, replayed };
+  }
+
+  async #operate<Request extends TopUpRequest | ResetRequest>(
+    operation: string,
+    request: Request,
+    work: (request: Request) => Promise<OperationResult>,
+  ): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
+    const { idempotencyKey, principal: _, ...asks } = request;
+    const { answer, replayed } = await this.#once.run(
+      { idempotencyKey, asks: { [operation]: asks }, waits: false },
+      async (mark) => {
+        if (mark === undefined) return { answer: await work(request), isKept: false };
+        // The bucket remembers it too: where the first attempt died after it was done, it is not done again.
+        const result = await work({ ...request, idempotencyKey: await fingerprint({ key: mark.key }) });
+        const finish = this.#finish(mark, result);
+        const reply = await this.#deps.leases.create({ record: undefined, finish }, finish.nowMs);
+        if (reply.kind === "unavailable") throw leaseNotStored("The answer under the idempotency key", reply.cause);
+        return { answer: result, isKept: true };
+      },
+    );
+    return { result: answer, replayed };
+  }
+
+  #finish(mark: KeyMark, answer: unknown) {
+    return { ...mark, answer: JSON.stringify(answer), nowMs: this.#deps.engine.clock.now() };
+  }
+
+  #view(record: LeaseRecord): LeaseView {
+    return viewOf(record, this.#deps.namespace, this.#deps.engine.clock.now());
+  }
+}
+
+const NO_CHARGE = { debits: NOTHING, takes: NOTHING };
+
+function requireOpen({ leaseId, status }: LeaseRecord): void {
+  if (status !== "open") throw leaseClosed(leaseId, status);
+}
+
+/** What is more is debited, what is less is given back. */
+function byDifference(record: LeaseRecord, differences: ResourceAmounts): ChangePlan {
+  const debits = differences.map((amounts) => amounts.filter(({ milli }) => milli > 0));
+  const less = differences.map((amounts) =>
+    amounts.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli })),
+  );
+  return { debits, takes: NOTHING, returns: returnsOf(record, less), reason: "adjust", to: {} };
+}

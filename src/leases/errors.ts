@@ -1,0 +1,60 @@
+import {
+  ConflictError,
+  LeaseClosed,
+  NotFoundError,
+  RateLimiterUnavailable,
+  ValidationError,
+} from "../domain/errors.ts";
+import type { StoredLeaseStatus } from "../domain/lease-record.ts";
+import { shown } from "../domain/names.ts";
+
+export function leaseMissing(leaseId: unknown): NotFoundError {
+  return new NotFoundError(
+    "lease_not_found",
+    `There is no lease ${shown(leaseId)} in this namespace: it was never made, or was closed more than a day ago. ` +
+      "Acquire a new one.",
+  );
+}
+
+const HOW: Readonly<Record<Exclude<StoredLeaseStatus, "open">, string>> = {
+  settled: "has been settled",
+  rolledBack: "has been rolled back",
+  expired: "has expired",
+};
+
+export function leaseClosed(leaseId: string, leaseStatus: Exclude<StoredLeaseStatus, "open">): LeaseClosed {
+  return new LeaseClosed("lease_closed", `The lease ${leaseId} ${HOW[leaseStatus]}; acquire a new one.`, {
+    leaseStatus,
+  });
+}
+
+/** Many change one lease at once, and this caller lost each time. */
+export function leaseContended(leaseId: string): ConflictError {
+  return new ConflictError(
+    "lease_contended",
+    `The lease ${leaseId} was changed by others each time this change was tried; nothing was changed. Try again.`,
+  );
+}
+
+export function leaseNotStored(what: string, cause: unknown): RateLimiterUnavailable {
+  return new RateLimiterUnavailable(
+    `${what} could not be stored. Settling and rolling back may be repeated; whatever was taken and is not held counts as used.`,
+    { cause },
+  );
+}
+
+export function keyReused(key: string): ValidationError {
+  return new ValidationError(
+    "idempotency_key_reused",
+    `The idempotency key ${shown(key)} was used for another request; use a new key for a new request.`,
+  );
+}
+
+/** Checks a key and answers it. */
+export function checkKey(key: unknown): string {
+  if (typeof key === "string" && /^[\x20-\x7e]{1,255}$/.test(key)) return key;
+  throw new ValidationError(
+    "idempotency_key_invalid",
+    `idempotencyKey is ${shown(key)}; use 1 to 255 printable ASCII characters, such as a UUID.`,
+  );
+}

@@ -1,0 +1,77 @@
+import type { Tokens } from "../domain/amounts.ts";
+import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import type { OnExpiry } from "../domain/lease-record.ts";
+import { shown } from "../domain/names.ts";
+import type { AcquireRequest } from "../engine/request.ts";
+import type { HoldDefaults } from "./desk-deps.ts";
+
+/** What to take, and for how long to hold it. */
+export interface LeaseRequest extends AcquireRequest {
+  /** How long the lease may stay open, in ms; 0 charges at once and makes none. Absent: the desk's default. */
+  readonly holdMs?: number;
+  /** What becomes of it when nobody ends it in time. Absent: the desk's default. */
+  readonly onExpiry?: OnExpiry;
+  /** The same key within a day gets the first answer, and charges nothing. */
+  readonly idempotencyKey?: string;
+}
+
+/** What a lease came to in the end, in total; limits not named stay as they are. */
+export interface SettleRequest {
+  readonly consumed?: Tokens;
+  readonly also?: Readonly<Record<string, Tokens>>;
+}
+
+/** A difference, which may go into debt or give back. */
+export interface AdjustRequest {
+  readonly delta: Tokens;
+  readonly also?: Readonly<Record<string, Tokens>>;
+  readonly idempotencyKey?: string;
+}
+
+/** What is to be taken further, or given back. */
+export interface AmountsRequest {
+  readonly amounts: Tokens;
+  readonly also?: Readonly<Record<string, Tokens>>;
+  readonly idempotencyKey?: string;
+}
+
+/** How long to go on holding, from now. */
+export interface ExtendRequest {
+  readonly holdMs: number;
+}
+
+const LEASE = new KnownNames<LeaseRequest>({
+  ...{ entityId: true, resource: true, consume: true, limits: true, also: true, wait: true, atomic: true },
+  ...{ requestId: true, signal: true, holdMs: true, onExpiry: true, idempotencyKey: true },
+});
+export const SETTLE = new KnownNames<SettleRequest>({ consumed: true, also: true });
+export const ADJUST = new KnownNames<AdjustRequest>({ delta: true, also: true, idempotencyKey: true });
+export const AMOUNTS = new KnownNames<AmountsRequest>({ amounts: true, also: true, idempotencyKey: true });
+export const EXTEND = new KnownNames<ExtendRequest>({ holdMs: true });
+
+/** The request without what only a lease knows of, and for how long it is held. */
+export function checkLeaseRequest(
+  request: LeaseRequest,
+  defaults: HoldDefaults,
+): { readonly asked: AcquireRequest; readonly holdMs: number; readonly onExpiry: OnExpiry } {
+  const { holdMs, onExpiry = defaults.onExpiry, idempotencyKey: _, ...asked } = LEASE.check(request, "The request");
+  if (onExpiry !== "charge" && onExpiry !== "refund") {
+    throw new ValidationError("on_expiry_invalid", `onExpiry is ${shown(onExpiry)}; give "charge" or "refund".`);
+  }
+  const heldMs =
+    holdMs === undefined ? defaults.holdMs : holdMs === 0 ? 0 : checkHold(holdMs, defaults.holdMaxMs, "0 or ");
+  return { asked, holdMs: heldMs, onExpiry };
+}
+
+export const HOLD_MIN_MS = 1_000;
+
+export function checkHold(holdMs: unknown, holdMaxMs: number, or: string): number {
+  if (typeof holdMs === "number" && Number.isSafeInteger(holdMs) && holdMs >= HOLD_MIN_MS && holdMs <= holdMaxMs) {
+    return holdMs;
+  }
+  throw new ValidationError(
+    "hold_invalid",
+    `holdMs is ${shown(holdMs)}; give ${or}whole milliseconds from ${HOLD_MIN_MS} to ${holdMaxMs}.`,
+  );
+}

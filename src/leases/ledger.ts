@@ -1,0 +1,207 @@
+import { type Amount, type AmountUse, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { ValidationError } from "../domain/errors.ts";
+import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import { shown } from "../domain/names.ts";
+import type { Claim, Held } from "../ports/bucket-store.ts";
+
+/** Amounts for each resource of a lease, in its order. */
+export type ResourceAmounts = readonly (readonly Amount[])[];
+
+/** What is to be taken from, or given back to, one level of one resource of a lease. */
+export interface Share {
+  readonly at: LeaseHolding["at"];
+  readonly amounts: readonly Amount[];
+}
+
+/** What of one holding is given back. */
+export interface Return {
+  readonly holding: LeaseHolding;
+  readonly amounts: readonly Amount[];
+}
+
+/** Checks what a caller names of a lease: the amounts of its own resource, and of further ones in `also`. */
+export function amountsOf(
+  record: LeaseRecord,
+  { own, also }: { readonly own: Tokens; readonly also: Readonly<Record<string, Tokens>> | undefined },
+  use: AmountUse,
+): ResourceAmounts {
+  const further = also === undefined ? {} : checkAlso(also, record);
+  return record.resources.map((resource, i) => {
+    const tokens = i === 0 ? own : Object.hasOwn(further, resource.resource) ? further[resource.resource] : {};
+    if (i > 0 && !Object.hasOwn(further, resource.resource)) return [];
+    const [level] = resource.levels as readonly [LeaseLevel, ...LeaseLevel[]];
+    const bypassed = level.bypass && use === "consume";
+    const bucket = bucketKey(record.entityId, resource.resource);
+    return checkAmounts(tokens as Tokens, bypassed ? "bypass" : use, bucket, level.limits);
+  });
+}
+
+function checkAlso(
+  also: Readonly<Record<string, Tokens>>,
+  { resources }: LeaseRecord,
+): Readonly<Record<string, Tokens>> {
+  if (typeof also !== "object" || also === null || Array.isArray(also)) {
+    throw new ValidationError(
+      "also_invalid",
+      `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
+    );
+  }
+  const known = resources.slice(1).map(({ resource }) => resource);
+  const unknown = Object.keys(also).find((name) => !known.includes(name));
+  if (unknown === undefined) return also;
+  throw new ValidationError(
+    "resource_unknown",
+    `The lease holds nothing on ${unknown} beside its own resource; it was taken for ` +
+      `${resources.map(({ resource }) => resource).join(", ")}. Name it in \`also\` when acquiring.`,
+  );
+}
+
+/** What is held of the entity's own limits, for each resource. */
+export function heldOf(record: LeaseRecord): readonly ReadonlyMap<string, number>[] {
+  return record.resources.map((_, i) => {
+    const held = new Map<string, number>();
+    for (const holding of record.holdings) {
+      if (holding.at[0] !== i || holding.at[1] !== 0) continue;
+      for (const { limit, milli } of holding.held) held.set(limit, (held.get(limit) ?? 0) + milli);
+    }
+    return held;
+  });
+}
+
+/** The differences that lead from what is held to these totals; limits not named stay. */
+export function toTotals(record: LeaseRecord, totals: ResourceAmounts): ResourceAmounts {
+  const held = heldOf(record);
+  return totals.map((amounts, i) =>
+    amounts.map(({ limit, milli }) => ({ limit, milli: milli - (held[i]?.get(limit) ?? 0) })),
+  );
+}
+
+/** What each level is charged: a limit that a parent does not have is not charged there. */
+export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
+  return record.resources.flatMap(({ levels }, resource) =>
+    levels.flatMap(({ limits }, level) => {
+      const due = (amounts[resource] ?? []).filter(({ limit }) => limits.some(({ name }) => name === limit));
+      return due.length === 0 ? [] : [{ at: [resource, level] as const, amounts: due }];
+    }),
+  );
+}
+
+/** What is given back of which holding, at most what is held: the latest first, to where it was taken last. */
+export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Return[] {
+  const returned = new Map<LeaseHolding, Amount[]>();
+  for (const share of sharesOf(record, amounts)) {
+    const holdings = record.holdings.filter(({ at }) => isSame(at, share.at)).reverse();
+    for (const { limit, milli } of share.amounts) {
+      let due = milli;
+      for (const holding of holdings) {
+        const part = Math.min(due, holding.held.find((one) => one.limit === limit)?.milli ?? 0);
+        if (part <= 0) continue;
+        returned.set(holding, [...(returned.get(holding) ?? []), { limit, milli: part }]);
+        due -= part;
+      }
+    }
+  }
+  return [...returned].map(([holding, parts]) => ({ holding, amounts: parts }));
+}
+
+/** Everything that is held. */
+export function allOf({ holdings }: LeaseRecord): readonly Return[] {
+  return holdings.map((holding) => ({ holding, amounts: holding.held.filter(({ milli }) => milli > 0) }));
+}
+
+/** The holdings without what is given back. */
+export function without(holdings: readonly LeaseHolding[], returns: readonly Return[]): readonly LeaseHolding[] {
+  return holdings.map((holding) => {
+    const given = returns.find((one) => one.holding === holding)?.amounts;
+    if (given === undefined) return holding;
+    const held = holding.held.map(({ limit, milli }) => ({
+      limit,
+      milli: milli - (given.find((one) => one.limit === limit)?.milli ?? 0),
+    }));
+    return { ...holding, held };
+  });
+}
+
+/**
+ * The holdings with what was taken further. A debit without a ticket of its own is held with what was taken first; and so is
+ * what has the very same ticket, lest a lease that consumes often grows without end.
+ */
+export function withMore(
+  holdings: readonly LeaseHolding[],
+  { at, amounts }: Share,
+  ticket: object | undefined,
+): readonly LeaseHolding[] {
+  const same = holdings.findIndex(
+    (holding) => isSame(holding.at, at) && (ticket === undefined || holding.ticket === ticket),
+  );
+  if (same < 0) return [...holdings, { at, ticket, held: amounts }];
+  return holdings.map((holding, i) => {
+    if (i !== same) return holding;
+    const more = amounts.filter(({ limit }) => !holding.held.some((one) => one.limit === limit));
+    const held = holding.held.map(({ limit, milli }) => ({
+      limit,
+      milli: milli + (amounts.find((one) => one.limit === limit)?.milli ?? 0),
+    }));
+    return { ...holding, held: [...held, ...more] };
+  });
+}
+
+/** One level as it was seen after a write. */
+export function withSeen(
+  resources: readonly LeaseResourceRecord[],
+  [resource, level]: LeaseHolding["at"],
+  seen: { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] },
+): readonly LeaseResourceRecord[] {
+  return resources.map((one, i) => {
+    if (i !== resource) return one;
+    const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
+    return { ...one, levels, overdrawn: level === 0 ? seen.overdrawn : one.overdrawn };
+  });
+}
+
+/** What will be seen once the returns are given back: they are written after the record. */
+export function withReturned(
+  resources: readonly LeaseResourceRecord[],
+  returns: readonly Return[],
+): readonly LeaseResourceRecord[] {
+  return resources.map((one, i) => ({
+    ...one,
+    levels: one.levels.map((level, j) => {
+      const back = returns.filter(({ holding }) => isSame(holding.at, [i, j])).flatMap(({ amounts }) => amounts);
+      if (back.length === 0 || level.bypass) return level;
+      const seen = level.seen.map(({ limit, available, capacity }) => {
+        const tokens = back.reduce((sum, amount) => (amount.limit === limit ? sum + amount.milli / 1000 : sum), 0);
+        return { limit, available: Math.max(available, Math.min(capacity, available + tokens)), capacity };
+      });
+      return { ...level, seen };
+    }),
+  }));
+}
+
+/** A level of a lease as the store needs to see it to debit or credit it. */
+export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: object | undefined): Held {
+  const { bypass, ...claimed } = bucketAt(record, at);
+  return { ...claimed, ticket, bypass };
+}
+
+/** A further claim of a lease. */
+export function claimAt(record: LeaseRecord, { at, amounts }: Share): Claim {
+  return { ...bucketAt(record, at), take: amounts };
+}
+
+function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {
+  const part = resources[resource] as LeaseResourceRecord;
+  const { entityId, limits, origin, bypass } = part.levels[level] as LeaseLevel;
+  return { bucket: bucketKey(entityId, part.resource), set: limitSet(limits), origin, bypass };
+}
+
+/** The holding of a level that was taken first. */
+export function firstAt({ holdings }: LeaseRecord, at: LeaseHolding["at"]): LeaseHolding | undefined {
+  return holdings.find((holding) => isSame(holding.at, at));
+}
+
+function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {
+  return a[0] === b[0] && a[1] === b[1];
+}

@@ -1,0 +1,65 @@
+import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
+import type { SetOrigin } from "../domain/limit-set.ts";
+import { availabilityOf } from "../engine/availability.ts";
+import type { LeasePart } from "../engine/lease-part.ts";
+import type { Demand } from "../engine/request.ts";
+import type { TakenAnswer } from "../ports/bucket-store.ts";
+
+/** What of a record does not follow from what was taken. */
+export type LeaseTerms = Pick<
+  LeaseRecord,
+  "leaseId" | "writer" | "entityId" | "openedAtMs" | "expiresAtMs" | "onExpiry" | "requestId" | "idempotencyKey"
+>;
+
+/** The record of a new lease, from what was taken for it. */
+export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseRecord {
+  const resources: LeaseResourceRecord[] = [];
+  const holdings: LeaseHolding[] = [];
+  for (const [i, { resource, demands, taken, takenAtMs }] of parts.entries()) {
+    let next = 0;
+    const levels: LeaseLevel[] = [];
+    let overdrawn: readonly string[] = [];
+    for (const [level, demand] of demands.entries()) {
+      const answer = demand.take.length === 0 ? undefined : (taken[next++] as TakenAnswer);
+      const seen = answer === undefined ? undefined : seenIn(demand, answer.state, takenAtMs);
+      if (level === 0 && seen !== undefined) overdrawn = seen.overdrawn;
+      levels.push(levelOf(demand, seen?.limits ?? []));
+      if (answer !== undefined) holdings.push({ at: [i, level], ticket: answer.ticket, held: demand.take });
+    }
+    resources.push({ resource, levels, overdrawn });
+  }
+  return { ...terms, version: 1, status: "open", resources, holdings, closing: undefined };
+}
+
+/** What the limits of a level have left in a state. */
+export function seenIn(
+  level: Pick<Demand, "bucket" | "set">,
+  state: BucketState,
+  nowMs: number,
+): { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] } {
+  const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
+  return {
+    limits: availabilityOf(level, state, nowMs).map(({ limit, available, capacity }) => ({
+      limit,
+      available,
+      capacity,
+    })),
+    overdrawn: overdrawnOf(state, all, nowMs),
+  };
+}
+
+function levelOf({ bucket, set, origin, link }: Demand, seen: readonly SeenLimit[]): LeaseLevel {
+  return {
+    entityId: bucket.entityId,
+    limits: set.limits,
+    origin: storedOrigin(origin),
+    bypass: link.access === "bypass",
+    seen,
+  };
+}
+
+// Which reading of configuration it was counts only in the process that read it.
+function storedOrigin({ asOfMs, generation, given, own }: SetOrigin): SetOrigin {
+  return { asOfMs, generation, ...(given ? { given } : {}), ...(own ? { own } : {}) };
+}

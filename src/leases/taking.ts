@@ -1,0 +1,168 @@
+import { keyInProgress } from "../domain/idempotency.ts";
+import type { LeaseRecord, OnExpiry } from "../domain/lease-record.ts";
+import { type Lease, partsOfLease } from "../engine/lease.ts";
+import type { LeasePart } from "../engine/lease-part.ts";
+import type { Outcome } from "../engine/outcome.ts";
+import type { PartsDraft } from "../engine/plan.ts";
+import type { Refusal } from "../engine/refusal.ts";
+import type { AcquireRequest } from "../engine/request.ts";
+import { acquireWaiting } from "../engine/waiting.ts";
+import type { LeaseReply } from "../ports/lease-store.ts";
+import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
+import type { DeskDeps } from "./desk-deps.ts";
+
+import { type LeaseView, viewOf } from "./lease-view.ts";
+import type { Worked } from "./once.ts";
+import { recordOf } from "./record-of.ts";
+import { withStandings } from "./refused.ts";
+import { type LimitStanding, standingsOf } from "./standing.ts";
+
+/** A take that was granted, as it is answered and remembered. JSON-safe. */
+export interface LeaseAnswer {
+  readonly lease: LeaseView;
+  /** How every limit stands that was taken from: for header fields. */
+  readonly standings: readonly LimitStanding[];
+}
+
+export interface Taking {
+  readonly asked: AcquireRequest;
+  readonly holdMs: number;
+  readonly onExpiry: OnExpiry;
+  readonly idempotencyKey: string | undefined;
+}
+
+/** How often a write whose answer was lost is sent again. */
+const REPEATS_MAX = 3;
+
+/** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */
+export class LeaseTaking {
+  readonly #deps: DeskDeps;
+
+  constructor(deps: DeskDeps) {
+    this.#deps = deps;
+  }
+
+  async take(taking: Taking, mark: KeyMark | undefined): Promise<Worked<LeaseAnswer | Refusal>> {
+    const draft = new Draft(taking, mark, this.#deps);
+    const outcome = await this.#attempt(taking.asked, draft);
+    if (!outcome.ok) return { answer: withStandings(outcome, outcome, this.#deps.engine), isKept: false };
+    const { lease } = outcome;
+    if (lease.degraded !== false) return this.letThrough(taking, lease);
+    const isWritten = draft.made !== undefined;
+    const made = draft.made ?? draft.make(partsOfLease(lease));
+    if (!isWritten && made.isWorthWriting) {
+      const failed = await this.#stored(made.write);
+      if (failed !== undefined) return this.#notStored(taking, lease, failed, mark);
+    }
+    if (taking.holdMs > 0) this.#deps.onChange(made.answer.lease);
+    return { answer: made.answer, isKept: mark !== undefined };
+  }
+
+  /** The answer to work that was let through during an outage: there is no lease. */
+  letThrough({ asked, onExpiry }: Taking, lease: Lease): Worked<LeaseAnswer> {
+    const also = lease.resources.slice(1).map((name) => [name, lease.resource(name).consumed] as const);
+    const view: LeaseView = {
+      ...{ leaseId: null, namespace: this.#deps.namespace, entityId: asked.entityId, resource: asked.resource },
+      ...{ status: "settled", consumed: lease.consumed, also: Object.fromEntries(also), degraded: lease.degraded },
+      ...{ overdrawn: [], bypassed: false, expiresAtMs: null, onExpiry, limits: [] },
+    };
+    return { answer: { lease: view, standings: [] }, isKept: false };
+  }
+
+  /** An attempt, or several in turn with others that wait. One that was begun is brought to its end, whatever the signal says. */
+  #attempt(asked: AcquireRequest, draft: Draft): Promise<Outcome> {
+    const { acquirer, engine, leases } = this.#deps;
+    const { signal, ...unaborted } = asked;
+    const drafted = leases.isWrittenByTake && draft.isWorthWriting ? draft : undefined;
+    signal?.throwIfAborted();
+    const attempt = () => acquirer.attempt(unaborted, drafted);
+    if (asked.wait === undefined) return attempt();
+    return acquireWaiting({ room: acquirer.room, attempt, peek: () => acquirer.peek(unaborted) }, engine.clock, asked);
+  }
+
+  /** Undefined once it is stored. A repeat of a write that was applied unseen is answered as stored. */
+  async #stored(write: LeaseWrite): Promise<Exclude<LeaseReply, { kind: "stored" }> | undefined> {
+    for (let repeats = 0; ; repeats++) {
+      const reply = await this.#deps.leases.create(write, this.#deps.engine.clock.now());
+      if (reply.kind === "stored") return undefined;
+      const isUnknown = reply.kind === "unavailable" && reply.applied === "unknown";
+      if (isUnknown && repeats < REPEATS_MAX) continue;
+      // After a lost answer nothing proves that an earlier attempt was not applied.
+      return repeats > 0 && reply.kind === "unavailable" ? { ...reply, applied: "unknown" } : reply;
+    }
+  }
+
+  async #notStored(
+    taking: Taking,
+    lease: Lease,
+    reply: Exclude<LeaseReply, { kind: "stored" }>,
+    mark: KeyMark | undefined,
+  ): Promise<Worked<LeaseAnswer>> {
+    // What may be written in a record must not be given back: its end would give it back once more.
+    if (reply.kind !== "unavailable" || reply.applied === "no") await lease.rollback();
+    if (reply.kind !== "unavailable") throw keyInProgress(mark?.key ?? "");
+    const outcome = this.#deps.acquirer.unavailable(taking.asked, [], reply.cause);
+    return this.letThrough(taking, outcome.lease);
+  }
+}
+
+/** What a take is written down as; made once, inside its transaction or after it. */
+class Draft implements PartsDraft {
+  readonly key: KeyMark | undefined;
+  made: { readonly write: LeaseWrite; readonly answer: LeaseAnswer; readonly isWorthWriting: boolean } | undefined;
+  readonly #taking: Taking;
+  readonly #deps: DeskDeps;
+
+  constructor(taking: Taking, key: KeyMark | undefined, deps: DeskDeps) {
+    this.key = key;
+    this.#taking = taking;
+    this.#deps = deps;
+  }
+
+  /** Nothing is written of what is charged at once and has no key. */
+  get isWorthWriting(): boolean {
+    return this.#taking.holdMs > 0 || this.key !== undefined;
+  }
+
+  writeOf(parts: readonly LeasePart[]): LeaseWrite {
+    this.made = this.make(parts);
+    return this.made.write;
+  }
+
+  make(parts: readonly LeasePart[]): NonNullable<Draft["made"]> {
+    const { holdMs } = this.#taking;
+    const nowMs = parts[0]?.takenAtMs ?? this.#deps.engine.clock.now();
+    const record = this.#record(parts, nowMs);
+    const view = viewOf(record, this.#deps.namespace, nowMs);
+    const lease: LeaseView = holdMs > 0 ? view : { ...view, leaseId: null, status: "settled", expiresAtMs: null };
+    const answer = { lease, standings: parts.flatMap((part) => this.#standings(part)) };
+    const finish = this.key === undefined ? undefined : { ...this.key, answer: JSON.stringify(answer), nowMs };
+    return { write: { record: holdMs > 0 ? record : undefined, finish }, answer, isWorthWriting: this.isWorthWriting };
+  }
+
+  #record(parts: readonly LeasePart[], nowMs: number): LeaseRecord {
+    const { asked, holdMs, onExpiry, idempotencyKey } = this.#taking;
+    const { random } = this.#deps.engine;
+    return recordOf(parts, {
+      // Twice 64 bits.
+      leaseId: `l_${random.id()}${random.id()}`,
+      writer: random.id(),
+      entityId: asked.entityId,
+      openedAtMs: nowMs,
+      // Charged at once, it has no time to be up.
+      expiresAtMs: nowMs + Math.max(1, holdMs),
+      onExpiry,
+      requestId: asked.requestId,
+      idempotencyKey,
+    });
+  }
+
+  #standings({ demands, taken, takenAtMs }: LeasePart): readonly LimitStanding[] {
+    const at = { nowMs: takenAtMs, calendar: this.#deps.engine.calendar };
+    let next = 0;
+    return demands.flatMap(({ bucket, set, take }, level) => {
+      const state = take.length === 0 ? undefined : taken[next++]?.state;
+      return state === undefined ? [] : standingsOf({ bucket, set, level }, state, at);
+    });
+  }
+}

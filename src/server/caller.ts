@@ -1,0 +1,42 @@
+import { Problem } from "./problem.ts";
+import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./token-entry.ts";
+
+/** Who makes a request. */
+export interface Caller {
+  /** The token's id, for the audit trail. */
+  readonly id: string;
+  readonly namespaces: readonly string[] | "*";
+  readonly scopes: readonly Scope[];
+  readonly expiresAtMs?: number;
+  /** Absent: the service is open. */
+  readonly token?: TokenEntry;
+}
+
+/** Whoever reaches a service without tokens. */
+export const LOCAL: Caller = { id: LOCAL_ID, namespaces: "*", scopes: SCOPES };
+
+export function callerOf(token: TokenEntry): Caller {
+  const { id, namespaces, scopes, expiresAtMs } = token;
+  return { id, namespaces, scopes, token, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) };
+}
+
+export function requireScope({ id, scopes }: Caller, scope: Scope, why: string): void {
+  if (scopes.includes(scope)) return;
+  throw new Problem("insufficient_scope", `${why} needs the scope ${scope}, which the token ${id} does not have.`, {
+    members: { scope },
+  });
+}
+
+/** Before the namespace is looked up, so that nobody learns which ones there are. */
+export function requireNamespace({ id, namespaces }: Caller, name: string): void {
+  if (namespaces === "*" || namespaces.includes(name)) return;
+  throw new Problem("namespace_forbidden", `The token ${id} does not have this namespace.`);
+}
+
+export function requireAllNamespaces({ id, namespaces }: Caller): void {
+  if (namespaces === "*") return;
+  throw new Problem(
+    "namespace_forbidden",
+    `Making, removing and recovering namespaces needs namespaces "*", which the token ${id} does not have.`,
+  );
+}

@@ -1,0 +1,175 @@
+import type { Limiter } from "../engine/limiter.ts";
+import type { Published } from "../ports/events.ts";
+import type { Clock } from "../ports/system.ts";
+import { BucketWatch } from "./bucket-watch.ts";
+import { EventFeed } from "./event-feed.ts";
+import { type EventFilter, EventStream } from "./event-stream.ts";
+import { Problem } from "./problem.ts";
+import type { TokenEntry } from "./token-entry.ts";
+
+/** What opens a stream. */
+export interface StreamRequest {
+  readonly namespace: string;
+  readonly filter: EventFilter;
+  readonly token: TokenEntry | undefined;
+  readonly lastEventId: string | null;
+  readonly cutOff: (() => void) | undefined;
+}
+
+interface FeedsOptions {
+  /** Unlike that of any other process. */
+  readonly instance: string;
+  readonly clock: Clock;
+  readonly streamsMax: number;
+  readonly limiterOf: (namespace: string) => Limiter;
+  /** Every how many seconds all buckets of a namespace are read while somebody watches them. */
+  readonly lookSeconds: number;
+}
+
+/** The names of the library's channels in streams. */
+const TYPES: Readonly<Record<Published[0], string>> = {
+  acquired: "acquired",
+  refused: "refused",
+  charged: "charged",
+  gaveBack: "gave-back",
+  unavailable: "unavailable",
+  degraded: "degraded",
+  limitsChanged: "limits-changed",
+};
+
+/** A sign of life every so many seconds. */
+const COMMENT_SECONDS = 5;
+
+/** For how long events are kept after the last stream of a namespace has ended. */
+const KEPT_SECONDS = 60;
+
+/** The event streams of a service, a feed for each namespace that somebody listens to. */
+export class EventFeeds {
+  readonly #options: FeedsOptions;
+  readonly #feeds = new Map<string, { readonly feed: EventFeed; readonly watch: BucketWatch; idleSeconds: number }>();
+  #n = 0;
+  #streams = 0;
+  #seconds = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: FeedsOptions) {
+    this.#options = options;
+  }
+
+  get streamCount(): number {
+    return this.#streams;
+  }
+
+  /** An event of the library. What the store said of an outage is for the log. */
+  heard([channel, event]: Published): void {
+    const known = this.#feeds.get(event.namespace);
+    if (known === undefined) return;
+    const { cause: _, ...told } = event as typeof event & { cause?: unknown };
+    this.#publish(known.feed, TYPES[channel], event.namespace, told);
+    const { entityId, resource } = event;
+    if (channel !== "refused" && channel !== "limitsChanged" && resource !== undefined) {
+      known.watch.touched(entityId, resource);
+    }
+  }
+
+  /** An event of the service itself. */
+  tell(namespace: string, type: string, data: object): void {
+    const known = this.#feeds.get(namespace);
+    if (known !== undefined) this.#publish(known.feed, type, namespace, data);
+  }
+
+  open({ namespace, filter, token, lastEventId, cutOff }: StreamRequest): ReadableStream<Uint8Array> {
+    const { instance, streamsMax } = this.#options;
+    if (this.#streams >= streamsMax) {
+      throw new Problem(
+        "overloaded",
+        `There are ${streamsMax} event streams already; end one, or raise --streams-max.`,
+      );
+    }
+    const known = this.#feedOf(namespace);
+    const { feed } = known;
+    known.idleSeconds = 0;
+    this.#streams += 1;
+    const onEnd = () => {
+      this.#streams -= 1;
+      feed.streams.delete(stream);
+    };
+    const stream = new EventStream({ filter, token, instance, onEnd, cutOff });
+    const seen = seenBy(lastEventId, instance);
+    const missed = seen === undefined || seen > this.#n ? undefined : feed.after(seen);
+    const frame = (type: string, n: number, data: object) =>
+      stream.send({ n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } });
+    // A client that loses the connection once more goes on where it was, not here.
+    frame("hello", missed === undefined ? this.#n : (seen as number), { instance });
+    if (missed !== undefined) for (const event of missed) stream.offer(event);
+    else if (lastEventId !== null) frame("gap", this.#n, {});
+    feed.streams.add(stream);
+    if (this.#timer === undefined) {
+      this.#timer = setInterval(() => this.#tick(), 1_000);
+      this.#timer.unref();
+    }
+    known.watch.look();
+    return stream.body;
+  }
+
+  /** Ends the streams whose token is no longer good. */
+  endWhere(isOver: (token: TokenEntry | undefined) => boolean): void {
+    for (const { feed } of this.#feeds.values()) {
+      for (const stream of [...feed.streams]) if (isOver(stream.token)) stream.end();
+    }
+  }
+
+  /** Says goodbye and ends every stream. */
+  close(): void {
+    clearInterval(this.#timer);
+    for (const [namespace, { feed }] of this.#feeds) {
+      for (const stream of [...feed.streams]) {
+        stream.send({ n: this.#n, type: "bye", data: { atMs: this.#options.clock.now(), namespace } });
+        stream.end();
+      }
+    }
+    this.#feeds.clear();
+  }
+
+  #publish(feed: EventFeed, type: string, namespace: string, data: object): void {
+    this.#n += 1;
+    feed.add({ n: this.#n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } });
+  }
+
+  #feedOf(namespace: string) {
+    const known = this.#feeds.get(namespace);
+    if (known !== undefined) return known;
+    const feed = new EventFeed(this.#n);
+    const watch = new BucketWatch({
+      limiterOf: () => this.#options.limiterOf(namespace),
+      filters: () => [...feed.streams].map(({ filter }) => filter).filter(({ types }) => types?.has("bucket") ?? true),
+      tell: (bucket) => this.#publish(feed, "bucket", namespace, bucket),
+    });
+    const made = { feed, watch, idleSeconds: 0 };
+    this.#feeds.set(namespace, made);
+    return made;
+  }
+
+  #tick(): void {
+    this.#seconds += 1;
+    for (const [namespace, known] of this.#feeds) {
+      const { feed, watch } = known;
+      known.idleSeconds = feed.streams.size === 0 ? known.idleSeconds + 1 : 0;
+      if (known.idleSeconds > KEPT_SECONDS) this.#feeds.delete(namespace);
+      if (feed.streams.size === 0) continue;
+      if (this.#seconds % COMMENT_SECONDS === 0) for (const stream of [...feed.streams]) stream.comment();
+      if (this.#seconds % this.#options.lookSeconds === 0) watch.look();
+      else watch.lookAtTouched();
+    }
+    if (this.#feeds.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+/** The number of the last event that a client has seen of this instance; undefined where it was another's. */
+function seenBy(lastEventId: string | null, instance: string): number | undefined {
+  if (lastEventId === null || !lastEventId.startsWith(`${instance}-`)) return undefined;
+  const n = lastEventId.slice(instance.length + 1);
+  return /^\d{1,15}$/.test(n) ? Number(n) : undefined;
+}

@@ -1,0 +1,109 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { LimiterError, ValidationError } from "../domain/errors.ts";
+import { responseOf } from "./answer.ts";
+import { isLoopback, nameInHost } from "./origin-guard.ts";
+import { Problem, problemAnswer } from "./problem.ts";
+import type { ServiceCore } from "./service.ts";
+import { getRequestListener } from "./vendor.ts";
+
+/** Bounds on slow clients. */
+const HEADERS_MS = 10_000;
+const REQUEST_MS = 20_000;
+const LOOK_MS = 500;
+/** Longer than proxies keep their connections, so that it is they who close them. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** Where a service listens. */
+export interface Listening {
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Takes nobody new; resolves when the last answer is out. `stopped` resolves when the service has given all answers. */
+  close(stopped: Promise<void>): Promise<void>;
+}
+
+/** Listens with `node:http`. */
+export async function listen(
+  core: ServiceCore,
+  { host, port, ownsProcess }: { readonly host: string; readonly port: number; readonly ownsProcess: boolean },
+): Promise<Listening> {
+  if (core.isOpen) requireLoopback(host);
+  const server = createServer({
+    requireHostHeader: false,
+    headersTimeout: HEADERS_MS,
+    requestTimeout: REQUEST_MS,
+    connectionsCheckingInterval: LOOK_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    noDelay: true,
+  });
+  await bound(server, host, port);
+  const actual = (server.address() as AddressInfo).port;
+  const respond = core.listener(host, actual);
+  const listener = getRequestListener(
+    (request, { outgoing }) => respond(request, () => outgoing.destroy()),
+    // The lighter Request and Response of the adapter stand in for the global ones: only where the process is ours.
+    { overrideGlobalObjects: ownsProcess, errorHandler: unreadable },
+  );
+  server.on("request", listener);
+  return {
+    url: `http://${nameInHost(host)}:${actual}/`,
+    host,
+    port: actual,
+    close: (stopped) => closed(server, stopped),
+  };
+}
+
+/** Without tokens whoever reaches the service may do everything. */
+export function requireLoopback(host: string): void {
+  if (isLoopback(host)) return;
+  throw new ValidationError(
+    "tokens_missing",
+    `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
+  );
+}
+
+function bound(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const failed = (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === "EADDRINUSE" ? "another program has it" : cause.message;
+      reject(
+        new LimiterError(
+          "port_unavailable",
+          `The service cannot listen on ${host}, port ${port}: ${why}. Choose another port.`,
+          {
+            cause,
+          },
+        ),
+      );
+    };
+    server.once("error", failed);
+    server.listen({ host, port, backlog: 4096 }, () => {
+      server.off("error", failed);
+      resolve();
+    });
+  });
+}
+
+/** A request line or a Host that no URL can be made of. */
+function unreadable(error: unknown): Response {
+  const isHost = error instanceof Error && /host/i.test(error.message);
+  const problem = isHost
+    ? new Problem("host_unknown", "The Host of the request is not a name of this service.")
+    : new Problem("request_invalid", "The request cannot be read.", { members: { errors: [] } });
+  const answer = problemAnswer(problem, "-");
+  return responseOf(answer ?? { status: 400 }, { "x-request-id": "-" });
+}
+
+/** What is left of a connection after the last answer. */
+const FLUSH_MS = 1_000;
+
+async function closed(server: Server, stopped: Promise<void>): Promise<void> {
+  const gone = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  await stopped;
+  server.closeIdleConnections();
+  const timer = setTimeout(() => server.closeAllConnections(), FLUSH_MS);
+  await gone;
+  clearTimeout(timer);
+}

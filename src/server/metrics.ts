@@ -1,0 +1,147 @@
+import type { Published } from "../ports/events.ts";
+import { Counter, Gauge, Histogram } from "./metric-families.ts";
+
+/** Beyond so many resources, or namespaces, further ones are counted as `other`. */
+const NAMES_MAX = 200;
+
+/** What became of an acquire. */
+export type AcquireResult = "acquired" | "refused" | "disabled" | "unavailable" | "canceled";
+
+/** Counters of one service since it started, for Prometheus. */
+export class Metrics {
+  readonly #info: { readonly version: string; readonly store: string };
+  readonly #resources = new Set<string>();
+  readonly #namespaces = new Set<string>();
+  readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by what became of them.");
+  readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
+  readonly #degraded = new Counter(
+    "zae_limiter_degraded_total",
+    "Faults of the store that the limiter went on without.",
+  );
+  readonly #active = new Gauge(
+    "zae_limiter_active_leases",
+    "Leases that this instance has opened less those it has seen end.",
+  );
+  readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests that wait for tokens.");
+  readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", HELD_SECONDS);
+  readonly #waited = new Histogram(
+    "zae_limiter_request_time_in_queue_seconds",
+    "How long requests waited.",
+    TIME_SECONDS,
+  );
+  readonly #took = new Histogram("zae_limiter_acquire_duration_seconds", "How long an acquire took.", TIME_SECONDS);
+
+  constructor(info: { readonly version: string; readonly store: string }) {
+    this.#info = info;
+  }
+
+  /** Counts an event of the library. */
+  heard([channel, event]: Published): void {
+    const at = { resource: this.#resource(event.resource ?? ""), namespace: this.#namespace(event.namespace) };
+    switch (channel) {
+      case "acquired":
+        if (event.role === "entity") this.#requests.add({ result: "acquired", ...at }, 1);
+        this.#moved("taken", event.consumed, at);
+        break;
+      case "charged":
+        this.#moved("taken", event.amounts, at);
+        break;
+      case "gaveBack":
+        if (event.confirmed) this.#moved("given_back", event.amounts, at);
+        break;
+      case "refused":
+        this.#requests.add({ result: "refused", ...at, ...blamed(event.statuses) }, 1);
+        break;
+      case "unavailable":
+        this.#requests.add({ result: "unavailable", ...at }, 1);
+        break;
+      case "degraded":
+        this.#degraded.add({ reason: kindOfReason(event.reason), namespace: at.namespace }, 1);
+        break;
+      case "limitsChanged":
+        break;
+    }
+  }
+
+  /** An acquire that the library publishes no event of. */
+  ended(result: "disabled" | "canceled", resource: string, namespace: string): void {
+    this.#requests.add({ result, resource: this.#resource(resource), namespace: this.#namespace(namespace) }, 1);
+  }
+
+  acquireTook(result: AcquireResult, seconds: number): void {
+    this.#took.add({ result, store: this.#info.store }, seconds);
+  }
+
+  /** A request begins to wait for tokens; call what it answers when it no longer does. */
+  waits(resource: string, namespace: string): (seconds: number) => void {
+    const labels = { resource: this.#resource(resource), namespace: this.#namespace(namespace) };
+    this.#queued.add(labels, 1);
+    return (seconds) => {
+      this.#queued.add(labels, -1);
+      this.#waited.add(labels, seconds);
+    };
+  }
+
+  leaseOpened(resource: string, namespace: string): void {
+    this.#active.add({ resource: this.#resource(resource), namespace: this.#namespace(namespace) }, 1);
+  }
+
+  leaseEnded(resource: string, namespace: string, status: string, seconds: number): void {
+    const labels = { resource: this.#resource(resource), namespace: this.#namespace(namespace) };
+    this.#active.add(labels, -1);
+    this.#held.add({ ...labels, status }, seconds);
+  }
+
+  /** The text format, of these namespaces; what belongs to no namespace is always there. */
+  text(namespaces: readonly string[] | "*"): string {
+    const isShown = (labels: Readonly<Record<string, string>>) =>
+      namespaces === "*" || labels.namespace === undefined || namespaces.includes(labels.namespace);
+    const info = new Gauge("zae_limiter_info", "The version, and the store it works on.");
+    info.add({ version: this.#info.version, store: this.#info.store }, 1);
+    const families = [
+      ...[info, this.#requests, this.#tokens, this.#active, this.#held],
+      ...[this.#queued, this.#waited, this.#took, this.#degraded],
+    ];
+    return families.map((family) => family.text(isShown)).join("");
+  }
+
+  #moved(direction: string, amounts: Readonly<Record<string, number>>, at: Readonly<Record<string, string>>): void {
+    for (const limit in amounts) this.#tokens.add({ direction, limit, ...at }, amounts[limit] ?? 0);
+  }
+
+  #resource(name: string): string {
+    return bounded(this.#resources, name);
+  }
+
+  #namespace(name: string): string {
+    return bounded(this.#namespaces, name);
+  }
+}
+
+const TIME_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const HELD_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400];
+
+/** Each further value of a label is a further series in whatever collects them. */
+function bounded(known: Set<string>, name: string): string {
+  if (known.has(name)) return name;
+  if (known.size >= NAMES_MAX) return "other";
+  known.add(name);
+  return name;
+}
+
+type Statuses = Extract<Published, readonly ["refused", unknown]>[1]["statuses"];
+
+/** The limit that has to be waited for longest, and how many levels above the entity it stands. */
+function blamed(statuses: Statuses): { limit: string; level: string } {
+  const levels = [...new Set(statuses.map(({ entityId }) => entityId))];
+  const [worst] = statuses.filter(({ exceeded }) => exceeded).sort((a, b) => b.retryAfterMs - a.retryAfterMs);
+  return { limit: worst?.limit ?? "", level: String(Math.max(0, levels.indexOf(worst?.entityId ?? ""))) };
+}
+
+/** Reasons are sentences with details in them; as a label a few words are enough. */
+function kindOfReason(reason: string): string {
+  if (reason.startsWith("the store was unavailable")) return "store_unavailable";
+  if (reason.includes("adjustment")) return "adjustment_not_stored";
+  if (reason.includes("give")) return "give_back_not_stored";
+  return reason.includes("lease") ? "lease_not_stored" : "other";
+}

@@ -1,0 +1,155 @@
+import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { checkLimitName, shown } from "../domain/names.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import type { TokenEntry } from "./token-entry.ts";
+
+/** How a service behaves. All may be left out; the names are those of `zae-limiter serve`, in camelCase. */
+export interface ServiceBehaviour {
+  /** A file that says who may do what; it is read again within 2 s of a change. */
+  readonly tokenFile?: string;
+  /** The same, as the entries themselves. */
+  readonly tokens?: readonly TokenEntry[];
+  /** `fetch` answers without tokens: whoever calls it has seen to who may call. */
+  readonly open?: boolean;
+  /** Where to listen. Default 127.0.0.1; another host needs tokens. */
+  readonly host?: string;
+  /** Default 4780; 0 takes a free one. */
+  readonly port?: number;
+  /** Further names that may stand in `Host`, as behind a proxy. */
+  readonly allowHost?: string | readonly string[];
+  /** Origins whose pages may call, such as `https://ops.example.com`. */
+  readonly allowOrigin?: string | readonly string[];
+  /** For how long an acquire holds that does not say. Default 300,000. */
+  readonly holdMs?: number;
+  /** The longest that an acquire may ask for. Default 86,400,000. */
+  readonly holdMaxMs?: number;
+  /** What becomes of a hold that ends, where the acquire does not say. Default `charge`. */
+  readonly onExpiry?: "charge" | "refund";
+  /** Units of limits in `RateLimit-Policy`, such as `{ tpm: "tokens" }`. */
+  readonly unit?: Readonly<Record<string, string>>;
+  /** Bytes of a body. Default 65,536. */
+  readonly bodyMax?: number;
+  /** Requests under way. Default 1,000. */
+  readonly inflightMax?: number;
+  /** Event streams. Default 100. */
+  readonly streamsMax?: number;
+  /** How long a stop waits for requests under way. Default 10,000. */
+  readonly drainMs?: number;
+  /** False: no dashboard. */
+  readonly dashboard?: boolean;
+  /** Where a line about trouble goes. Default: standard error. */
+  readonly log?: (line: string) => void;
+}
+
+/** The options with their defaults. */
+export interface ServiceSettings {
+  readonly tokenFile: string | undefined;
+  readonly tokens: readonly TokenEntry[] | undefined;
+  readonly open: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly allowHosts: readonly string[];
+  readonly allowOrigins: readonly string[];
+  readonly holdMs: number;
+  readonly holdMaxMs: number;
+  readonly onExpiry: "charge" | "refund";
+  readonly units: ReadonlyMap<string, string>;
+  readonly bodyMax: number;
+  readonly inflightMax: number;
+  readonly streamsMax: number;
+  readonly drainMs: number;
+  readonly dashboard: boolean;
+  readonly log: (line: string) => void;
+}
+
+const BEHAVIOUR = new KnownNames<ServiceBehaviour & { limiter?: Limiter }>({
+  ...{ tokenFile: true, tokens: true, open: true, host: true, port: true, allowHost: true, allowOrigin: true },
+  ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true, streamsMax: true },
+  ...{ drainMs: true, dashboard: true, log: true, limiter: true },
+});
+
+/** The options, checked. An error names the option, its value and the remedy. */
+export function settingsOf(given: ServiceBehaviour): ServiceSettings {
+  const options = BEHAVIOUR.check(given, "The options of createService");
+  const holdMaxMs = whole("holdMaxMs", options.holdMaxMs ?? 86_400_000, { least: 1_000, most: HOLD_MAX_MS });
+  if (options.tokenFile !== undefined && options.tokens !== undefined) {
+    throw invalid("tokenFile and tokens are both given; give one");
+  }
+  return {
+    tokenFile: options.tokenFile === undefined ? undefined : text("tokenFile", options.tokenFile),
+    tokens: options.tokens,
+    open: flag("open", options.open ?? false),
+    host: text("host", options.host ?? "127.0.0.1"),
+    port: whole("port", options.port ?? 4780, { least: 0, most: 65_535 }),
+    allowHosts: texts("allowHost", options.allowHost ?? []).map(checkHost),
+    allowOrigins: texts("allowOrigin", options.allowOrigin ?? []).map(checkOrigin),
+    holdMs: whole("holdMs", options.holdMs ?? Math.min(300_000, holdMaxMs), { least: 1_000, most: holdMaxMs }),
+    holdMaxMs,
+    onExpiry: checkOnExpiry(options.onExpiry ?? "charge"),
+    units: unitsOf(options.unit ?? {}),
+    bodyMax: whole("bodyMax", options.bodyMax ?? 65_536, { least: 1, most: 16_777_216 }),
+    inflightMax: whole("inflightMax", options.inflightMax ?? 1_000, { least: 1, most: 1_000_000 }),
+    streamsMax: whole("streamsMax", options.streamsMax ?? 100, { least: 0, most: 100_000 }),
+    drainMs: whole("drainMs", options.drainMs ?? 10_000, { least: 0, most: 3_600_000 }),
+    dashboard: flag("dashboard", options.dashboard ?? true),
+    log: options.log ?? ((line) => console.error(line)),
+  };
+}
+
+/** Some 24 days: what a timer can wait for. */
+const HOLD_MAX_MS = 2_147_483_647;
+
+export function whole(name: string, value: unknown, { least, most }: { least: number; most: number }): number {
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  throw invalid(`${name} is ${shown(value)}; give a whole number from ${least} to ${most}`);
+}
+
+export function text(name: string, value: unknown): string {
+  if (typeof value === "string" && value !== "") return value;
+  throw invalid(`${name} is ${shown(value)}; give a text`);
+}
+
+function flag(name: string, value: unknown): boolean {
+  if (typeof value === "boolean") return value;
+  throw invalid(`${name} is ${shown(value)}; give true or false`);
+}
+
+function texts(name: string, value: unknown): string[] {
+  return (Array.isArray(value) ? value : [value]).map((each) => text(name, each));
+}
+
+function checkHost(name: string): string {
+  if (/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/.test(name)) return name;
+  throw invalid(`allowHost is ${shown(name)}; give a name as it stands in Host, such as limits.example.com`);
+}
+
+function checkOrigin(given: string): string {
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const isOrigin = url !== undefined && /^https?:$/.test(url.protocol) && given.replace(/\/$/, "") === url.origin;
+  if (isOrigin) return url.origin;
+  throw invalid(`allowOrigin is ${shown(given)}; give an origin, such as https://ops.example.com`);
+}
+
+function checkOnExpiry(value: unknown): "charge" | "refund" {
+  if (value === "charge" || value === "refund") return value;
+  throw invalid(`onExpiry is ${shown(value)}; give "charge" or "refund"`);
+}
+
+function unitsOf(given: unknown): ReadonlyMap<string, string> {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    throw invalid(`unit is ${shown(given)}; give an object such as { tpm: "tokens" }`);
+  }
+  return new Map(
+    Object.entries(given).map(([limit, unit]) => {
+      checkLimitName(limit);
+      // A string of a structured field: printable ASCII.
+      if (typeof unit === "string" && /^[\x20-\x7e]{1,64}$/.test(unit)) return [limit, unit];
+      throw invalid(`unit of ${limit} is ${shown(unit)}; give a word such as "tokens"`);
+    }),
+  );
+}
+
+function invalid(what: string): ValidationError {
+  return new ValidationError("option_invalid", `${what}.`);
+}

@@ -1,0 +1,70 @@
+import type { Status } from "../domain/status.ts";
+import type { LimitStanding } from "../leases/standing.ts";
+import { type BareItem, type Item, serializeList } from "./vendor.ts";
+
+/** `RateLimit-Policy` and `RateLimit` of a grant, by draft-ietf-httpapi-ratelimit-headers-10. */
+export function grantHeaders(
+  standings: readonly LimitStanding[],
+  units: ReadonlyMap<string, string>,
+): Readonly<Record<string, string>> {
+  return fieldsOf(standings, units, ({ fullInMs }) => secondsOf(fullInMs));
+}
+
+/** The same of a refusal, with `Retry-After`. Only what stood in the way has a `t`, which is its own wait. */
+export function refusalHeaders(
+  refusal: { readonly statuses: readonly Status[]; readonly retryAfterMs: number },
+  standings: readonly LimitStanding[],
+  units: ReadonlyMap<string, string>,
+): Readonly<Record<string, string>> {
+  const waits = new Map(refusal.statuses.filter(({ exceeded }) => exceeded).map((status) => [keyOf(status), status]));
+  const fields = fieldsOf(standings, units, (standing) => secondsOf(waits.get(keyOf(standing))?.retryAfterMs));
+  const seconds = secondsOf(refusal.retryAfterMs);
+  return seconds === undefined ? fields : { ...fields, "retry-after": String(seconds) };
+}
+
+function fieldsOf(
+  standings: readonly LimitStanding[],
+  units: ReadonlyMap<string, string>,
+  resetOf: (standing: LimitStanding) => number | undefined,
+): Readonly<Record<string, string>> {
+  const [own] = standings;
+  if (own === undefined) return {};
+  const policies: Item[] = [];
+  const states: Item[] = [];
+  for (const standing of standings) {
+    const { resource, limit, level, capacity, available, windowMs } = standing;
+    const name = policyName({ limit, level, resource: resource === own.resource ? undefined : resource });
+    policies.push([name, parameters(["q", capacity], ["qu", units.get(limit)], ["w", secondsOf(windowMs)])]);
+    states.push([name, parameters(["r", Math.max(0, available)], ["t", resetOf(standing)])]);
+  }
+  return { "ratelimit-policy": serializeList(policies), ratelimit: serializeList(states) };
+}
+
+/** The name of a limit: of the parent `name^1`, of a further resource `resource/name`. Ids do not show. */
+function policyName(of: {
+  readonly limit: string;
+  readonly level: number;
+  readonly resource: string | undefined;
+}): string {
+  const name = of.resource === undefined ? of.limit : `${of.resource}/${of.limit}`;
+  return of.level === 0 ? name : `${name}^${of.level}`;
+}
+
+/** What a structured field can hold as an integer. */
+const INTEGER_MAX = 999_999_999_999_999;
+
+function parameters(...given: (readonly [name: string, value: BareItem | undefined])[]): Map<string, BareItem> {
+  const known = new Map<string, BareItem>();
+  for (const [name, value] of given) {
+    if (value !== undefined && (typeof value !== "number" || value <= INTEGER_MAX)) known.set(name, value);
+  }
+  return known;
+}
+
+function secondsOf(ms: number | null | undefined): number | undefined {
+  return ms === undefined || ms === null || !Number.isFinite(ms) ? undefined : Math.ceil(ms / 1000);
+}
+
+function keyOf({ entityId, resource, limit }: { entityId: string; resource: string; limit: string }): string {
+  return `${entityId}\n${resource}\n${limit}`;
+}

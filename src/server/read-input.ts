@@ -1,0 +1,109 @@
+import { Problem } from "./problem.ts";
+import type { z } from "./vendor.ts";
+
+/** The query, checked: unknown names, and names given twice, are refused. */
+export function readQuery(url: string, schema: z.ZodObject | undefined): unknown {
+  const mark = url.indexOf("?");
+  if (mark < 0 && schema === undefined) return undefined;
+  const given = new Map<string, string>();
+  for (const [name, value] of mark < 0 ? [] : new URLSearchParams(url.slice(mark + 1).split("#", 1)[0])) {
+    if (given.has(name)) throw invalid([{ pointer: `?${name}`, detail: "it is given twice" }]);
+    given.set(name, value);
+  }
+  if (schema === undefined) {
+    const [name] = given.keys();
+    if (name === undefined) return undefined;
+    throw invalid([{ pointer: `?${name}`, detail: "this route takes no query" }]);
+  }
+  return checked(schema, Object.fromEntries(given), (path) => `?${path.join("/")}`);
+}
+
+/** A JSON object, checked; undefined where there is none and none is wanted. */
+export async function readBody(
+  request: Request,
+  schema: z.ZodObject | undefined,
+  { bytesMax, isFetch }: { readonly bytesMax: number; readonly isFetch: boolean },
+): Promise<unknown> {
+  const { headers } = request;
+  const length = headers.get("content-length");
+  const hasBody =
+    length === null ? headers.has("transfer-encoding") || (isFetch && request.body !== null) : length !== "0";
+  if (!hasBody) {
+    if (schema === undefined) return undefined;
+    throw new Problem("body_invalid", "The body is empty; send a JSON object.");
+  }
+  requireJson(headers.get("content-type"));
+  if (length !== null && Number(length) > bytesMax) throw tooLarge(bytesMax);
+  // With a length the server counts; without one we do.
+  const text = length === null ? await boundedText(request, bytesMax) : await request.text();
+  if (isFetch && text.length > bytesMax) throw tooLarge(bytesMax);
+  return parsed(text, schema);
+}
+
+function parsed(text: string, schema: z.ZodObject | undefined): unknown {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (error) {
+    throw new Problem("body_invalid", `The body is not JSON: ${(error as Error).message}.`);
+  }
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new Problem("body_invalid", "The body is JSON, but no object; send { ... }.");
+  }
+  // Such a key would be dropped on the way, and no limit or field has it.
+  if (text.includes("__proto__")) throw new Problem("body_invalid", 'The body has the key "__proto__"; remove it.');
+  if (schema === undefined) {
+    const [name] = Object.keys(body);
+    if (name === undefined) return undefined;
+    throw invalid([{ pointer: `/${name}`, detail: "this route takes no body" }]);
+  }
+  return checked(schema, body, (path) => `/${path.map(escaped).join("/")}`);
+}
+
+function checked(schema: z.ZodObject, value: object, pointerOf: (path: readonly PropertyKey[]) => string): unknown {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const errors = result.error.issues.flatMap((issue) => {
+    if (issue.code !== "unrecognized_keys") return [{ pointer: pointerOf(issue.path), detail: issue.message }];
+    return issue.keys.map((key) => ({ pointer: pointerOf([...issue.path, key]), detail: "it is unknown here" }));
+  });
+  throw invalid(errors.slice(0, ERRORS_MAX));
+}
+
+/** A body can be wrong in thousands of places; some of them say enough. */
+const ERRORS_MAX = 20;
+
+/** Input of the right form with a value that this service does not take. */
+export function invalid(errors: readonly { readonly pointer: string; readonly detail: string }[]): Problem {
+  const [first] = errors;
+  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
+  return new Problem("request_invalid", `${first?.pointer}: ${first?.detail}${more}.`, { members: { errors } });
+}
+
+function escaped(key: PropertyKey): string {
+  return String(key).replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+function requireJson(type: string | null): void {
+  const media = type?.split(";", 1)[0]?.trim().toLowerCase();
+  if (media === "application/json") return;
+  throw new Problem("content_type_unsupported", "Bodies are JSON; send Content-Type: application/json.");
+}
+
+async function boundedText(request: Request, bytesMax: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of request.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw tooLarge(bytesMax);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+function tooLarge(bytesMax: number): Problem {
+  return new Problem("body_too_large", `The body has more than ${bytesMax} bytes, the most that this service takes.`, {
+    // What is still on its way is not read.
+    headers: { connection: "close" },
+  });
+}

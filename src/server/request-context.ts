@@ -1,0 +1,22 @@
+import type { Caller } from "./caller.ts";
+import type { Underway } from "./inflight.ts";
+import type { OriginGuard } from "./origin-guard.ts";
+
+/** What a request came by, as the listener or the caller of `fetch` knows it. */
+export interface Gate {
+  readonly guard: OriginGuard;
+  /** Who is asking where no tokens are needed; undefined: tokens are. */
+  readonly openTo: Caller | undefined;
+  /** Called by a program, not by our listener: fields that a server sets are not there. */
+  readonly isFetch: boolean;
+}
+
+/** What is known of a request beside itself. */
+export interface RequestContext {
+  readonly gate: Gate;
+  readonly requestId: string;
+  /** Fields that every answer to it has. */
+  readonly fields: Readonly<Record<string, string>>;
+  readonly underway: Underway;
+  readonly cutOff: (() => void) | undefined;
+}

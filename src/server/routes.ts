@@ -1,0 +1,23 @@
+import type { Route } from "./route.ts";
+import { aboutRoutes } from "./routes/about.ts";
+import { entityRoutes } from "./routes/entities.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { leaseRoutes } from "./routes/leases.ts";
+import { limitRoutes } from "./routes/limits.ts";
+import { lookingRoutes } from "./routes/looking.ts";
+import { namespaceRoutes } from "./routes/namespaces.ts";
+import { operationRoutes } from "./routes/operations.ts";
+import { takingRoutes } from "./routes/taking.ts";
+
+/** Every route of the service but the files of the dashboard. */
+export const routes: readonly Route[] = [
+  ...aboutRoutes,
+  ...namespaceRoutes,
+  ...takingRoutes,
+  ...leaseRoutes,
+  ...lookingRoutes,
+  ...entityRoutes,
+  ...limitRoutes,
+  ...operationRoutes,
+  ...eventRoutes,
+];

@@ -1,0 +1,57 @@
+import type { Answer } from "../answer.ts";
+import { Problem } from "../problem.ts";
+import { type Route, route } from "../route.ts";
+import * as output from "../schemas/output.ts";
+import { z } from "../vendor.ts";
+
+/** What the service says of itself, and to whom it speaks. */
+export const aboutRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: "/healthz",
+    summary: "Whether the process lives",
+    answers: { 200: { description: "It does.", schema: output.health } },
+    handle: () => ({ status: 200, body: { status: "ok" } }),
+  }),
+  route({
+    method: "get",
+    path: "/readyz",
+    summary: "Whether it takes requests",
+    answers: { 200: { description: "The store answers.", schema: output.readiness } },
+    handle: async ({ service }): Promise<Answer> => {
+      if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
+      if (await service.limiter.isAvailable()) return { status: 200, body: { status: "ready" } };
+      throw new Problem("unavailable", "The store does not answer; its address or the network may be wrong.");
+    },
+  }),
+  route({
+    method: "get",
+    path: "/openapi.json",
+    summary: "This document",
+    answers: { 200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) } },
+    handle: ({ service }) => ({ status: 200, body: service.document() }),
+  }),
+  route({
+    method: "get",
+    path: "/metrics",
+    scope: "read",
+    summary: "Counters of this instance, of the namespaces that the token has",
+    answers: { 200: { description: "Prometheus text.", type: "text/plain" } },
+    handle: ({ service, caller }) => ({
+      status: 200,
+      bytes: service.metrics.text(caller.namespaces),
+      headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
+    }),
+  }),
+  route({
+    method: "get",
+    path: "/v1/me",
+    scope: "any",
+    summary: "What the token may do",
+    answers: { 200: { description: "The token, without itself.", schema: output.me } },
+    handle: ({ caller: { id, namespaces, scopes, expiresAtMs } }) => ({
+      status: 200,
+      body: { id, namespaces, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },
+    }),
+  }),
+];

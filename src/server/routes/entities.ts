@@ -1,0 +1,82 @@
+import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { NS, type Route, route } from "../route.ts";
+import { entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+
+export const entityRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: `${NS}/entities`,
+    scope: "read",
+    summary: "All entities",
+    query: listQuery,
+    answers: { 200: { description: "By id.", schema: listOf(output.entity) } },
+    handle: async ({ limiter, query }) => pageAnswer(await limiter.listEntities(pageOf(query))),
+  }),
+  route({
+    method: "post",
+    path: `${NS}/entities`,
+    scope: "admin",
+    summary: "Make an entity",
+    body: newEntityBody,
+    answers: { 201: { description: "It was made.", schema: output.entity, headers: ["Location"] } },
+    handle: async ({ limiter, caller, namespace, body }) => {
+      const entity = await limiter.createEntity(given(body), { principal: caller.id });
+      return { status: 201, body: entity, headers: { location: `/v1/namespaces/${namespace}/entities/${entity.id}` } };
+    },
+  }),
+  route({
+    method: "get",
+    path: `${NS}/entities/{id}`,
+    scope: "read",
+    summary: "One entity",
+    answers: { 200: { description: "As it is.", schema: output.entity } },
+    handle: async ({ limiter, id }) => ({ status: 200, body: await limiter.getEntity(id) }),
+  }),
+  route({
+    method: "patch",
+    path: `${NS}/entities/{id}`,
+    scope: "admin",
+    summary: "Change an entity",
+    body: entityPatchBody,
+    answers: { 200: { description: "As it is now.", schema: output.entity } },
+    handle: async ({ limiter, caller, id, body: { version, ...patch } }) => {
+      const options = { principal: caller.id, ...(version === undefined ? {} : { version }) };
+      return { status: 200, body: await limiter.updateEntity(id, given(patch), options) };
+    },
+  }),
+  route({
+    method: "delete",
+    path: `${NS}/entities/{id}`,
+    scope: "admin",
+    summary: "Remove an entity with its limits, buckets and usage",
+    answers: { 204: { description: "It is gone." } },
+    handle: async ({ limiter, caller, id }) => {
+      await limiter.deleteEntity(id, { principal: caller.id });
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "get",
+    path: `${NS}/entities/{id}/children`,
+    scope: "read",
+    summary: "The entities below one",
+    query: listQuery,
+    answers: { 200: { description: "By id.", schema: listOf(output.entity) } },
+    handle: async ({ limiter, id, query }) => {
+      const page = await limiter.getChildren(id, pageOf(query));
+      // An entity that does not exist has no children either, and whoever misspells one should hear of it.
+      if (page.length === 0) await limiter.getEntity(id);
+      return pageAnswer(page);
+    },
+  }),
+  route({
+    method: "get",
+    path: `${NS}/entities/{id}/limits`,
+    scope: "read",
+    summary: "Every set of limits of an entity; the one without a resource is its default",
+    query: listQuery,
+    answers: { 200: { description: "By resource.", schema: listOf(output.entityLimits) } },
+    handle: async ({ limiter, id, query }) => pageAnswer(await limiter.listLimits(id, pageOf(query))),
+  }),
+];

@@ -1,0 +1,118 @@
+import type { Answered } from "../../leases/desk.ts";
+import type { Answer } from "../answer.ts";
+import { idempotencyKeyOf } from "../idempotency.ts";
+import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { grantHeaders } from "../rate-limit-headers.ts";
+import { NS, type Route, route } from "../route.ts";
+import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+
+const ONE = `${NS}/leases/{id}`;
+const AS_IT_IS = { 200: { description: "The lease as it is now.", schema: output.lease } };
+const KEYED = { 200: { ...AS_IT_IS[200], headers: ["Idempotency-Replayed"] } };
+
+export const leaseRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: `${NS}/leases`,
+    scope: "read",
+    summary: "Open leases",
+    query: bucketsQuery,
+    answers: { 200: { description: "Those that are open.", schema: listOf(output.lease) } },
+    handle: async ({ service, namespace, query: { entityId, resource, ...page } }) =>
+      pageAnswer(await service.limiters.desk(namespace).list({ ...given({ entityId, resource }), ...pageOf(page) })),
+  }),
+  route({
+    method: "get",
+    path: ONE,
+    scope: "acquire",
+    summary: "One lease",
+    answers: AS_IT_IS,
+    handle: async ({ service, namespace, id }) => ({
+      status: 200,
+      body: await service.limiters.desk(namespace).get(id),
+    }),
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/settle`,
+    scope: "acquire",
+    summary: "End a lease with what it came to in total",
+    body: settleBody,
+    answers: AS_IT_IS,
+    handle: async ({ service, namespace, id, body }) => ({
+      status: 200,
+      body: await service.limiters.desk(namespace).settle(id, given(body)),
+    }),
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/adjust`,
+    scope: "acquire",
+    summary: "Charge or give back a difference; it may go into debt",
+    body: adjustBody,
+    idempotent: true,
+    answers: KEYED,
+    refusals: [422],
+    handle: async ({ service, namespace, id, body, request }) =>
+      keyedAnswer(await service.limiters.desk(namespace).adjust(id, keyed(body, request)), {}),
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/consume`,
+    scope: "acquire",
+    summary: "Take more, if it is there",
+    body: amountsBody,
+    idempotent: true,
+    answers: { 200: { ...AS_IT_IS[200], headers: ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"] } },
+    refusals: [422, 429],
+    handle: async ({ service, namespace, id, body, request }) => {
+      const answered = await service.limiters.desk(namespace).consume(id, keyed(body, request));
+      return keyedAnswer(answered, grantHeaders(answered.standings, service.settings.units));
+    },
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/release`,
+    scope: "acquire",
+    summary: "Give back, at most what is held",
+    body: amountsBody,
+    idempotent: true,
+    answers: KEYED,
+    refusals: [422],
+    handle: async ({ service, namespace, id, body, request }) =>
+      keyedAnswer(await service.limiters.desk(namespace).release(id, keyed(body, request)), {}),
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/extend`,
+    scope: "acquire",
+    summary: "Hold for so long from now",
+    body: extendBody,
+    answers: AS_IT_IS,
+    handle: async ({ service, namespace, id, body }) => ({
+      status: 200,
+      body: await service.limiters.desk(namespace).extend(id, body),
+    }),
+  }),
+  route({
+    method: "post",
+    path: `${ONE}/rollback`,
+    scope: "acquire",
+    summary: "Give everything back and end the lease",
+    answers: AS_IT_IS,
+    handle: async ({ service, namespace, id }) => ({
+      status: 200,
+      body: await service.limiters.desk(namespace).rollback(id),
+    }),
+  }),
+];
+
+/** The body as the desk takes it, with the key of the request. */
+export function keyed<Body extends object>(body: Body, request: Request) {
+  return given({ ...body, idempotencyKey: idempotencyKeyOf(request) });
+}
+
+function keyedAnswer({ lease, replayed }: Answered, headers: Readonly<Record<string, string>>): Answer {
+  return { status: 200, body: lease, headers: replayed ? { ...headers, "idempotency-replayed": "true" } : headers };
+}

@@ -1,0 +1,67 @@
+import { given, listOf, pageAnswer, pageOf } from "../page.ts";
+import { NS, type Route, route } from "../route.ts";
+import { auditQuery, bucketsQuery, explainBody, pairQuery, summaryQuery, usageQuery } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+
+/** Questions that change nothing. */
+export const lookingRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: `${NS}/available`,
+    scope: "read",
+    summary: "What every limit of an entity and of its parents holds",
+    query: pairQuery,
+    answers: { 200: { description: "The whole chain, the entity first.", schema: listOf(output.availability) } },
+    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.available(query) } }),
+  }),
+  route({
+    method: "post",
+    path: `${NS}/explain`,
+    scope: "read",
+    summary: "What applies to an entity on a resource, from which level, and what would happen",
+    body: explainBody,
+    answers: { 200: { description: "The explanation.", schema: output.explanation } },
+    handle: async ({ limiter, body }) => ({ status: 200, body: await limiter.explain(given(body)) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/buckets`,
+    scope: "read",
+    summary: "Live buckets",
+    query: bucketsQuery,
+    answers: { 200: { description: "By entity, then by resource.", schema: listOf(output.bucket) } },
+    handle: async ({ limiter, query: { entityId, resource, ...page } }) =>
+      pageAnswer(await limiter.listBuckets({ ...given({ entityId, resource }), ...pageOf(page) })),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/usage`,
+    scope: "read",
+    summary: "Tokens consumed per window",
+    query: usageQuery,
+    answers: { 200: { description: "Oldest first.", schema: listOf(output.usage) } },
+    handle: async ({ limiter, query: { limit, cursor, ...about } }) =>
+      pageAnswer(await limiter.usage({ ...given(about), ...pageOf({ limit, cursor }) })),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/usage/summary`,
+    scope: "read",
+    summary: "Usage added up",
+    query: summaryQuery,
+    answers: { 200: { description: "All windows together.", schema: output.usageSummary } },
+    handle: async ({ limiter, query }) => ({ status: 200, body: await limiter.usageSummary(given(query)) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/audit`,
+    scope: "read",
+    summary: "Changes of configuration",
+    query: auditQuery,
+    answers: { 200: { description: "Newest first.", schema: listOf(output.auditEvent) } },
+    handle: async ({ limiter, query: { entityId, ...page } }) => {
+      const { events, cursor } = await limiter.auditEvents({ ...given({ entityId }), ...pageOf(page) });
+      return { status: 200, body: { items: events, ...(cursor === undefined ? {} : { cursor }) } };
+    },
+  }),
+];

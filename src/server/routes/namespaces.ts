@@ -1,0 +1,124 @@
+import { NotFoundError } from "../../domain/errors.ts";
+import type { Namespace } from "../../domain/namespace.ts";
+import type { Limiter } from "../../engine/limiter.ts";
+import { listOf, pageAnswer, pageOf } from "../page.ts";
+import { NS, type Route, route } from "../route.ts";
+import { listQuery, namespaceBody } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+
+/** How long one call of purge works. */
+const PURGE_MS = 20_000;
+
+export const namespaceRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: "/v1/namespaces",
+    scope: "read",
+    summary: "The namespaces that the token has",
+    query: listQuery,
+    answers: { 200: { description: "Those that there are.", schema: listOf(output.namespace) } },
+    handle: async ({ limiter, caller, query }) => {
+      if (caller.namespaces === "*") return pageAnswer(await limiter.listNamespaces(pageOf(query)));
+      return pageAnswer(await namedPage(limiter, caller.namespaces, pageOf(query)));
+    },
+  }),
+  route({
+    method: "post",
+    path: "/v1/namespaces",
+    scope: "admin",
+    everywhere: true,
+    summary: "Make a namespace, unless it is there",
+    body: namespaceBody,
+    answers: {
+      200: { description: "It was there.", schema: output.namespace },
+      201: { description: "It was made.", schema: output.namespace },
+    },
+    handle: async ({ limiter, caller, body: { name } }) => {
+      const before = await found(limiter, name);
+      const namespace = before ?? (await limiter.registerNamespace(name, { principal: caller.id }));
+      return { status: before === undefined ? 201 : 200, body: namespace };
+    },
+  }),
+  route({
+    method: "delete",
+    path: NS,
+    scope: "admin",
+    everywhere: true,
+    summary: "Hide a namespace; it can be recovered",
+    answers: { 200: { description: "It is hidden.", schema: output.namespace } },
+    handle: async ({ service, caller, namespace, limiter }) => {
+      const deleted = await service.limiter.deleteNamespace(namespace, { principal: caller.id });
+      service.limiters.forget(namespace, limiter);
+      return { status: 200, body: deleted };
+    },
+  }),
+  route({
+    method: "get",
+    path: "/v1/orphans",
+    scope: "admin",
+    everywhere: true,
+    summary: "Deleted namespaces whose data is still there",
+    query: listQuery,
+    answers: { 200: { description: "Those that can be recovered or purged.", schema: listOf(output.namespace) } },
+    handle: async ({ limiter, query }) => pageAnswer(await limiter.listOrphanNamespaces(pageOf(query))),
+  }),
+  route({
+    method: "post",
+    path: "/v1/orphans/{id}/recover",
+    scope: "admin",
+    everywhere: true,
+    summary: "Bring a deleted namespace back",
+    answers: { 200: { description: "It is active again.", schema: output.namespace } },
+    handle: async ({ limiter, caller, id }) => ({
+      status: 200,
+      body: await limiter.recoverNamespace(id, { principal: caller.id }),
+    }),
+  }),
+  route({
+    method: "post",
+    path: "/v1/orphans/{id}/purge",
+    scope: "admin",
+    everywhere: true,
+    summary: "Remove a deleted namespace for good; call again until done",
+    answers: { 200: { description: "How far it came in this call.", schema: output.purged } },
+    handle: async ({ limiter, caller, id, extend, service }) => {
+      extend(PURGE_MS);
+      return { status: 200, body: await purged(limiter, id, caller.id, service.clock.now() + PURGE_MS, service.clock) };
+    },
+  }),
+];
+
+class TimeOver extends Error {}
+
+/** Purges until the time is over; what is left is for the next call. */
+async function purged(limiter: Limiter, id: string, principal: string, untilMs: number, clock: { now(): number }) {
+  let records = 0;
+  const onProgress = (deleted: number) => {
+    records = deleted;
+    if (clock.now() >= untilMs) throw new TimeOver();
+  };
+  try {
+    const all = await limiter.purgeNamespace(id, { principal, onProgress });
+    return { records: all.records, done: true };
+  } catch (error) {
+    if (!(error instanceof TimeOver)) throw error;
+    return { records, done: false };
+  }
+}
+
+async function found(limiter: Limiter, name: string): Promise<Namespace | undefined> {
+  try {
+    return await limiter.getNamespace(name);
+  } catch (error) {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  }
+}
+
+/** Of the names of a token, those that exist, in order; the cursor is the last name looked at. */
+async function namedPage(limiter: Limiter, names: readonly string[], { limit, cursor }: ReturnType<typeof pageOf>) {
+  const left = [...new Set(names)].sort().filter((name) => cursor === undefined || name > cursor);
+  const looked = left.slice(0, limit);
+  const items = (await Promise.all(looked.map((name) => found(limiter, name)))).filter((one) => one !== undefined);
+  return Object.assign(items, left.length > limit ? { cursor: looked.at(-1) as string } : {});
+}

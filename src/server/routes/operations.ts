@@ -1,0 +1,42 @@
+import type { OperationResult } from "../../engine/policies.ts";
+import type { Answer } from "../answer.ts";
+import { NS, type Route, route } from "../route.ts";
+import { resetBody, topUpBody } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+import { keyed } from "./leases.ts";
+
+const answers = {
+  200: { description: "What it did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
+};
+
+/** What an operator does to a bucket. */
+export const operationRoutes: readonly Route[] = [
+  route({
+    method: "post",
+    path: `${NS}/top-up`,
+    scope: "admin",
+    summary: "Add tokens to a bucket",
+    body: topUpBody,
+    idempotent: true,
+    answers,
+    refusals: [422],
+    handle: async ({ service, namespace, caller, body, request }) =>
+      operated(await service.limiters.desk(namespace).topUp({ ...keyed(body, request), principal: caller.id })),
+  }),
+  route({
+    method: "post",
+    path: `${NS}/reset`,
+    scope: "admin",
+    summary: "Fill a bucket, and forgive its debt",
+    body: resetBody,
+    idempotent: true,
+    answers,
+    refusals: [422],
+    handle: async ({ service, namespace, caller, body, request }) =>
+      operated(await service.limiters.desk(namespace).reset({ ...keyed(body, request), principal: caller.id })),
+  }),
+];
+
+function operated({ result, replayed }: { readonly result: OperationResult; readonly replayed: boolean }): Answer {
+  return { status: 200, body: result, ...(replayed ? { headers: { "idempotency-replayed": "true" } } : {}) };
+}

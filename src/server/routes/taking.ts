@@ -1,0 +1,137 @@
+import { RateLimitExceeded, ResourceDisabled } from "../../domain/errors.ts";
+import type { Limit } from "../../domain/limit.ts";
+import type { Refusal } from "../../engine/refusal.ts";
+import type { AcquireRequest } from "../../engine/request.ts";
+import type { Answered } from "../../leases/desk.ts";
+import type { LeaseRequest } from "../../leases/lease-request.ts";
+import { standingsIn, withStandings } from "../../leases/refused.ts";
+import type { Answer } from "../answer.ts";
+import { chargedLease, standingsOfLease } from "../at-once.ts";
+import { requireScope } from "../caller.ts";
+import { idempotencyKeyOf } from "../idempotency.ts";
+import type { AcquireResult } from "../metrics.ts";
+import { given } from "../page.ts";
+import { grantHeaders, refusalHeaders } from "../rate-limit-headers.ts";
+import { type Call, NS, type Route, route } from "../route.ts";
+import { acquireBody } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+import type { z } from "../vendor.ts";
+
+const GRANT_HEADERS = ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"];
+
+export const takingRoutes: readonly Route[] = [
+  route({
+    method: "post",
+    path: `${NS}/acquire`,
+    scope: "acquire",
+    summary: "Take tokens, and hold them",
+    body: acquireBody,
+    idempotent: true,
+    answers: {
+      200: {
+        description: "Taken, and no lease: holdMs was 0, or it was let through in an outage.",
+        schema: output.lease,
+        headers: GRANT_HEADERS,
+      },
+      201: { description: "Taken and held.", schema: output.lease, headers: ["Location", ...GRANT_HEADERS] },
+    },
+    refusals: [422, 429],
+    handle: (call) => measured(call, () => acquire(call)),
+  }),
+  route({
+    method: "post",
+    path: `${NS}/try`,
+    scope: "acquire",
+    summary: "The same; a refusal is an answer",
+    body: acquireBody,
+    idempotent: true,
+    answers: {
+      200: { description: "Taken, or why not.", schema: output.attempt, headers: [...GRANT_HEADERS, "Retry-After"] },
+    },
+    refusals: [422],
+    handle: (call) => measured(call, () => attempt(call)),
+  }),
+];
+
+type TakeCall = Call<undefined, z.output<typeof acquireBody>>;
+
+async function acquire(call: TakeCall): Promise<Answer> {
+  const { service, namespace } = call;
+  const { request, isAtOnce } = requested(call);
+  const taken = isAtOnce ? await takenAtOnce(call, request) : await service.limiters.desk(namespace).acquire(request);
+  if ("statuses" in taken) throw withStandings(new RateLimitExceeded(taken), taken, service);
+  const { lease } = taken;
+  if (lease.leaseId === null) return { status: 200, body: lease, headers: headersOf(taken, call) };
+  const location = `/v1/namespaces/${namespace}/leases/${lease.leaseId}`;
+  return { status: 201, body: lease, headers: { location, ...headersOf(taken, call) } };
+}
+
+async function attempt(call: TakeCall): Promise<Answer> {
+  const { service, namespace } = call;
+  const { request, isAtOnce } = requested(call);
+  const taken = isAtOnce
+    ? await takenAtOnce(call, request)
+    : await service.limiters.desk(namespace).tryAcquire(request);
+  if (!("statuses" in taken)) {
+    return { status: 200, body: { ok: true, lease: taken.lease }, headers: headersOf(taken, call) };
+  }
+  const { ok, statuses, primary, retryAfterMs } = withStandings(taken, taken, service);
+  const headers = refusalHeaders(taken, standingsIn(taken), service.settings.units);
+  return { status: 200, body: { ok, statuses, primary, retryAfterMs }, headers };
+}
+
+/** The request as the library takes it. What is charged at once and has no key needs no record. */
+function requested(call: TakeCall): { readonly request: LeaseRequest; readonly isAtOnce: boolean } {
+  const { body, caller, requestId } = call;
+  const { entityId, resource, consume, also, limits, wait, atomic, holdMs, onExpiry } = body;
+  if (limits !== undefined) requireScope(caller, "admin", "`limits` in a request");
+  const idempotencyKey = idempotencyKeyOf(call.request);
+  const isAtOnce = holdMs === 0 && idempotencyKey === undefined;
+  const request: LeaseRequest = { entityId, resource, consume, requestId: body.requestId ?? requestId };
+  const isPlain = also === undefined && limits === undefined && wait === undefined && atomic === undefined;
+  if (isAtOnce && isPlain) return { request, isAtOnce };
+  const further = {
+    ...given({ also, wait, atomic }),
+    ...(limits === undefined ? {} : { limits: limits.map(given) as unknown as readonly Limit[] }),
+    ...(wait === undefined ? {} : { signal: call.signal(wait.maxMs) }),
+    ...(isAtOnce ? {} : given({ holdMs, onExpiry, idempotencyKey })),
+  };
+  return { request: { ...request, ...further } as LeaseRequest, isAtOnce };
+}
+
+async function takenAtOnce(call: TakeCall, request: AcquireRequest): Promise<Answered | Refusal> {
+  const { service, namespace, limiter, body } = call;
+  const outcome = await limiter.tryAcquire(request);
+  if (!outcome.ok) return outcome;
+  const about = { namespace, entityId: request.entityId, onExpiry: body.onExpiry ?? service.settings.onExpiry };
+  const standings = standingsOfLease(outcome.lease, service.calendar);
+  return { lease: chargedLease(outcome.lease, about), standings, replayed: false };
+}
+
+function headersOf({ standings, replayed }: Answered, { service }: TakeCall): Readonly<Record<string, string>> {
+  const headers = grantHeaders(standings, service.settings.units);
+  return replayed ? { ...headers, "idempotency-replayed": "true" } : headers;
+}
+
+/** Runs a take, and counts how long it took and what became of it where the library says nothing. */
+async function measured(call: TakeCall, work: () => Promise<Answer>): Promise<Answer> {
+  const { service, namespace, body } = call;
+  const startedSeconds = service.seconds();
+  const waited = body.wait === undefined ? undefined : service.metrics.waits(body.resource, namespace);
+  let result: AcquireResult = "unavailable";
+  try {
+    const answer = await work();
+    result = (answer.body as { readonly ok?: boolean }).ok === false ? "refused" : "acquired";
+    return answer;
+  } catch (error) {
+    if (error instanceof RateLimitExceeded) result = "refused";
+    else if (error instanceof ResourceDisabled) result = "disabled";
+    else if (body.wait !== undefined && call.request.signal.aborted) result = "canceled";
+    if (result === "disabled" || result === "canceled") service.metrics.ended(result, body.resource, namespace);
+    throw error;
+  } finally {
+    const seconds = service.seconds() - startedSeconds;
+    waited?.(seconds);
+    service.metrics.acquireTook(result, seconds);
+  }
+}

@@ -1,0 +1,87 @@
+import type { Answer } from "./answer.ts";
+import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";
+import type { Inflight } from "./inflight.ts";
+import { isNamespaceMissing } from "./namespace-limiters.ts";
+import { Problem } from "./problem.ts";
+import { readBody, readQuery } from "./read-input.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { Call, Route } from "./route.ts";
+import type { ServiceParts } from "./service-parts.ts";
+import type { TokenEntry } from "./token-entry.ts";
+
+/** What every route is run with. */
+export interface RouteRunner {
+  readonly service: ServiceParts;
+  readonly inflight: Inflight;
+  /** The entry of a token that is good now. */
+  findToken(token: string): TokenEntry | undefined;
+}
+
+/** How long an answer may take once the body is there. */
+export const ANSWER_MS = 10_000;
+
+/** Who may, then what: nothing is read of a body, and no namespace is looked up, for somebody who may not. */
+export async function runRoute(
+  runner: RouteRunner,
+  route: Route,
+  request: Request,
+  params: Readonly<Record<string, string>>,
+  context: RequestContext,
+): Promise<Answer> {
+  const { service, inflight } = runner;
+  const { underway, requestId, gate, cutOff } = context;
+  if (service.isStopping() && !STOPPING_ROUTES.has(route.path)) {
+    throw new Problem("stopping", "The service stops; ask another, or later.", { headers: { connection: "close" } });
+  }
+  const caller = route.scope === undefined ? LOCAL : identified(runner, request, context);
+  const { namespace = "", id = "" } = params;
+  authorize(route, caller, namespace);
+  const query = readQuery(request.url, route.query);
+  const body =
+    route.method === "get"
+      ? undefined
+      : await readBody(request, route.body, { bytesMax: service.settings.bodyMax, isFetch: gate.isFetch });
+  inflight.extend(underway, ANSWER_MS);
+  const call = (): Call<unknown, unknown> => ({
+    ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
+    limiter: namespace === "" ? service.limiter : service.limiters.get(namespace),
+    signal: (waitMs) => {
+      inflight.extend(underway, ANSWER_MS + waitMs);
+      underway.controller ??= new AbortController();
+      return AbortSignal.any([underway.controller.signal, request.signal]);
+    },
+    extend: (answerMs) => inflight.extend(underway, ANSWER_MS + answerMs),
+  });
+  const first = call();
+  try {
+    return await route.handle(first);
+  } catch (error) {
+    // The name may have been deleted and registered anew since the limiter was made: then it stands for another namespace.
+    if (namespace === "" || !isNamespaceMissing(error) || !service.limiters.forget(namespace, first.limiter))
+      throw error;
+    return await route.handle(call());
+  }
+}
+
+/** What is answered while the service stops. */
+const STOPPING_ROUTES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
+
+function identified({ findToken }: RouteRunner, request: Request, { gate }: RequestContext): Caller {
+  if (gate.openTo !== undefined) return gate.openTo;
+  const field = request.headers.get("authorization");
+  const headers = { "www-authenticate": "Bearer" };
+  const [, token] = /^Bearer ([\x21-\x7e]+)$/i.exec(field ?? "") ?? [];
+  if (token === undefined) {
+    throw new Problem("token_missing", "A token is needed; send Authorization: Bearer TOKEN.", { headers });
+  }
+  const entry = findToken(token);
+  if (entry !== undefined) return callerOf(entry);
+  throw new Problem("token_unknown", "The token is unknown, or no longer good; ask for a new one.", { headers });
+}
+
+function authorize({ scope, everywhere, summary }: Route, caller: Caller, namespace: string): void {
+  if (scope === undefined || scope === "any") return;
+  requireScope(caller, scope, summary);
+  if (everywhere === true) requireAllNamespaces(caller);
+  else if (namespace !== "") requireNamespace(caller, namespace);
+}

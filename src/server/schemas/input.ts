@@ -1,0 +1,145 @@
+import { z } from "../vendor.ts";
+
+// What a client may send. Types and names are checked here; what a name or an amount may be is the library's to say, with its own code.
+
+const name = z.string().max(1024);
+
+export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
+  description: "Whole tokens per limit.",
+  example: { rpm: 1, tpm: 500 },
+});
+
+const also = z.record(z.string(), amounts).openapi({ description: "Amounts of further resources, by resource." });
+
+const reset = z.strictObject({ cron: z.string(), tz: z.string().optional() });
+
+const scheduleEntry = z.strictObject({
+  cron: z.string(),
+  tz: z.string().optional(),
+  scale: z.number().optional(),
+  capacity: z.number().optional(),
+  refillAmount: z.number().optional(),
+  refillPeriodMs: z.number().optional(),
+});
+
+export const limit = z
+  .strictObject({
+    name,
+    capacity: z.number(),
+    refillAmount: z.number(),
+    refillPeriodMs: z.number(),
+    soft: z.boolean().optional(),
+    schedule: z.array(scheduleEntry).optional(),
+    reset: reset.optional(),
+    resetAfterMs: z.number().optional(),
+  })
+  .openapi("Limit", {
+    description: "A limit: it drips, or it resets. Whole tokens; periods are whole seconds, in ms.",
+  });
+
+export const acquireBody = z
+  .strictObject({
+    entityId: name,
+    resource: name,
+    consume: amounts,
+    also: also.optional(),
+    limits: z.array(limit).optional().openapi({ description: "In place of the stored ones; needs the scope admin." }),
+    wait: z.strictObject({ maxMs: z.number().min(0).max(30_000) }).optional(),
+    atomic: z.boolean().optional(),
+    requestId: z.string().max(256).optional(),
+    holdMs: z
+      .int()
+      .min(0)
+      .optional()
+      .openapi({ description: "0: charged at once, no lease. Else 1,000 to --hold-max-ms." }),
+    onExpiry: z.enum(["charge", "refund"]).optional(),
+  })
+  .openapi("AcquireRequest");
+
+export const settleBody = z.strictObject({ consumed: amounts.optional(), also: also.optional() });
+export const adjustBody = z.strictObject({ delta: amounts, also: also.optional() });
+export const amountsBody = z.strictObject({ amounts, also: also.optional() });
+export const extendBody = z.strictObject({ holdMs: z.int().min(1_000) });
+
+export const explainBody = z.strictObject({ entityId: name, resource: name, consume: amounts.optional() });
+
+const metadata = z.record(z.string(), z.string());
+
+export const newEntityBody = z.strictObject({
+  id: name,
+  name: z.string().optional(),
+  parentId: name.optional(),
+  cascade: z.boolean().optional(),
+  metadata: metadata.optional(),
+});
+
+export const entityPatchBody = z.strictObject({
+  name: z.string().optional(),
+  parentId: name.nullable().optional().openapi({ description: "null: no parent." }),
+  cascade: z.boolean().optional(),
+  metadata: metadata.optional(),
+  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
+});
+
+export const limitsBody = z.strictObject({
+  limits: z.array(limit),
+  onUnavailable: z.enum(["allow", "block"]).optional().openapi({ description: "System level only." }),
+});
+
+export const accessBody = z.strictObject({ access: z.enum(["disabled", "bypass", "enforce", "inherit"]) });
+export const cascadeBody = z.strictObject({ cascade: z.union([z.boolean(), z.literal("inherit")]) });
+export const namespaceBody = z.strictObject({ name });
+export const topUpBody = z.strictObject({ entityId: name, resource: name, amounts });
+export const resetBody = z.strictObject({ entityId: name, resource: name, limits: z.array(z.string()).optional() });
+
+/** A whole number in a query. */
+const count = (least: number, most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,16}$/, "it must be a whole number")
+    .transform(Number)
+    .refine((value) => value >= least && value <= most, `it must be from ${least} to ${most}`)
+    .openapi({ type: "integer", minimum: least, maximum: most });
+
+const page = {
+  limit: count(1, 1000).optional().openapi({ description: "Items on a page; default 100.", default: 100 }),
+  cursor: z.string().optional().openapi({ description: "Where the page before ended." }),
+};
+
+const entityId = name.openapi({ description: "An entity." });
+const resource = name.openapi({ description: "A resource." });
+
+export const noQuery = z.strictObject({});
+export const listQuery = z.strictObject(page);
+export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
+export const pairQuery = z.strictObject({ entityId, resource });
+export const levelQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional() });
+export const auditQuery = z.strictObject({ entityId: entityId.optional(), ...page });
+
+const usage = {
+  window: z.enum(["hourly", "daily", "monthly"]),
+  entityId: entityId.optional(),
+  resource: resource.optional(),
+  fromMs: count(0, Number.MAX_SAFE_INTEGER).optional(),
+  toMs: count(0, Number.MAX_SAFE_INTEGER).optional(),
+};
+export const usageQuery = z.strictObject({ ...usage, ...page });
+export const summaryQuery = z.strictObject(usage);
+
+export const EVENT_TYPES: readonly string[] = [
+  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
+];
+
+export const eventsQuery = z.strictObject({
+  types: z
+    .string()
+    .transform((list) => list.split(","))
+    .refine(
+      (list) => list.every((type) => EVENT_TYPES.includes(type)),
+      `it must be a list of ${EVENT_TYPES.join(", ")}`,
+    )
+    .optional()
+    .openapi({ type: "string", description: `Only these, with commas between: ${EVENT_TYPES.join(", ")}.` }),
+  entityId: entityId.optional(),
+  resource: resource.optional(),
+});

@@ -1,0 +1,223 @@
+import { z } from "../vendor.ts";
+import { amounts, limit } from "./input.ts";
+
+// What the service answers. The document is made of it, and tests hold every answer against it.
+
+const instant = z.int().openapi({ description: "In ms since 1970." });
+const waitMs = z.number().nullable().openapi({ description: "Milliseconds; null: never." });
+
+export const health = z.object({ status: z.literal("ok") });
+export const readiness = z.object({ status: z.literal("ready") });
+
+export const me = z
+  .object({
+    id: z.string(),
+    namespaces: z.union([z.literal("*"), z.array(z.string())]),
+    scopes: z.array(z.enum(["acquire", "read", "admin"])),
+    expiresAtMs: instant.optional(),
+  })
+  .openapi("Me");
+
+export const namespace = z
+  .object({
+    name: z.string(),
+    id: z.string(),
+    status: z.enum(["active", "deleted", "purging"]),
+    createdAtMs: instant,
+    deletedAtMs: instant.optional(),
+  })
+  .openapi("Namespace");
+
+export const purged = z.object({ records: z.int(), done: z.boolean() }).openapi("Purged");
+
+export const availability = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    limit: z.string(),
+    available: z.int(),
+    capacity: z.int(),
+  })
+  .openapi("Availability");
+
+export const lease = z
+  .object({
+    leaseId: z.string().nullable(),
+    namespace: z.string(),
+    entityId: z.string(),
+    resource: z.string(),
+    status: z.enum(["open", "settled", "rolledBack", "expired"]),
+    consumed: amounts,
+    also: z.record(z.string(), amounts),
+    degraded: z.union([z.literal(false), z.string()]),
+    overdrawn: z.array(z.string()),
+    bypassed: z.boolean(),
+    expiresAtMs: instant.nullable(),
+    onExpiry: z.enum(["charge", "refund"]),
+    limits: z.array(availability),
+  })
+  .openapi("Lease");
+
+export const status = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    limit: z.string(),
+    available: z.int(),
+    capacity: z.int(),
+    requested: z.int(),
+    exceeded: z.boolean(),
+    kind: z.enum(["drip", "calendar", "session"]),
+    soft: z.boolean(),
+    resetsAtMs: instant.optional(),
+    retryAfterMs: waitMs,
+  })
+  .openapi("Status");
+
+export const attempt = z
+  .union([
+    z.object({ ok: z.literal(true), lease }),
+    z.object({ ok: z.literal(false), statuses: z.array(status), primary: status, retryAfterMs: waitMs }),
+  ])
+  .openapi("Attempt");
+
+const source = z.enum(["entity", "entityDefault", "resource", "system", "none"]);
+
+export const explanation = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    outcome: z.enum(["granted", "refused", "disabled", "never"]),
+    retryAfterMs: waitMs,
+    reason: z.string().optional(),
+    primary: status.optional(),
+    levels: z.array(
+      z.object({
+        entityId: z.string(),
+        source: z.enum(["entity", "entityDefault", "resource", "system", "none", "request"]),
+        access: z.enum(["disabled", "bypass", "enforce"]),
+        accessSource: source,
+        cascade: z.boolean(),
+        cascadeSource: source,
+        parentId: z.string().optional(),
+        limits: z.array(
+          z.object({
+            limit: z.string(),
+            kind: z.enum(["drip", "calendar", "session"]),
+            soft: z.boolean(),
+            definition: limit,
+            capacity: z.int(),
+            available: z.int(),
+            inWindow: z.boolean(),
+            toppedUp: z.int(),
+            resetsAtMs: instant.optional(),
+            changesAtMs: instant.nullable().optional(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .openapi("Explanation");
+
+export const bucket = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    limits: z.array(
+      z.object({
+        limit: z.string(),
+        available: z.int(),
+        capacity: z.int(),
+        kind: z.enum(["drip", "calendar", "session"]),
+        soft: z.boolean(),
+      }),
+    ),
+  })
+  .openapi("Bucket");
+
+export const entity = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    parentId: z.string().optional(),
+    cascade: z.boolean(),
+    metadata: z.record(z.string(), z.string()),
+    version: z.int(),
+    createdAtMs: instant,
+    updatedAtMs: instant,
+  })
+  .openapi("Entity");
+
+export const levelLimits = z
+  .object({
+    level: z.enum(["entity", "entityDefault", "resource", "system"]),
+    entityId: z.string().optional(),
+    resource: z.string().optional(),
+    limits: z.array(limit),
+    access: z.enum(["disabled", "bypass", "enforce"]).optional(),
+    cascade: z.boolean().optional(),
+    onUnavailable: z.enum(["allow", "block"]).optional(),
+    usageKeptDays: z.number().optional(),
+  })
+  .openapi("LevelLimits");
+
+export const entityLimits = z
+  .object({ resource: z.string().optional(), limits: z.array(limit) })
+  .openapi("EntityLimits");
+export const effective = z.object({ limits: z.array(limit), source }).openapi("EffectiveLimits");
+
+export const operation = z
+  .object({ entityId: z.string(), resource: z.string(), amounts, repeated: z.boolean() })
+  .openapi("OperationResult");
+
+export const usage = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    window: z.enum(["hourly", "daily", "monthly"]),
+    windowStartMs: instant,
+    windowEndMs: instant,
+    counters: amounts,
+    requests: z.int(),
+    overdrafts: amounts,
+    bypassed: amounts,
+  })
+  .openapi("UsageSnapshot");
+
+export const usageSummary = z
+  .object({
+    snapshotCount: z.int(),
+    total: amounts,
+    average: amounts,
+    requests: z.int(),
+    overdrafts: amounts,
+    bypassed: amounts,
+    firstWindowStartMs: instant.optional(),
+    lastWindowStartMs: instant.optional(),
+  })
+  .openapi("UsageSummary");
+
+export const auditEvent = z
+  .object({
+    eventId: z.string(),
+    atMs: instant,
+    action: z.string(),
+    entityId: z.string(),
+    resource: z.string().optional(),
+    principal: z.string().optional(),
+    details: z.record(z.string(), z.unknown()),
+  })
+  .openapi("AuditEvent");
+
+export const problem = z
+  .looseObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.string(),
+    requestId: z.string(),
+  })
+  .openapi("Problem", { description: "RFC 9457." });
+
+export const resourceName = z.string();

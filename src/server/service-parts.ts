@@ -1,0 +1,29 @@
+import type { Calendar } from "../domain/calendar.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import type { Clock, Random } from "../ports/system.ts";
+import type { EventFeeds } from "./event-feeds.ts";
+import type { Metrics } from "./metrics.ts";
+import type { NamespaceLimiters } from "./namespace-limiters.ts";
+import type { ServiceSettings } from "./options.ts";
+
+/** What the routes of one service share. */
+export interface ServiceParts {
+  readonly settings: ServiceSettings;
+  /** On the namespace that the service was opened on. */
+  readonly limiter: Limiter;
+  readonly limiters: NamespaceLimiters;
+  readonly feeds: EventFeeds;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly calendar: Calendar;
+  /** For `/metrics` and the start line. */
+  readonly storeName: string;
+  readonly version: string;
+  /** Seconds since some instant, evenly, with fractions: how long something took. */
+  seconds(): number;
+  /** True from the first sign of a stop on. */
+  isStopping(): boolean;
+  /** The OpenAPI document; made when it is first asked for. */
+  document(): object;
+}

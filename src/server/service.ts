@@ -1,0 +1,133 @@
+import type { Limiter } from "../engine/limiter.ts";
+import { partsOf } from "../engine/limiter-parts.ts";
+import type { LeaseView } from "../leases/lease-view.ts";
+import type { Published } from "../ports/events.ts";
+import { type AppOptions, makeApp, type Respond } from "./app.ts";
+import { LOCAL } from "./caller.ts";
+import { EventFeeds } from "./event-feeds.ts";
+import { Inflight } from "./inflight.ts";
+import { LeaseExpiry } from "./lease-expiry.ts";
+import { LeaseLog } from "./lease-log.ts";
+import { Metrics } from "./metrics.ts";
+import { NamespaceLimiters } from "./namespace-limiters.ts";
+import { openapiDocument } from "./openapi.ts";
+import type { ServiceSettings } from "./options.ts";
+import { OriginGuard } from "./origin-guard.ts";
+import { Problem } from "./problem.ts";
+import type { Gate } from "./request-context.ts";
+import { routes } from "./routes.ts";
+import type { ServiceParts } from "./service-parts.ts";
+import { TokenSource } from "./token-source.ts";
+
+/** What a service is made of besides its settings. */
+export interface ServiceDeps {
+  readonly limiter: Limiter;
+  readonly settings: ServiceSettings;
+  readonly version: string;
+  readonly page: AppOptions["page"];
+  /** Seconds since some instant, evenly, with fractions. */
+  readonly seconds: () => number;
+}
+
+/** The service without a socket: answers requests, and stops. */
+export class ServiceCore {
+  readonly settings: ServiceSettings;
+  readonly version: string;
+  readonly storeName: string;
+  readonly #respond: Respond;
+  readonly #inflight: Inflight;
+  readonly #feeds: EventFeeds;
+  readonly #tokens: TokenSource;
+  readonly #expiry: LeaseExpiry;
+  readonly #unlisten: () => void;
+  #isStopping = false;
+
+  constructor({ limiter, settings, version, page, seconds }: ServiceDeps) {
+    const { deps, settings: opened } = partsOf(limiter);
+    const { clock, random, calendar, events } = deps;
+    this.settings = settings;
+    this.version = version;
+    this.storeName = deps.store.name;
+    this.#tokens = new TokenSource({ file: settings.tokenFile, tokens: settings.tokens, clock, log: settings.log });
+    this.#inflight = new Inflight(settings.inflightMax);
+    const instance = random.id();
+    const metrics = new Metrics({ version, store: this.storeName });
+    this.#feeds = new EventFeeds({
+      ...{ instance, clock, streamsMax: settings.streamsMax },
+      limiterOf: (namespace) => limiters.get(namespace),
+      // Where a look costs, it is made less often.
+      lookSeconds: this.storeName.startsWith("dynamodb") ? 3 : 1,
+    });
+    const leaseLog = new LeaseLog(this.#feeds, metrics, clock);
+    const { holdMs, holdMaxMs, onExpiry } = settings;
+    const onChange = (lease: LeaseView) => leaseLog.changed(lease);
+    const limiters = new NamespaceLimiters(limiter, opened.namespace, { holdMs, holdMaxMs, onExpiry, onChange });
+    this.#expiry = new LeaseExpiry(limiter, limiters, settings.log);
+    const heard = (...published: Published) => {
+      metrics.heard(published);
+      this.#feeds.heard(published);
+    };
+    this.#unlisten = events.listen?.(heard) ?? (() => {});
+    let document: object | undefined;
+    const service: ServiceParts = {
+      ...{ settings, limiter, limiters, metrics, clock, random, calendar, version, seconds },
+      feeds: this.#feeds,
+      storeName: this.storeName,
+      isStopping: () => this.#isStopping,
+      document: () => {
+        document ??= openapiDocument(routes, version);
+        return document;
+      },
+    };
+    let requests = 0;
+    this.#respond = makeApp({
+      runner: { service, inflight: this.#inflight, findToken: (token) => this.#tokens.find(token) },
+      inflight: this.#inflight,
+      ...{ routes, page, log: settings.log, units: settings.units },
+      newRequestId: () => `${instance}-${++requests}`,
+    });
+    this.#expiry.start();
+    this.#tokens.watch(() => this.#feeds.endWhere((token) => token !== undefined && !this.#tokens.isGood(token)));
+  }
+
+  /** Whether nobody is asked for a token. */
+  get isOpen(): boolean {
+    return this.#tokens.isOpen;
+  }
+
+  /** A request that another program received: it cannot be seen from where. */
+  fetch(request: Request): Promise<Response> {
+    return this.#respond(request, this.#gate(undefined, this.settings.open), undefined);
+  }
+
+  /** Answers what a listener on that port receives. */
+  listener(host: string, port: number): (request: Request, cutOff: () => void) => Promise<Response> {
+    const gate = { ...this.#gate(port, true, host), isFetch: false };
+    return (request, cutOff) => this.#respond(request, gate, cutOff);
+  }
+
+  /** Takes no new requests, ends the streams, and answers what is under way: what takes longer than `drainMs` is told so. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#tokens.close();
+    this.#feeds.close();
+    const over = new AbortController();
+    const timer = setTimeout(() => over.abort(), this.settings.drainMs);
+    const late = new Promise<void>((resolve) => over.signal.addEventListener("abort", () => resolve()));
+    await Promise.race([this.#inflight.idle(), late]);
+    clearTimeout(timer);
+    this.#inflight.failAll(new Problem("stopping", "The service stops; ask another, or later."));
+    this.#inflight.close();
+    await this.#expiry.stop();
+    this.#unlisten();
+  }
+
+  #gate(port: number | undefined, isOpen: boolean, host: string = this.settings.host): Gate {
+    const { allowHosts, allowOrigins } = this.settings;
+    return {
+      guard: new OriginGuard({ host, port, allowHosts, allowOrigins }),
+      openTo: this.isOpen && isOpen ? LOCAL : undefined,
+      isFetch: true,
+    };
+  }
+}

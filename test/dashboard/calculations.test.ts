@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changesOf } from "../../src/dashboard/audit-change.ts";
+import { corrected, isBetween, matches, reread, rowOf } from "../../src/dashboard/bucket-rows.ts";
+import { filtered, metadataOf, metadataText, treeOf } from "../../src/dashboard/entity-tree.ts";
+import { levelAt, rateOf, stateOf } from "../../src/dashboard/level.ts";
+import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit-draft.ts";
+import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
+import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
+import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
+import { durationWords, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
+import { Limit } from "../../src/entry/index.ts";
+
+// What the dashboard works out by itself, without a browser.
+
+const held = { limit: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
+
+test("a level rises by whole tokens with time, up to the capacity and no further", () => {
+  const rate = { amount: 60, periodMs: 60_000 };
+  for (const [elapsedMs, level] of [
+    [0, 10],
+    [999, 10],
+    [1_000, 11],
+    [49_999, 59],
+    [50_000, 60],
+    [9e9, 60],
+    [-5_000, 10],
+  ] as const) {
+    assert.equal(levelAt(held, rate, elapsedMs), level, `${elapsedMs} ms`);
+  }
+  assert.equal(levelAt({ ...held, available: -30 }, rate, 20_000), -10, "debt is paid first");
+  assert.equal(levelAt({ ...held, available: 75 }, rate, 20_000), 75, "what was topped up stays");
+  assert.equal(levelAt({ ...held, kind: "calendar" }, rate, 20_000), 10, "a quota does not drip");
+  assert.equal(levelAt(held, undefined, 20_000), 10, "nor does what nobody knows the rate of");
+});
+
+test("the rate is that of the window that is open, which the capacity shows", () => {
+  const limit = Limit.perMinute("rpm", 100, {
+    schedule: [
+      { cron: "* 9-17 * * *", scale: 0.5 },
+      { cron: "* 18 * * *", capacity: 10, refillAmount: 3 },
+    ],
+  });
+  assert.deepEqual(rateOf(limit, 100), { amount: 100, periodMs: 60_000 });
+  assert.deepEqual(rateOf(limit, 50), { amount: 50, periodMs: 60_000 });
+  assert.deepEqual(rateOf(limit, 10), { amount: 3, periodMs: 60_000 });
+  assert.equal(rateOf(limit, 77), undefined, "the bucket knows other limits than those that are stored");
+  assert.equal(rateOf(undefined, 100), undefined);
+});
+
+test("empty, in debt and low are told apart", () => {
+  assert.deepEqual(
+    [-1, 0, 1, 20, 21, 100].map((level) => stateOf(level, 100)),
+    ["debt", "empty", "low", "low", "plenty", "plenty"],
+  );
+});
+
+const bucket = (entityId: string, available: number) => ({
+  entityId,
+  resource: "api",
+  limits: [{ ...held, available }],
+});
+const idsOf = (rows: readonly { readonly entityId: string }[]) => rows.map(({ entityId }) => entityId).join("");
+
+test("a list that is read again keeps the places of its rows", () => {
+  const rows = ["a", "c", "d"].map((id) => rowOf(bucket(id, 1), 0));
+  const again = reread(
+    rows,
+    ["a", "b", "d"].map((id) => bucket(id, 2)),
+    5,
+  );
+  assert.equal(idsOf(again), "adb");
+  assert.ok(again.every(({ limits, readAtMs }) => limits[0]?.available === 2 && readAtMs === 5));
+  assert.equal(corrected(rows, bucket("c", 9), 7)?.[1]?.limits[0]?.available, 9);
+  assert.equal(corrected(rows, bucket("x", 9), 7), undefined);
+});
+
+test("only what belongs between the rows of a page is missing on it", () => {
+  const rows = ["b", "d"].map((id) => rowOf(bucket(id, 1), 0));
+  assert.deepEqual(
+    ["a", "c", "e"].map((id) => isBetween(rows, bucket(id, 1), false)),
+    [false, true, false],
+  );
+  assert.equal(isBetween(rows, bucket("a", 1), true), true, "before the first of all");
+  assert.equal(isBetween([], bucket("a", 1), true), false);
+});
+
+test("a filter is words, each a part of the entity or the resource", () => {
+  const one = { entityId: "key-1", resource: "models/gpt-4" };
+  for (const filter of ["", "key", "GPT", "key gpt", " gpt  key-1 "]) assert.ok(matches(one, filter), filter);
+  for (const filter of ["key-2", "key o1"]) assert.ok(!matches(one, filter), filter);
+});
+
+test("a limit survives being edited, whatever its kind", () => {
+  const limits = [
+    Limit.perMinute("rpm", 100),
+    Limit.custom("tpm", { capacity: 20_000, refillAmount: 10_000, refillPeriodMs: 30_000, soft: true }),
+    Limit.quota("month", 1_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
+    Limit.quota("session", 500, { resetAfterMs: 18_000_000 }),
+    Limit.perMinute("rpm", 100, { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Asia/Tokyo", scale: 0.5 }] }),
+    Limit.perMinute("rpm", 100, {
+      schedule: [{ cron: "* 9 * * *", capacity: 7, refillAmount: 3, refillPeriodMs: 9_000 }],
+    }),
+  ];
+  for (const limit of limits) {
+    const draft = draftOf(limit);
+    assert.deepEqual(limitOf(draft), limit);
+    assert.equal(isChanged(draft, draftOf(limit)), false);
+    assert.equal(isChanged(draft, { ...draft, capacity: "8" }), true);
+    assert.equal(isChanged(draft, { ...draft, windows: [] }), limit.schedule !== undefined);
+  }
+});
+
+test("what is no number is named, with the limit and the field", () => {
+  const draft = { ...newDraft(), name: "rpm" };
+  assert.equal(limitOf({ ...draft, capacity: "12,000" }).capacity, 12_000);
+  assert.equal(limitOf({ ...draft, period: " 3600 " }).refillPeriodMs, 3_600_000);
+  for (const wrong of ["", "ten", "1e3", "0x10", "1,00", "NaN", "Infinity"]) {
+    assert.throws(() => limitOf({ ...draft, capacity: wrong }), /rpm: the capacity is ".*"; give a number/, wrong);
+  }
+  assert.throws(() => limitOf({ ...draft, name: " " }), /has no name/);
+});
+
+const entity = (id: string, parentId?: string): Entity => ({
+  ...{ id, name: id.toUpperCase(), cascade: true, metadata: {}, version: 1, createdAtMs: 0, updatedAtMs: 0 },
+  ...(parentId === undefined ? {} : { parentId }),
+});
+
+test("entities hang below their parents; whose parent is unknown stands at the top", () => {
+  const tree = treeOf([entity("c", "b"), entity("b", "a"), entity("a"), entity("x", "elsewhere")]);
+  assert.deepEqual(
+    tree.map((node) => [node.entity.id, node.children[0]?.entity.id, node.children[0]?.children[0]?.entity.id]),
+    [
+      ["a", "b", "c"],
+      ["x", undefined, undefined],
+    ],
+  );
+  const found = filtered(tree, "C");
+  assert.deepEqual([found.length, found[0]?.entity.id, found[0]?.children[0]?.children[0]?.entity.id], [1, "a", "c"]);
+  assert.deepEqual(filtered(tree, "nobody"), []);
+});
+
+test("metadata are lines of a text, there and back", () => {
+  const metadata = { plan: "gold", note: "a=b" };
+  assert.deepEqual(metadataOf(metadataText(metadata)), metadata);
+  assert.throws(() => metadataOf("plan"), /the line "plan" is not of the form key=value/);
+});
+
+let events = 0;
+const event = (
+  action: AuditEvent["action"],
+  details: AuditEvent["details"],
+  more: Partial<AuditEvent> = {},
+): AuditEvent => ({
+  ...{ eventId: String(++events), atMs: 0, action, entityId: "key-1", details },
+  ...more,
+});
+
+test("an audit event's old values are found further down the trail, on the same thing", () => {
+  const trail = [
+    event("limits_deleted", {}),
+    event("limits_set", { limits: [Limit.perMinute("rpm", 60)] }),
+    event("limits_set", { limits: [Limit.perMinute("rpm", 1)] }, { resource: "other" }),
+    event("entity_updated", { parentId: null }),
+    event("limits_set", { limits: [Limit.perMinute("rpm", 100), Limit.perMinute("tpm", 5)] }),
+    event("entity_created", { name: "key-1", cascade: true, parentId: "acme", metadata: {} }),
+  ];
+  assert.deepEqual(changesOf(trail, 0, true), [{ field: "rpm", before: "60, drips 60/min", after: "none" }]);
+  assert.deepEqual(changesOf(trail, 1, true), [
+    { field: "rpm", before: "100, drips 100/min", after: "60, drips 60/min" },
+    { field: "tpm", before: "5, drips 5/min", after: "none" },
+  ]);
+  assert.deepEqual(changesOf(trail, 3, true), [{ field: "parentId", before: "acme", after: "none" }]);
+  assert.deepEqual(changesOf(trail, 4, true)[0], { field: "rpm", before: "none", after: "100, drips 100/min" });
+  assert.equal(changesOf(trail, 4, false)[0]?.before, undefined, "older than what was read: not known");
+  assert.deepEqual(
+    changesOf(trail, 5, false).map(({ before, after }) => [before, after]),
+    [
+      ["none", "key-1"],
+      ["none", "true"],
+      ["none", "acme"],
+    ],
+  );
+});
+
+const HOUR_MS = 3_600_000;
+const snapshot = (entityId: string, hour: number, tpm: number, resource = "gpt-4"): UsageSnapshot => ({
+  ...{ entityId, resource, window: "hourly", windowStartMs: hour * HOUR_MS, windowEndMs: (hour + 1) * HOUR_MS },
+  ...{ counters: { tpm }, requests: 1, overdrafts: {}, bypassed: {} },
+});
+
+test("usage becomes a series for each entity, with 0 where nothing was used, the largest first", () => {
+  const snapshots = [snapshot("a", 1, 5), snapshot("b", 1, 50), snapshot("b", 3, 1), snapshot("idle", 2, 0)];
+  const starts = [0, 1, 2, 3].map((hour) => hour * HOUR_MS);
+  const { series, left } = seriesOf(snapshots, "tpm", starts, 1);
+  assert.deepEqual([series, left], [[{ name: "b", values: [0, 50, 0, 1], total: 51 }], 1]);
+  assert.deepEqual(metricsOf(snapshots), ["requests", "tpm"]);
+  assert.deepEqual(
+    seriesOf([snapshot("a", 1, 5), snapshot("a", 1, 6, "x")], "tpm", starts, 9).series[0]?.name,
+    "a on x",
+  );
+  assert.deepEqual(trimmed(starts, [snapshot("a", 3, 1)], 2), starts.slice(2), "from the window before the first");
+  assert.deepEqual(trimmed(starts, [snapshot("a", 3, 1)], 9), starts);
+});
+
+test("windows are those of UTC, months of their own length", () => {
+  const nowMs = Date.UTC(2026, 2, 1, 0, 30);
+  assert.deepEqual(windowStarts("hourly", 2, nowMs), [Date.UTC(2026, 1, 28, 23), Date.UTC(2026, 2, 1)]);
+  assert.deepEqual(windowStarts("daily", 2, nowMs), [Date.UTC(2026, 1, 28), Date.UTC(2026, 2, 1)]);
+  assert.deepEqual(windowStarts("monthly", 3, nowMs), [
+    Date.UTC(2026, 0, 1),
+    Date.UTC(2026, 1, 1),
+    Date.UTC(2026, 2, 1),
+  ]);
+});
+
+test("an address names a page and what it shows; an unknown one is the first page", () => {
+  const route = { page: "limits", params: { entity: "a+b@x.org", resource: "models/gpt 4" } } as const;
+  assert.deepEqual(parseRoute(hrefOf(route.page, route.params)), route);
+  assert.deepEqual(parseRoute("#/limits?entity=E&resource=R").params, { entity: "E", resource: "R" });
+  for (const hash of ["", "#", "#/nowhere", "#main"]) assert.equal(parseRoute(hash).page, "buckets");
+  assert.equal(hrefOf("usage", { entity: "", resource: undefined }), "#/usage");
+});
+
+test("numbers, rates and waits are written for people, and a wait is never said too short", () => {
+  assert.deepEqual([whole(9_999), whole(10_000), whole(-12_345)], ["9999", "10,000", "-12,345"]);
+  assert.deepEqual(
+    [rateWords(60, 60_000), rateWords(5, 30_000), rateWords(2, 86_400_000)],
+    ["60/min", "5 in 30 s", "2/day"],
+  );
+  assert.deepEqual([0, 1, 950, 10_001, 61_000, null].map(waitWords), [
+    "now",
+    "0.1 s",
+    "1.0 s",
+    "11 s",
+    "1 min 1 s",
+    "never",
+  ]);
+  assert.deepEqual([durationWords(90_061_000), durationWords(3_600_000)], ["1 d 1 h", "1 h"]);
+});

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { Limit } from "../../src/entry/index.ts";
+import { createService } from "../../src/entry/server.ts";
+import { browserTests } from "./chromium.ts";
+import { attributes, bar, furnish, goTo, left, PAGES, ready, row, served, until, visit, wordsOf } from "./page-kit.ts";
+
+const inBrowser = browserTests();
+
+inBrowser("all pages load from this origin alone, and nothing offends the security policy", async (t, open) => {
+  const service = await served(t);
+  await furnish(service);
+  const page = await open();
+  const elsewhere: string[] = [];
+  const offences: string[] = [];
+  page.on("request", (request) => {
+    if (!request.url().startsWith(service.url)) elsewhere.push(request.url());
+  });
+  page.on("pageerror", (error) => offences.push(error.message));
+  await page.addInitScript(`document.addEventListener("securitypolicyviolation", (event) => {
+    console.error("POLICY", event.violatedDirective, event.blockedURI);
+  });`);
+  page.on("console", (message) => {
+    if (/POLICY|Content Security/.test(message.text())) offences.push(message.text());
+  });
+  const answer = await page.goto(service.url);
+  assert.match(answer?.headers()["content-security-policy"] ?? "", /default-src 'none'/);
+  await ready(page);
+  assert.match((await page.getByTestId("page-title").textContent()) ?? "", /Buckets/);
+  for (const name of Object.keys(PAGES)) {
+    await page.getByTestId(`nav-${name}`).click();
+    await page.locator(`[data-testid=app][data-ready=true][data-page=${name}]`).waitFor();
+    assert.match((await page.getByTestId("page-title").textContent()) ?? "", new RegExp(name, "i"));
+    assert.equal(await page.getByTestId("error").count(), 0, `an error on ${name}`);
+  }
+  assert.deepEqual([elsewhere, offences], [[], []]);
+});
+
+inBrowser("a bar fills up with time alone, and an event corrects it", async (t, open) => {
+  const service = await served(t);
+  await service.limiter.setSystemDefaults([Limit.perSecond("rps", 1, { burst: 100 })]);
+  await service.take("key-1", "api", { rps: 90 });
+  const page = await open();
+  await page.clock.install();
+  await visit(page, service.url);
+  const meter = bar(page, "key-1", "api", "rps");
+  assert.equal(await meter.getAttribute("role"), "meter");
+  assert.equal(await meter.getAttribute("aria-valuemax"), "100");
+  // The service's clock stands: whatever moves, the page draws from the rate and its own time. It learns the rate in a moment.
+  await row(page, "key-1", "api").getByText("+1/s").waitFor();
+  const before = await left(meter);
+  await page.clock.runFor(7_000);
+  const after = await until(
+    () => left(meter),
+    (value) => value >= before + 7,
+  );
+  assert.ok(after < 60, `${after} left after some seconds`);
+  assert.match((await row(page, "key-1", "api").textContent()) ?? "", new RegExp(`${await left(meter)} / 100`));
+  // The store has 10; two are taken, and the page believes the store.
+  await service.take("key-1", "api", { rps: 2 });
+  await until(
+    () => left(meter),
+    (value) => value <= 9,
+  );
+});
+
+inBrowser("what is owed is a bar at 0 and the amount beside it", async (t, open) => {
+  const service = await served(t);
+  await service.limiter.setSystemDefaults([Limit.perDay("tpd", 5_000)]);
+  const lease = await service.limiter.acquire({ entityId: "key-1", resource: "api", consume: { tpd: 1 } });
+  await lease.adjust({ tpd: 6_249 });
+  const page = await open();
+  await visit(page, service.url);
+  assert.equal(await left(bar(page, "key-1", "api", "tpd")), 0);
+  assert.match((await row(page, "key-1", "api").getByTestId("bucket-debt").textContent()) ?? "", /1250/);
+});
+
+inBrowser(
+  "an empty service says what to do next; a bucket and a refusal then appear by themselves",
+  async (t, open) => {
+    const service = await served(t);
+    const page = await open();
+    await visit(page, service.url);
+    assert.match(
+      (await page.getByTestId("empty").textContent()) ?? "",
+      /curl -X POST .*\/v1\/namespaces\/default\/acquire/,
+    );
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
+    assert.equal(await service.take("key-1", "models/gpt-4", { rpm: 10 }), true);
+    await row(page, "key-1", "models/gpt-4").waitFor();
+
+    assert.equal(await service.take("key-1", "models/gpt-4", { rpm: 3 }), false);
+    await page.getByTestId("nav-refusals").getByText("1").waitFor();
+    await goTo(page, "refusals");
+    const refused = page.getByTestId("refusal-row");
+    for (const [name, value] of Object.entries({ entity: "key-1", resource: "models/gpt-4", limit: "rpm" })) {
+      assert.equal(await refused.getAttribute(`data-${name}`), value);
+    }
+    const words = await wordsOf(refused);
+    for (const told of ["key-1", "its own", "3", "0", "18 s"]) assert.ok(words.includes(told), `${told} in ${words}`);
+
+    await page.getByTestId("refusal-pause").click();
+    await service.take("key-2", "models/gpt-4", { rpm: 10 });
+    assert.equal(await service.take("key-2", "models/gpt-4", { rpm: 1 }), false);
+    await page.getByTestId("refusal-pause").getByText("1 waiting").waitFor();
+    assert.equal(await refused.count(), 1);
+    await page.getByTestId("refusal-pause").click();
+    assert.equal(await refused.first().getAttribute("data-entity"), "key-2", "the newest first");
+  },
+);
+
+inBrowser("a row opened by keyboard explains the chain and what stands in the way", async (t, open) => {
+  const service = await served(t);
+  await furnish(service);
+  await service.take("acme", "gpt-4", { tpm: 26_000 });
+  const page = await open();
+  await visit(page, service.url);
+  const key = row(page, "key-1", "gpt-4");
+  await key.getByTestId("bucket-open").focus();
+  await page.keyboard.press("Enter");
+  const explained = key.getByTestId("explain");
+  await explained.getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+  const levels = explained.getByTestId("explain-level");
+  assert.deepEqual(await attributes(levels, "data-entity"), ["key-1", "acme"]);
+  assert.deepEqual(await attributes(levels, "data-source"), ["resource", "entityDefault"]);
+  await page.keyboard.press("Enter");
+  await explained.waitFor({ state: "detached" });
+});
+
+inBrowser(
+  "of hundreds of buckets a hundred are shown, and the filter finds the others at the service",
+  async (t, open) => {
+    const service = await served(t);
+    await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
+    for (let i = 0; i < 230; i++) await service.take(`user-${String(i).padStart(3, "0")}`, "api", { rpm: 1 });
+    const page = await open();
+    await visit(page, service.url);
+    const rows = page.getByTestId("bucket-row");
+    assert.equal(await rows.count(), 100);
+    await page.getByTestId("pager-next").click();
+    await row(page, "user-100", "api").waitFor();
+    await page.getByTestId("bucket-filter").fill("user-207");
+    await row(page, "user-207", "api").waitFor();
+    assert.equal(await rows.count(), 1);
+    // A part of a name is looked for, too.
+    await page.getByTestId("bucket-filter").fill("ser-20");
+    await row(page, "user-200", "api").waitFor();
+    assert.equal(await rows.count(), 10);
+  },
+);
+
+inBrowser("while one reads, rows keep their places: who is new stands at the end", async (t, open) => {
+  const service = await served(t);
+  await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
+  for (const id of ["b", "d"]) await service.take(id, "api", { rpm: 1 });
+  const page = await open();
+  await visit(page, service.url);
+  await page.locator("[data-testid=live][data-state=open]").waitFor();
+  await service.take("c", "api", { rpm: 1 });
+  await row(page, "c", "api").waitFor();
+  assert.deepEqual(await attributes(page.getByTestId("bucket-row"), "data-entity"), ["b", "d", "c"]);
+});
+
+inBrowser(
+  "when the service goes and comes back the page says so, connects again and reads everything anew",
+  async (t, open) => {
+    const service = await served(t);
+    await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
+    await service.take("key-1", "api", { rpm: 1 });
+    const page = await open();
+    await visit(page, service.url);
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    await service.service.close();
+    await page.locator("[data-testid=live][data-state=retrying]").getByText("Reconnecting").waitFor();
+    await service.take("key-1", "api", { rpm: 6 });
+    const again = await createService({ limiter: service.limiter, log: () => {}, drainMs: 100 });
+    await again.listen({ port: service.port });
+    t.after(() => again.close());
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    await until(
+      () => left(bar(page, "key-1", "api", "rpm")),
+      (value) => value >= 3 && value < 9,
+    );
+  },
+);
+
+inBrowser("twelve seconds without a sign of life count as a lost connection", async (t, open) => {
+  const service = await served(t);
+  const page = await open();
+  await page.clock.install();
+  await visit(page, service.url);
+  await page.locator("[data-testid=live][data-state=open]").waitFor();
+  // The page's time passes and the service's does not: nothing can arrive meanwhile.
+  await page.clock.fastForward(12_500);
+  await page.locator("[data-testid=live][data-state=retrying]").waitFor();
+  await page.clock.runFor(4_000);
+  await page.locator("[data-testid=live][data-state=open]").waitFor();
+});

@@ -1,0 +1,274 @@
+import type { TestContext } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { type BatchAnswer, createHandler } from "../../src/entry/aggregator.ts";
+import { prepareTable } from "../../src/entry/dynamodb.ts";
+import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import { applyManifest, parseManifest, planManifest } from "../../src/entry/manifest.ts";
+import { handler as provision } from "../../src/entry/provisioner.ts";
+import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
+import { auditImage, removal } from "../aggregator/stream-records.ts";
+import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
+import { exception, FaultProxy, type Passage } from "../dynamodb/fault-proxy.ts";
+import { serve } from "../http-kit.ts";
+
+// What each kind of client does, on a real table, through a proxy that notes every request.
+
+const START_MS = Date.UTC(2026, 2, 15, 12);
+const HOUR_MS = 3_600_000;
+const two = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 100_000)];
+const KEY = { entityId: "key", resource: "api" } as const;
+const CHILD = { entityId: "child", resource: "api" } as const;
+const consume = { rpm: 1, tpm: 10 } as const;
+
+/** A table with something in it, and the ways of several clients to it. */
+export class PolicyGround {
+  readonly #dynamodb: DynamodbLocal;
+  readonly #t: TestContext;
+  readonly #table: string;
+  namespaceId = "";
+  nowMs = START_MS;
+
+  private constructor(dynamodb: DynamodbLocal, t: TestContext, table: string) {
+    this.#dynamodb = dynamodb;
+    this.#t = t;
+    this.#table = table;
+  }
+
+  static async open(dynamodb: DynamodbLocal, t: TestContext): Promise<PolicyGround> {
+    const table = await dynamodb.newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
+    t.after(() => dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
+    const ground = new PolicyGround(dynamodb, t, table);
+    await prepareTable(ground.#way(dynamodb.endpoint));
+    const limiter = await ground.#limiter(dynamodb.endpoint, "default");
+    ground.namespaceId = (await limiter.registerNamespace("tenant")).id;
+    await limiter.registerNamespace("other");
+    const tenant = limiter.namespace("tenant");
+    await tenant.setSystemDefaults(two);
+    await tenant.setResourceDefaults("api", two);
+    await tenant.createEntity({ id: "project" });
+    await tenant.createEntity({ id: "child", parentId: "project", cascade: true });
+    await tenant.setLimits("key", two, { resource: "api" });
+    return ground;
+  }
+
+  /** The requests that a client makes meanwhile, from its opening to its end. */
+  async recorded(
+    work: (client: { limiter: RateLimiter; proxy: FaultProxy }) => Promise<void>,
+  ): Promise<readonly Passage[]> {
+    const proxy = await FaultProxy.open(this.#t, this.#dynamodb.endpoint);
+    const limiter = await this.#limiter(proxy.endpoint, "tenant");
+    await work({ limiter, proxy });
+    await limiter.close();
+    await proxy.idle();
+    return proxy.passages;
+  }
+
+  /** Takes of every kind: first contact, levels, adjustments, refusals, over the hour, split and joined. */
+  acquirer(): Promise<readonly Passage[]> {
+    return this.recorded(async ({ limiter, proxy }) => {
+      await limiter.acquire({ ...KEY, consume });
+      const lease = await limiter.acquire({ ...CHILD, consume });
+      await lease.adjust({ tpm: 5 });
+      await lease.consume({ tpm: 5 });
+      await lease.release({ tpm: 3 });
+      await lease.settle();
+      await (await limiter.acquire({ ...CHILD, consume })).rollback();
+      await limiter.acquire({ ...CHILD, consume, atomic: true });
+      await limiter.acquire({ entityId: "nobody", resource: "unknown", consume });
+      await limiter.tryAcquire({ ...KEY, consume: { rpm: 1_000 } });
+      await limiter.acquire({ ...KEY, consume, limits: [Limit.perMinute("rpm", 50), Limit.perMinute("tpm", 500)] });
+      await limiter.isAvailable();
+      await limiter.available(CHILD);
+      await limiter.timeUntilAvailable({ ...CHILD, consume });
+      await limiter.explain({ ...CHILD, consume });
+      await limiter.resolveLimits("key", "api");
+      // The next hours: what was open is closed, on a sheet.
+      for (let hour = 0; hour < 3; hour++) {
+        this.nowMs += HOUR_MS;
+        await limiter.acquire({ ...KEY, consume });
+        await pause(100);
+      }
+      // Throttled: the bucket is split. Idle for long: it is joined.
+      this.nowMs += 11_000;
+      let left = 1;
+      proxy.choose = ({ operation }) =>
+        operation === "UpdateItem" && left-- > 0
+          ? async ({ answer }) => answer(exception(400, "ProvisionedThroughputExceededException"))
+          : undefined;
+      await limiter.acquire({ ...KEY, consume });
+      await proxy.until(1, ({ operation, input }) => operation === "TransactWriteItems" && splits(input));
+      proxy.choose = () => undefined;
+      for (let minute = 0; minute < 40 && !proxy.passages.some(({ input }) => joins(input)); minute++) {
+        this.nowMs += 60_000;
+        await limiter.acquire({ ...KEY, consume });
+        await pause(20);
+      }
+    });
+  }
+
+  /** Everything that is looked at in a namespace. */
+  reader(): Promise<readonly Passage[]> {
+    return this.recorded(({ limiter }) => look(limiter));
+  }
+
+  /** Namespaces are looked at, too. */
+  overseer(): Promise<readonly Passage[]> {
+    return this.recorded(async ({ limiter, proxy }) => {
+      await look(limiter);
+      await limiter.listNamespaces();
+      await limiter.listOrphanNamespaces();
+      // Looks whether the table has what the original needs; this one has not.
+      await this.#limiter(proxy.endpoint, "tenant", { sharedTable: true }).catch(() => {});
+    });
+  }
+
+  /** The custom resource: made, changed, deleted. */
+  async provisioner(): Promise<readonly Passage[]> {
+    const proxy = await FaultProxy.open(this.#t, this.#dynamodb.endpoint);
+    const { url } = await serve(this.#t, (request, response) => {
+      request.resume().on("end", () => response.end());
+    });
+    const environment = {
+      ...{ TABLE_NAME: this.#table, AWS_ENDPOINT_URL_DYNAMODB: proxy.endpoint, AWS_REGION: "eu-west-1" },
+      ...{ AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test", LOG_LEVEL: "error" },
+    };
+    Object.assign(process.env, environment);
+    const ask = async (RequestType: "Create" | "Update" | "Delete", more: Partial<ProvisionerEvent>) => {
+      const answer = await provision({
+        ...{ RequestType, RequestId: RequestType, LogicalResourceId: "Limits", ResponseURL: `${url}/answer` },
+        ...{ StackId: "arn:aws:cloudformation:eu-west-1:123456789012:stack/app/1", ...more },
+        ResourceProperties: {
+          ...{ ServiceToken: "arn:aws:lambda:x", TableName: this.#table, Namespace: "tenant" },
+          ...more.ResourceProperties,
+        },
+      });
+      if (answer.Status !== "SUCCESS") throw new Error(answer.Reason);
+      return answer.PhysicalResourceId;
+    };
+    const limits = { Limits: { rpm: { Capacity: "5" } } };
+    const Entities = { made: { Name: "Made", Parent: "project", Resources: { api: limits } } };
+    const PhysicalResourceId = await ask("Create", { ResourceProperties: { Resources: { made: limits }, Entities } });
+    await ask("Update", { PhysicalResourceId, ResourceProperties: { Resources: { other: limits } } });
+    await ask("Delete", { PhysicalResourceId });
+    for (const name of Object.keys(environment)) delete process.env[name];
+    await proxy.idle();
+    return proxy.passages;
+  }
+
+  /** Everything that is changed in a namespace. */
+  tenantAdministrator(): Promise<readonly Passage[]> {
+    return this.recorded(({ limiter }) => administer(limiter));
+  }
+
+  /** The same, and namespaces. */
+  administrator(): Promise<readonly Passage[]> {
+    return this.recorded(async ({ limiter }) => {
+      await administer(limiter);
+      const { id } = await limiter.registerNamespace("short-lived");
+      await limiter.listNamespaces();
+      await limiter.deleteNamespace("short-lived");
+      await limiter.listOrphanNamespaces();
+      await limiter.recoverNamespace(id);
+      await limiter.deleteNamespace("short-lived");
+      await limiter.purgeNamespace(id);
+    });
+  }
+
+  /** A sweep over buckets that are idle, split, and left over. */
+  async aggregator(): Promise<readonly Passage[]> {
+    const proxy = await FaultProxy.open(this.#t, this.#dynamodb.endpoint);
+    this.nowMs += 5 * HOUR_MS;
+    // An S3 that takes everything: what is asked of the table is looked at here.
+    const { url } = await serve(this.#t, (request, response) => {
+      request.resume().on("end", () => response.end());
+    });
+    const handler = createHandler({
+      ...{ ...this.#way(proxy.endpoint), archive: "s3://archive", s3Endpoint: url },
+      ...{ clock: this.#clock(), write: () => {} },
+    });
+    await handler({});
+    const event = { namespaceId: this.namespaceId, entityId: "key", timestamp: "2026-03-15T12:00:00Z" };
+    const image = auditImage({ ...event, eventId: "01J00000000000000000000001" });
+    const { batchItemFailures } = (await handler({ Records: [removal(image, "lambda", "1")] })) as BatchAnswer;
+    if (batchItemFailures.length > 0) throw new Error("The record was not archived.");
+    await proxy.idle();
+    return proxy.passages;
+  }
+
+  #way(endpoint: string) {
+    return {
+      stack: this.#table,
+      endpoint,
+      region: "eu-west-1",
+      credentials: { accessKeyId: "t", secretAccessKey: "t" },
+    };
+  }
+
+  #limiter(endpoint: string, namespace: string, more: { readonly sharedTable?: boolean } = {}): Promise<RateLimiter> {
+    const { stack, ...way } = { ...this.#way(endpoint), ...more };
+    return RateLimiter.open({ store: `dynamodb:${stack}`, ...way, namespace, clock: this.#clock(), timeoutMs: 10_000 });
+  }
+
+  /** Stands still unless it is set; who sleeps is woken soon. */
+  #clock() {
+    return { now: () => this.nowMs, sleep: (ms: number) => pause(Math.min(ms, 20)) as Promise<void> };
+  }
+}
+
+async function look(limiter: RateLimiter): Promise<void> {
+  await limiter.available(CHILD);
+  await limiter.explain({ ...CHILD, consume });
+  await limiter.resolveLimits("key", "api");
+  await limiter.getEntity("child");
+  await limiter.getChildren("project");
+  await limiter.listEntities();
+  await limiter.getLimits("key", { resource: "api" });
+  await limiter.listLimits("key");
+  await limiter.listEntitiesWithLimits("api");
+  await limiter.getResourceDefaults("api");
+  await limiter.listResources();
+  await limiter.getSystemDefaults();
+  await limiter.getPolicy({ entityId: "key" });
+  await limiter.listBuckets({ resource: "api" });
+  await limiter.resourceCapacity("api", "rpm");
+  await limiter.usage({ window: "hourly" });
+  await limiter.usage({ entityId: "key", window: "hourly" });
+  await limiter.usage({ resource: "api", window: "daily" });
+  await limiter.usageSummary({ ...KEY, window: "hourly" });
+  await limiter.auditEvents();
+  await limiter.auditEvents({ entityId: "key" });
+  await limiter.getNamespace("tenant");
+  await limiter.isAvailable();
+}
+
+async function administer(limiter: RateLimiter): Promise<void> {
+  await look(limiter);
+  await limiter.acquire({ ...KEY, consume });
+  await limiter.createEntity({ id: "new", parentId: "project", cascade: true });
+  await limiter.acquire({ entityId: "new", resource: "api", consume });
+  await limiter.updateEntity("new", { name: "Renamed" });
+  await limiter.updateEntity("new", { parentId: null } as never);
+  await limiter.setLimits("new", two, { resource: "api" });
+  await limiter.setLimits("new", two);
+  await limiter.deleteLimits("new", { resource: "api" });
+  await limiter.setAccess({ entityId: "new" }, "disabled");
+  await limiter.setAccess({ resource: "api" }, "bypass");
+  await limiter.setAccess({ resource: "api" }, "inherit");
+  await limiter.setCascade({ entityId: "new" }, true);
+  await limiter.setResourceDefaults("more", two);
+  await limiter.deleteResourceDefaults("more");
+  await limiter.setSystemDefaults(two, { usageKeptDays: 30 });
+  await limiter.topUp({ ...KEY, amounts: { rpm: 5 }, idempotencyKey: "paid-1" });
+  await limiter.resetBucket({ ...KEY, idempotencyKey: "reset-1" });
+  const manifest = parseManifest("resources: { declared: { limits: { rpm: 5 } } }");
+  await applyManifest(limiter, await planManifest(limiter, manifest));
+  await limiter.deleteEntity("new");
+}
+
+function splits(input: Passage["input"]): boolean {
+  return JSON.stringify(input).includes('"Put"');
+}
+
+function joins(input: Passage["input"]): boolean {
+  return JSON.stringify(input).includes('"Delete"');
+}

@@ -1,0 +1,288 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { deleteStack } from "../../src/infra/delete-stack.ts";
+import { type DeployRequest, deploy } from "../../src/infra/deploy.ts";
+import { listStacks } from "../../src/infra/inspect-stack.ts";
+import type { StackChange } from "../../src/infra/stack-changes.ts";
+import type { StackOptions } from "../../src/infra/stack-options.ts";
+import type { StackProgress } from "../../src/infra/stack-wait.ts";
+import { template } from "../../src/infra/template.ts";
+import { CloudFormationStub } from "./cloudformation-stub.ts";
+
+// What moto cannot show: rollbacks, waiting for others, replacements, deletions that fail. On the level of requests, against a server of
+// our own that answers as CloudFormation is documented to; nothing here says what CloudFormation does.
+
+Object.assign(process.env, { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" });
+
+/** Without functions, so that nobody but CloudFormation is asked. */
+const BARE: StackOptions = { aggregator: false, provisioner: false };
+const VALUES = { LogRetentionDays: "30" };
+
+async function opened(t: TestContext) {
+  const stub = await CloudFormationStub.open(t);
+  const place = { region: "us-east-1", endpoint: stub.endpoint, timeoutMs: 10_000 };
+  const progress: StackProgress[] = [];
+  const shown: StackChange[][] = [];
+  const prepared: string[] = [];
+  const deps = {
+    ...{ place, version: "1.2.3", newName: () => "change-1", sleep: async () => {}, requireWanted: () => {} },
+    code: async () => ({ bytes: new Uint8Array(), sha256: "" }),
+    onProgress: (event: StackProgress) => progress.push(event),
+    confirm: async (changes: readonly StackChange[]) => void shown.push([...changes]),
+    checkTable: async () => {},
+    prepare: async (table: string) => void prepared.push(table),
+  };
+  const request = (options: StackOptions = BARE): DeployRequest => ({
+    ...{ name: "limits", options, tags: { team: "core" }, dryRun: false, mustExist: false },
+  });
+  stub.template = JSON.stringify(template({ name: "limits", ...BARE }));
+  return { stub, deps, request, progress, shown, prepared };
+}
+
+const READY = { status: "CREATE_COMPLETE", parameters: {} };
+
+test("a stack is made with every parameter by value, every tag, and the right to name roles", async (t) => {
+  const { stub, deps, request, progress, prepared } = await opened(t);
+  stub.after = { CreateStack: [{ status: "CREATE_IN_PROGRESS" }, { status: "CREATE_IN_PROGRESS" }, READY] };
+  stub.eventsAfter = {
+    CreateStack: [
+      { logicalId: "RateLimitsTable", status: "CREATE_IN_PROGRESS" },
+      { logicalId: "RateLimitsTable", status: "CREATE_COMPLETE" },
+    ],
+  };
+  const made = await deploy(request(), deps);
+  assert.equal(made.action, "create");
+  const input = stub.calls.find(({ action }) => action === "CreateStack")?.input ?? {};
+  const expected = template({ name: "limits", ...BARE });
+  assert.deepEqual(JSON.parse(input.TemplateBody ?? ""), JSON.parse(JSON.stringify(expected)));
+  assert.equal(input["Capabilities.member.1"], "CAPABILITY_NAMED_IAM");
+  assert.deepEqual(parametersIn(input), {}, "nothing refers to any");
+  assert.deepEqual(tagsIn(input), {
+    ...{ team: "core", ManagedBy: "zae-limiter", "zae-limiter:name": "limits", "zae-limiter:type": "limiter" },
+    ...{
+      "zae-limiter:version": "1.2.3",
+      "zae-limiter:schema-version": "0.10.0",
+      "zae-limiter:lambda-version": "1.2.3",
+    },
+  });
+  assert.deepEqual(
+    progress.map(({ logicalId, status }) => `${logicalId} ${status}`),
+    ["RateLimitsTable CREATE_IN_PROGRESS", "RateLimitsTable CREATE_COMPLETE"],
+  );
+  assert.deepEqual(prepared, ["limits"]);
+});
+
+test("a stack that could not be made is told with its own reason, not with what was cancelled for its sake", async (t) => {
+  const { stub, deps, request, prepared } = await opened(t);
+  stub.after = { CreateStack: [{ status: "ROLLBACK_IN_PROGRESS" }, { status: "ROLLBACK_COMPLETE" }] };
+  stub.eventsAfter = {
+    CreateStack: [
+      {
+        logicalId: "AcquireOnlyPolicy",
+        status: "CREATE_FAILED",
+        reason: "not authorized to perform: iam:CreatePolicy",
+      },
+      { logicalId: "RateLimitsTable", status: "CREATE_FAILED", reason: "Resource creation cancelled" },
+    ],
+  };
+  await assert.rejects(deploy(request(), deps), (error: { code?: string; message: string }) => {
+    assert.equal(error.code, "deploy_failed");
+    assert.match(
+      error.message,
+      /\(ROLLBACK_COMPLETE\): AcquireOnlyPolicy: not authorized to perform: iam:CreatePolicy\. Delete/,
+    );
+    assert.doesNotMatch(error.message, /cancelled/);
+    return true;
+  });
+  assert.deepEqual(prepared, []);
+});
+
+test("ROLLBACK_COMPLETE says why, offers delete, and changes nothing", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  for (const status of ["ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "REVIEW_IN_PROGRESS"]) {
+    stub.looks = [{ status }];
+    stub.events = [{ logicalId: "AppRole", status: "CREATE_FAILED", reason: "the name is taken" }];
+    await assert.rejects(deploy(request(), deps), {
+      name: "ConflictError",
+      message:
+        /was never made \(\w+\): AppRole: the name is taken\. Delete what is left with `zae-limiter delete -n limits`/,
+    });
+  }
+  stub.looks = [{ status: "UPDATE_ROLLBACK_FAILED" }];
+  await assert.rejects(deploy(request(), deps), { message: /continue-update-rollback/ });
+  stub.looks = [{ status: "DELETE_FAILED" }];
+  await assert.rejects(deploy(request(), deps), { message: /go on with `zae-limiter delete/ });
+  assert.deepEqual(stub.writes, []);
+});
+
+test("a change that somebody else has begun is waited for, with its events", async (t) => {
+  const { stub, deps, request, progress } = await opened(t);
+  stub.looks = [{ status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }];
+  stub.events = [{ logicalId: "Earlier", status: "CREATE_COMPLETE" }];
+  stub.eventsAfter = { DescribeStackEvents: [{ logicalId: "AppRole", status: "UPDATE_COMPLETE" }] };
+  stub.changeSet = [{ status: "FAILED", reason: "The submitted information didn't contain changes." }];
+  assert.equal((await deploy(request(), deps)).action, "none");
+  assert.ok(progress.some(({ logicalId }) => logicalId === "AppRole"));
+  assert.ok(progress.every(({ logicalId }) => logicalId !== "Earlier"));
+  assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
+});
+
+test("a change set is waited for, shown, then executed; previous values are sent as values", async (t) => {
+  const { stub, deps, request, shown } = await opened(t);
+  const before = { name: "limits", provisioner: false, auditArchival: false, alarms: false, iam: true } as const;
+  stub.template = JSON.stringify(template({ ...before, aggregator: false }));
+  stub.looks = [{ status: "UPDATE_COMPLETE", parameters: VALUES, tags: { ManagedBy: "zae-limiter", owner: "me" } }];
+  stub.changeSet = [
+    { status: "CREATE_IN_PROGRESS" },
+    {
+      status: "CREATE_COMPLETE",
+      changes: [{ action: "Modify", logicalId: "AppRole", type: "AWS::IAM::Role", replacement: "Conditional" }],
+    },
+  ];
+  const answer = await deploy(request({ createIamRoles: true }), deps);
+  assert.equal(answer.action, "update");
+  assert.deepEqual(
+    shown[0]?.find(({ logicalId }) => logicalId === "AppRole"),
+    {
+      ...{ action: "Modify", logicalId: "AppRole", type: "AWS::IAM::Role", replacement: "Conditional" },
+    },
+  );
+  assert.deepEqual(stub.writes, ["CreateChangeSet", "ExecuteChangeSet"]);
+  const input = stub.calls.find(({ action }) => action === "CreateChangeSet")?.input ?? {};
+  assert.ok(Object.keys(input).every((key) => !key.includes("UsePreviousValue")));
+  assert.equal(input.ChangeSetType, "UPDATE");
+  assert.equal(tagsIn(input).owner, "me", "tags of the user stay");
+  assert.equal(tagsIn(input).team, "core");
+  const sent = JSON.parse(input.TemplateBody ?? "") as { Resources: object };
+  assert.equal("AggregatorFunction" in sent.Resources, false, "what was left out stays left out");
+  assert.equal("AppRole" in sent.Resources, true);
+});
+
+test("whatever would replace or remove the table, a bucket or a policy is refused, and the change set goes", async (t) => {
+  for (const [change, message] of [
+    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "True" }, /would be made anew/],
+    [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "Conditional" }, /would be made anew, perhaps/],
+    [{ action: "Remove", type: "AWS::DynamoDB::Table" }, /would be removed/],
+    [{ action: "Modify", type: "AWS::S3::Bucket", replacement: "True" }, /would be made anew/],
+    [{ action: "Modify", type: "AWS::IAM::ManagedPolicy", replacement: "True" }, /would be made anew/],
+  ] as const) {
+    const { stub, deps, request, shown } = await opened(t);
+    stub.looks = [READY];
+    stub.changeSet = [{ status: "CREATE_COMPLETE", changes: [{ logicalId: "Precious", ...change }] }];
+    await assert.rejects(deploy(request(), deps), { code: "change_refused", message });
+    assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
+    assert.deepEqual(shown, [], "nobody is asked");
+  }
+  const { stub, deps, request } = await opened(t);
+  stub.looks = [READY];
+  const fine = {
+    action: "Modify",
+    logicalId: "AggregatorFunction",
+    type: "AWS::Lambda::Function",
+    replacement: "True",
+  };
+  stub.changeSet = [{ status: "CREATE_COMPLETE", changes: [fine] }];
+  // For a moment it is shown as it was before.
+  stub.after = { ExecuteChangeSet: [READY, { status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }] };
+  await deploy(request(), deps);
+  assert.deepEqual(stub.writes, ["CreateChangeSet", "ExecuteChangeSet"]);
+});
+
+test("declined, or only tried: the change set goes, and nothing is executed", async (t) => {
+  for (const isDry of [false, true]) {
+    const { stub, deps, request, prepared } = await opened(t);
+    stub.looks = [READY];
+    stub.changeSet = [
+      { status: "CREATE_COMPLETE", changes: [{ action: "Add", logicalId: "AppRole", type: "AWS::IAM::Role" }] },
+    ];
+    const confirm = async () => {
+      throw new Error("declined");
+    };
+    const run = deploy({ ...request(), dryRun: isDry }, { ...deps, confirm });
+    if (isDry) assert.equal((await run).action, "update");
+    else await assert.rejects(run, { message: "declined" });
+    assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
+    assert.deepEqual(prepared, []);
+  }
+});
+
+test("a change that is rolled back is told with its reason; the stack works as before", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  stub.looks = [READY];
+  stub.changeSet = [
+    { status: "CREATE_COMPLETE", changes: [{ action: "Add", logicalId: "AppRole", type: "AWS::IAM::Role" }] },
+  ];
+  stub.after = {
+    ExecuteChangeSet: [{ status: "UPDATE_ROLLBACK_IN_PROGRESS" }, { status: "UPDATE_ROLLBACK_COMPLETE" }],
+  };
+  stub.eventsAfter = {
+    ExecuteChangeSet: [{ logicalId: "AppRole", status: "CREATE_FAILED", reason: "quota exceeded" }],
+  };
+  await assert.rejects(deploy(request(), deps), {
+    code: "deploy_failed",
+    message: /not changed \(UPDATE_ROLLBACK_COMPLETE\): AppRole: quota exceeded\. It works as it did before/,
+  });
+});
+
+test("a change set that CloudFormation cannot make is an error with its words", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  stub.looks = [READY];
+  stub.changeSet = [{ status: "FAILED", reason: "Template error: something is wrong" }];
+  await assert.rejects(deploy(request(), deps), {
+    code: "change_failed",
+    message: /Template error: something is wrong/,
+  });
+});
+
+test("whoever does not want to wait any more ends the waiting", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  stub.after = { CreateStack: [{ status: "CREATE_IN_PROGRESS" }] };
+  const requireWanted = () => {
+    throw new Error("interrupted");
+  };
+  await assert.rejects(deploy(request(), { ...deps, requireWanted }), { message: "interrupted" });
+});
+
+test("a deletion that fails is explained from its events", async (t) => {
+  const { stub, deps } = await opened(t);
+  stub.looks = [READY];
+  stub.after = { DeleteStack: [{ status: "DELETE_IN_PROGRESS" }, { status: "DELETE_FAILED" }] };
+  stub.eventsAfter = {
+    DeleteStack: [{ logicalId: "AcquireOnlyPolicy", status: "DELETE_FAILED", reason: "it is attached to a role" }],
+  };
+  const confirm = async () => {};
+  const run = deleteStack({ name: "limits", deleteTable: false, dryRun: false }, { ...deps, confirm, note: () => {} });
+  await assert.rejects(run, {
+    code: "delete_failed",
+    message: /not deleted \(DELETE_FAILED\): AcquireOnlyPolicy: it is attached to a role\. Mend the cause/,
+  });
+});
+
+test("stacks are found by their tag, and old ones by their name", async (t) => {
+  const { stub, deps } = await opened(t);
+  stub.looks = [{ status: "CREATE_COMPLETE", tags: { ManagedBy: "zae-limiter", "zae-limiter:type": "load-test" } }];
+  assert.deepEqual(await listStacks(deps.place), []);
+  stub.looks = [{ status: "CREATE_COMPLETE", tags: { ManagedBy: "zae-limiter", "zae-limiter:version": "0.17.0" } }];
+  assert.deepEqual(await listStacks(deps.place), [
+    { name: "limits", status: "CREATE_COMPLETE", version: "0.17.0", createdAtMs: Date.UTC(2026, 2, 15, 12) },
+  ]);
+  stub.looks = [{ status: "DELETE_COMPLETE" }];
+  assert.deepEqual(await listStacks(deps.place), []);
+});
+
+function tagsIn(input: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return pairsIn(input, /^Tags\.member\.(\d+)\.Key$/, (n) => `Tags.member.${n}.Value`);
+}
+
+function parametersIn(input: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return pairsIn(input, /^Parameters\.member\.(\d+)\.ParameterKey$/, (n) => `Parameters.member.${n}.ParameterValue`);
+}
+
+function pairsIn(input: Readonly<Record<string, string>>, keys: RegExp, valueName: (n: string) => string) {
+  return Object.fromEntries(
+    Object.entries(input).flatMap(([name, key]) => {
+      const [, n] = keys.exec(name) ?? [];
+      return n === undefined ? [] : [[key, input[valueName(n)] ?? ""]];
+    }),
+  );
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request } from "node:http";
+import { connect, type Socket } from "node:net";
+import { test } from "node:test";
+import { NS, problem, raw, serviceOf } from "./service-kit.ts";
+
+const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
+const drain = { ...take, consume: { rpm: 100 } };
+const waiting = { ...take, consume: { rpm: 50 }, wait: { maxMs: 30_000 } };
+
+test("a body above the bound is 413, by its length or as it comes, and nothing was done", async (t) => {
+  const { call, port, limiter } = await serviceOf(t, { bodyMax: 1_000 });
+  const big = JSON.stringify({ id: "a", name: "x".repeat(1_000) });
+  problem(await call("POST", `${NS}/entities`, { body: big }), 413, "body_too_large");
+  const head = `POST ${NS}/entities HTTP/1.1\r\nHost: localhost:${port}\r\nContent-Type: application/json\r\n`;
+  const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n${big.length.toString(16)}\r\n${big}\r\n0\r\n\r\n`;
+  assert.match(await raw(port, chunked, /body_too_large/), /^HTTP\/1\.1 413 /);
+  // Told at once, before the body is there.
+  assert.match(await raw(port, `${head}Content-Length: 1000000\r\n\r\n{`, /body_too_large/), /^HTTP\/1\.1 413 /);
+  const small = JSON.stringify({ id: "b" });
+  const fits = `${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${small.length.toString(16)}\r\n${small}\r\n0\r\n\r\n`;
+  assert.match(await raw(port, fits), /^HTTP\/1\.1 201 /);
+  assert.deepEqual(
+    (await limiter.listEntities()).map(({ id }) => id),
+    ["b"],
+  );
+});
+
+test("so many requests are under way and no more; whether the process lives is still told", {
+  timeout: 60_000,
+}, async (t) => {
+  const { call, clock } = await serviceOf(t, { inflightMax: 3 });
+  await call("POST", `${NS}/acquire`, { body: drain });
+  const held = Array.from({ length: 3 }, () => call("POST", `${NS}/acquire`, { body: waiting }));
+  for (;;) {
+    const answer = await call("GET", "/v1/me");
+    if (answer.status === 200) continue;
+    problem(answer, 503, "overloaded");
+    assert.equal(answer.headers.get("retry-after"), "1");
+    break;
+  }
+  assert.equal((await call("GET", "/healthz")).status, 200);
+  await clock.advance(30_000);
+  assert.deepEqual((await Promise.all(held)).map(({ status }) => status).sort(), [200, 429, 429]);
+  assert.equal((await call("GET", "/v1/me")).status, 200);
+});
+
+async function opened(port: number, text: string): Promise<Socket> {
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => {});
+  await once(socket, "connect");
+  socket.write(text);
+  return socket;
+}
+
+test("half-sent requests and thousands of connections do not keep others from being served", {
+  timeout: 120_000,
+}, async (t) => {
+  const { call, port } = await serviceOf(t);
+  const halves = [
+    "",
+    "GET / HT",
+    `POST ${NS}/acquire HTTP/1.1\r\nHost: localhost:${port}\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"entity`,
+  ];
+  const sockets = await Promise.all(
+    Array.from({ length: 3_000 }, (_, i) => opened(port, i % 100 === 99 ? (halves[2] ?? "") : (halves[i % 2] ?? ""))),
+  );
+  for (let i = 0; i < 20; i++) assert.equal((await call("POST", `${NS}/acquire`, { body: take })).status, 200);
+  for (const socket of sockets) socket.destroy();
+  assert.equal((await call("GET", "/readyz")).status, 200);
+});
+
+test("slow clients are ended: headers that do not come, bodies that do not come", { timeout: 120_000 }, async (t) => {
+  const { port, call } = await serviceOf(t);
+  const startedMs = performance.now();
+  const ended = async (text: string) => {
+    const socket = await opened(port, text);
+    let said = "";
+    for await (const chunk of socket) said += chunk;
+    return { said, seconds: (performance.now() - startedMs) / 1000 };
+  };
+  const [silent, headers, body] = await Promise.all([
+    ended(""),
+    ended("GET / HTTP/1.1\r\nHost: "),
+    ended(
+      `POST ${NS}/acquire HTTP/1.1\r\nHost: localhost:${port}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{`,
+    ),
+  ]);
+  for (const { said, seconds } of [silent, headers]) {
+    assert.ok(seconds >= 9.5 && seconds < 30, `${seconds} s`);
+    assert.match(said, /^$|^HTTP\/1\.1 408 /);
+  }
+  assert.ok(body.seconds >= 19.5 && body.seconds < 60, `${body.seconds} s`);
+  assert.equal((await call("GET", "/v1/me")).status, 200);
+});
+
+test("a client that leaves in the middle of its body is no defect", async (t) => {
+  const { port, call, log } = await serviceOf(t);
+  for (let i = 0; i < 20; i++) {
+    const socket = await opened(
+      port,
+      `POST ${NS}/acquire HTTP/1.1\r\nHost: localhost:${port}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{`,
+    );
+    socket.resetAndDestroy();
+  }
+  assert.equal((await call("GET", "/v1/me")).status, 200);
+  assert.deepEqual(log, []);
+});
+
+test("stopping: no new connections, what waits goes on, after the drain it is told, and the store is closed last", {
+  timeout: 60_000,
+}, async (t) => {
+  const { call, close, port, limiter, service } = await serviceOf(t, { drainMs: 300, open: true });
+  await call("POST", `${NS}/acquire`, { body: drain });
+  const held = call("POST", `${NS}/acquire`, { body: waiting });
+  while (!/queued_requests\{[^}]*\} 1/.test((await call("GET", "/metrics")).body));
+  // A connection that is open already hears that it is over.
+  const kept = await opened(port, `GET /healthz HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`);
+  await once(kept, "readable");
+  kept.read();
+  const closing = close();
+  const ready = await service.fetch(new Request("http://localhost/readyz"));
+  assert.deepEqual([ready.status, ((await ready.json()) as { code: string }).code], [503, "stopping"]);
+  assert.equal((await service.fetch(new Request("http://localhost/healthz"))).status, 200);
+  assert.equal((await service.fetch(new Request("http://localhost/v1/me"))).status, 503);
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
+  problem(await held, 503, "stopping");
+  await closing;
+  kept.destroy();
+  // A limiter that was given stays the caller's.
+  assert.equal(await limiter.isAvailable(), true);
+  assert.equal((await limiter.available({ entityId: "key-1", resource: "gpt-4" }))[0]?.available, 0);
+});
+
+test("stopping: a request that ends in time is answered as usual", { timeout: 60_000 }, async (t) => {
+  const { call, close, clock } = await serviceOf(t, { drainMs: 30_000 });
+  await call("POST", `${NS}/acquire`, { body: drain });
+  const held = call("POST", `${NS}/acquire`, { body: waiting });
+  while (!/queued_requests\{[^}]*\} 1/.test((await call("GET", "/metrics")).body));
+  const closing = close();
+  await clock.advance(30_000);
+  assert.equal((await held).status, 200);
+  await closing;
+});
+
+test("many requests on one connection, one after the other and all at once, are answered in order", {
+  timeout: 60_000,
+}, async (t) => {
+  const { port } = await serviceOf(t);
+  const one = `GET /v1/me HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`;
+  const last = `GET /nope HTTP/1.1\r\nHost: localhost:${port}\r\nConnection: close\r\n\r\n`;
+  const said = await raw(port, one.repeat(50) + last);
+  assert.deepEqual(
+    Array.from(said.matchAll(/HTTP\/1\.1 (\d+) /g), ([, status]) => status),
+    [...Array(50).fill("200"), "404"],
+  );
+  const continued = request({
+    port,
+    host: "127.0.0.1",
+    method: "POST",
+    path: `${NS}/acquire`,
+    headers: { expect: "100-continue", "content-type": "application/json" },
+  });
+  continued.flushHeaders();
+  await once(continued, "continue");
+  continued.end(JSON.stringify(take));
+  const [answer] = await once(continued, "response");
+  assert.equal(answer.statusCode, 200);
+  answer.resume();
+});

@@ -1,0 +1,317 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { routes } from "../../src/server/routes.ts";
+import { LIMITS, NS, problem, raw, serviceOf } from "./service-kit.ts";
+
+test("the document is valid OpenAPI 3.1, has every route, and says what each may answer", async (t) => {
+  const { call } = await serviceOf(t);
+  const { body } = await call("GET", "/openapi.json");
+  const result = await new Validator().validate(structuredClone(body));
+  assert.ok(result.valid, JSON.stringify(result.errors));
+  assert.equal(body.openapi, "3.1.0");
+  const operations = Object.entries(body.paths as Record<string, Record<string, { operationId: string }>>).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId }]) => ({ key: `${method} ${path}`, operationId })),
+  );
+  assert.deepEqual(
+    operations.map(({ key }) => key).sort(),
+    routes.map(({ method, path }) => `${method} ${path}`).sort(),
+  );
+  assert.equal(
+    new Set(operations.map(({ operationId }) => operationId)).size,
+    operations.length,
+    "ids of operations differ",
+  );
+  const limit = body.paths[`/v1/namespaces/{namespace}/entities`].get.parameters.find(
+    (each: { name: string }) => each.name === "limit",
+  );
+  assert.deepEqual([limit.schema.type, limit.schema.minimum, limit.schema.maximum], ["integer", 1, 1000]);
+  assert.equal(body.components.schemas.AcquireRequest.additionalProperties, false);
+});
+
+test("namespaces are made, listed, hidden, recovered and purged", async (t) => {
+  const { call } = await serviceOf(t);
+  const made = await call("POST", "/v1/namespaces", { body: { name: "tenant-b" } });
+  assert.deepEqual([made.status, made.body.name, made.body.status], [201, "tenant-b", "active"]);
+  const again = await call("POST", "/v1/namespaces", { body: { name: "tenant-b" } });
+  assert.deepEqual([again.status, again.body.id], [200, made.body.id]);
+  await call("POST", "/v1/namespaces/tenant-b/entities", { body: { id: "a" } });
+  assert.deepEqual((await call("GET", "/v1/namespaces")).body.items.map(({ name }: { name: string }) => name).sort(), [
+    "default",
+    "tenant-b",
+  ]);
+  const deleted = await call("DELETE", "/v1/namespaces/tenant-b");
+  assert.deepEqual([deleted.status, deleted.body.status], [200, "deleted"]);
+  problem(await call("GET", "/v1/namespaces/tenant-b/entities"), 404, "namespace_not_found");
+  problem(await call("DELETE", "/v1/namespaces/tenant-b"), 404, "namespace_not_found");
+  assert.deepEqual(
+    (await call("GET", "/v1/orphans")).body.items.map(({ id }: { id: string }) => id),
+    [made.body.id],
+  );
+  assert.equal((await call("POST", `/v1/orphans/${made.body.id}/recover`)).body.status, "active");
+  assert.equal((await call("GET", "/v1/namespaces/tenant-b/entities/a")).status, 200);
+  await call("DELETE", "/v1/namespaces/tenant-b");
+  // A new one of the same name is another: what a limiter remembered of the old one must not count.
+  assert.equal((await call("POST", "/v1/namespaces", { body: { name: "tenant-b" } })).status, 201);
+  problem(await call("GET", "/v1/namespaces/tenant-b/entities/a"), 404, "entity_not_found");
+  problem(await call("POST", `/v1/orphans/${made.body.id}/recover`), 409, "namespace_name_taken");
+  const purged = await call("POST", `/v1/orphans/${made.body.id}/purge`);
+  assert.deepEqual([purged.status, purged.body.done], [200, true]);
+  problem(await call("DELETE", "/v1/namespaces/default"), 400, "namespace_default");
+});
+
+test("entities are made, changed by version, moved, listed by pages and removed", async (t) => {
+  const { call } = await serviceOf(t);
+  const made = await call("POST", `${NS}/entities`, {
+    body: { id: "proj-1", name: "Production", metadata: { team: "a" } },
+  });
+  assert.deepEqual([made.status, made.headers.get("location")], [201, `${NS}/entities/proj-1`]);
+  for (const id of ["key-1", "key-2", "key-3"])
+    await call("POST", `${NS}/entities`, { body: { id, parentId: "proj-1" } });
+  problem(await call("POST", `${NS}/entities`, { body: { id: "key-1" } }), 409, "entity_exists");
+  problem(await call("POST", `${NS}/entities`, { body: { id: "x", parentId: "nope" } }), 404, "parent_not_found");
+  problem(await call("POST", `${NS}/entities`, { body: { id: "a b" } }), 400, "entity_id_invalid");
+  const changed = await call("PATCH", `${NS}/entities/key-1`, { body: { name: "Key", version: 1 } });
+  assert.deepEqual([changed.body.name, changed.body.version], ["Key", 2]);
+  problem(await call("PATCH", `${NS}/entities/key-1`, { body: { name: "Other", version: 1 } }), 409, "entity_changed");
+  const root = await call("PATCH", `${NS}/entities/key-1`, { body: { parentId: null } });
+  assert.equal("parentId" in root.body, false);
+  const first = await call("GET", `${NS}/entities?limit=2`);
+  assert.equal(first.body.items.length, 2);
+  const rest = await call("GET", `${NS}/entities?limit=1000&cursor=${encodeURIComponent(first.body.cursor)}`);
+  assert.deepEqual([...first.body.items, ...rest.body.items].map(({ id }) => id).sort(), [
+    "key-1",
+    "key-2",
+    "key-3",
+    "proj-1",
+  ]);
+  assert.equal("cursor" in rest.body, false);
+  assert.deepEqual(
+    (await call("GET", `${NS}/entities/proj-1/children`)).body.items.map(({ id }: { id: string }) => id),
+    ["key-2", "key-3"],
+  );
+  problem(await call("GET", `${NS}/entities/nope/children`), 404, "entity_not_found");
+  problem(await call("DELETE", `${NS}/entities/proj-1`), 409, "entity_has_children");
+  const removed = await call("DELETE", `${NS}/entities/key-1`);
+  assert.deepEqual([removed.status, removed.body], [204, ""]);
+  problem(await call("GET", `${NS}/entities/key-1`), 404, "entity_not_found");
+});
+
+test("limits are set, read and deleted at four levels, and the narrowest is in force", async (t) => {
+  const { call } = await serviceOf(t);
+  const limits = [{ name: "rpm", capacity: 5, refillAmount: 5, refillPeriodMs: 60_000 }];
+  const levels = [
+    ["", "system"],
+    ["?resource=api/v1", "resource"],
+    ["?entityId=key-1", "entityDefault"],
+    ["?entityId=key-1&resource=api/v1", "entity"],
+  ] as const;
+  const effective = () => call("GET", `${NS}/limits/effective?entityId=key-1&resource=api/v1`);
+  assert.deepEqual((await effective()).body, { limits: [], source: "none" });
+  for (const [query, level] of levels) {
+    problem(await call("GET", `${NS}/limits${query}`), 404, "limits_not_found");
+    const set = await call("PUT", `${NS}/limits${query}`, { body: { limits } });
+    assert.deepEqual([set.status, set.body.level, set.body.limits], [200, level, limits]);
+    assert.deepEqual((await call("GET", `${NS}/limits${query}`)).body, set.body);
+    assert.deepEqual((await effective()).body, { limits, source: level });
+  }
+  assert.deepEqual((await call("GET", `${NS}/entities/key-1/limits`)).body.items.length, 2);
+  assert.deepEqual((await call("GET", `${NS}/resources`)).body.items.sort(), ["api/v1", "gpt-4"]);
+  for (const [query] of levels) {
+    assert.equal((await call("DELETE", `${NS}/limits${query}`)).status, 204);
+    problem(await call("DELETE", `${NS}/limits${query}`), 404, "limits_not_found");
+  }
+  const outage = await call("PUT", `${NS}/limits`, { body: { limits: [], onUnavailable: "allow" } });
+  assert.deepEqual([outage.body.limits, outage.body.onUnavailable], [[], "allow"]);
+  problem(
+    await call("PUT", `${NS}/limits?resource=x`, { body: { limits, onUnavailable: "allow" } }),
+    400,
+    "request_invalid",
+  );
+  problem(await call("PUT", `${NS}/limits`, { body: { limits: [] } }), 400, "limits_empty");
+  problem(
+    await call("PUT", `${NS}/limits`, { body: { limits: [{ ...limits[0], capacity: 1.5 }] } }),
+    400,
+    "limit_invalid",
+  );
+});
+
+test("access and cascade are set and taken back where they are said", async (t) => {
+  const { call } = await serviceOf(t);
+  const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
+  const set = await call("PUT", `${NS}/access?entityId=key-1&resource=gpt-4`, { body: { access: "disabled" } });
+  assert.deepEqual([set.status, set.body], [204, ""]);
+  problem(await call("POST", `${NS}/acquire`, { body: take }), 403, "resource_disabled");
+  assert.equal((await call("GET", `${NS}/limits?entityId=key-1&resource=gpt-4`)).body.access, "disabled");
+  await call("PUT", `${NS}/access?entityId=key-1&resource=gpt-4`, { body: { access: "bypass" } });
+  const bypassed = await call("POST", `${NS}/acquire`, { body: take });
+  assert.deepEqual([bypassed.status, bypassed.body.bypassed], [200, true]);
+  await call("PUT", `${NS}/access?entityId=key-1&resource=gpt-4`, { body: { access: "inherit" } });
+  assert.equal((await call("POST", `${NS}/acquire`, { body: take })).body.bypassed, false);
+  assert.equal((await call("PUT", `${NS}/cascade?entityId=key-1`, { body: { cascade: false } })).status, 204);
+  assert.equal((await call("PUT", `${NS}/cascade?entityId=key-1`, { body: { cascade: "inherit" } })).status, 204);
+  problem(await call("PUT", `${NS}/access`, { body: { access: "disabled" } }), 400, "scope_missing");
+  problem(await call("PUT", `${NS}/access?entityId=a`, { body: { access: "off" } }), 400, "request_invalid");
+});
+
+test("looking changes nothing: available, explain, buckets, usage, audit", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  await limiter.createEntity({ id: "proj-1" });
+  await limiter.createEntity({ id: "key-1", parentId: "proj-1" });
+  await limiter.acquire({ entityId: "key-1", resource: "gpt-4", consume: { rpm: 1, tpm: 500 } });
+  const available = await call("GET", `${NS}/available?entityId=key-1&resource=gpt-4`);
+  assert.deepEqual(
+    available.body.items.map((one: { entityId: string; limit: string; available: number }) => [
+      one.entityId,
+      one.limit,
+      one.available,
+    ]),
+    [
+      ["key-1", "rpm", 99],
+      ["key-1", "tpm", 19_500],
+      ["proj-1", "rpm", 99],
+      ["proj-1", "tpm", 19_500],
+    ],
+  );
+  problem(await call("GET", `${NS}/available?entityId=key-1&resource=other`), 400, "limits_missing");
+  const explained = await call("POST", `${NS}/explain`, {
+    body: { entityId: "key-1", resource: "gpt-4", consume: { tpm: 20_000 } },
+  });
+  assert.deepEqual([explained.body.outcome, explained.body.levels.length], ["refused", 2]);
+  const never = await call("POST", `${NS}/explain`, {
+    body: { entityId: "key-1", resource: "gpt-4", consume: { tpm: 99_999 } },
+  });
+  assert.deepEqual([never.body.outcome, never.body.retryAfterMs], ["never", null]);
+  const buckets = await call("GET", `${NS}/buckets?resource=gpt-4&limit=1`);
+  assert.deepEqual(buckets.body.items[0].limits[1], {
+    limit: "tpm",
+    available: 19_500,
+    capacity: 20_000,
+    kind: "drip",
+    soft: false,
+  });
+  assert.equal((await call("GET", `${NS}/buckets?entityId=nobody`)).body.items.length, 0);
+  const usage = await call("GET", `${NS}/usage?window=hourly&entityId=key-1`);
+  assert.deepEqual(usage.body.items[0].counters, { rpm: 1, tpm: 500 });
+  assert.equal((await call("GET", `${NS}/usage/summary?window=daily`)).body.requests >= 1, true);
+  problem(await call("GET", `${NS}/usage?window=weekly`), 400, "request_invalid");
+  const audit = await call("GET", `${NS}/audit?limit=1`);
+  assert.deepEqual([audit.body.items[0].action, typeof audit.body.cursor], ["entity_created", "string"]);
+});
+
+test("top-up and reset answer the library's result", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  await limiter.acquire({ entityId: "key-1", resource: "gpt-4", consume: { tpm: 500 } });
+  const topped = await call("POST", `${NS}/top-up`, {
+    body: { entityId: "key-1", resource: "gpt-4", amounts: { tpm: 100 } },
+  });
+  assert.deepEqual(topped.body, { entityId: "key-1", resource: "gpt-4", amounts: { tpm: 100 }, repeated: false });
+  const reset = await call("POST", `${NS}/reset`, { body: { entityId: "key-1", resource: "gpt-4", limits: ["tpm"] } });
+  assert.equal(reset.status, 200);
+  assert.equal(
+    (await call("GET", `${NS}/available?entityId=key-1&resource=gpt-4`)).body.items[1].available,
+    LIMITS[1]?.capacity,
+  );
+  problem(
+    await call("POST", `${NS}/reset`, { body: { entityId: "key-1", resource: "gpt-4", limits: ["nope"] } }),
+    400,
+    "limit_unknown",
+  );
+});
+
+test("what is unknown or given twice is 400 and says where; bodies that are none are body_invalid", async (t) => {
+  const { call, port } = await serviceOf(t);
+  for (const [method, path, body, pointer] of [
+    ["GET", `${NS}/entities?limt=1`, undefined, "?limt"],
+    ["GET", `${NS}/entities?limit=1&limit=2`, undefined, "?limit"],
+    ["GET", `${NS}/entities?limit=0`, undefined, "?limit"],
+    ["GET", `${NS}/entities?limit=1001`, undefined, "?limit"],
+    ["GET", `${NS}/entities?limit=1e2`, undefined, "?limit"],
+    ["GET", "/healthz?x", undefined, "?x"],
+    ["GET", `${NS}/available?entityId=a`, undefined, "?resource"],
+    ["POST", `${NS}/entities`, { id: "a", nmae: "x" }, "/nmae"],
+    ["POST", `${NS}/entities`, { id: 5 }, "/id"],
+    ["POST", `${NS}/acquire`, { entityId: "a", resource: "b", consume: { "a/b~c": "1" } }, "/consume/a~1b~0c"],
+    ["POST", `${NS}/acquire`, { entityId: "a", resource: "b", consume: {}, wait: { maxMs: 30_001 } }, "/wait/maxMs"],
+    ["POST", `${NS}/leases/l_x/rollback`, { why: "x" }, "/why"],
+  ] as const) {
+    const answer = await call(method, path, body === undefined ? {} : { body });
+    problem(answer, 400, "request_invalid");
+    assert.equal(answer.body.errors[0].pointer, pointer, JSON.stringify(answer.body));
+  }
+  for (const body of ["", "{", "[]", "null", "5", '"x"', '{"id":"a","__proto__":{"x":1}}']) {
+    problem(await call("POST", `${NS}/entities`, { body }), 400, "body_invalid");
+  }
+  assert.equal((await call("POST", `${NS}/leases/l_x/rollback`, { body: {} })).body.code, "lease_not_found");
+  const said = await raw(
+    port,
+    `GET ${NS}/entities?x=%zz HTTP/1.1\r\nHost: localhost:${port}\r\nConnection: close\r\n\r\n`,
+  );
+  assert.match(said, /^HTTP\/1\.1 400 /);
+});
+
+test("HEAD works where GET does, another method is 405 with Allow, and another path 404", async (t) => {
+  const { call, url } = await serviceOf(t);
+  for (const path of ["/healthz", "/v1/me", `${NS}/entities`, "/metrics", "/openapi.json", "/", `${NS}/events`]) {
+    const head = await fetch(new URL(path, url), { method: "HEAD" });
+    assert.deepEqual([head.status, await head.text()], [200, ""], path);
+  }
+  for (const [method, path, allow] of [
+    ["DELETE", "/healthz", "GET, HEAD"],
+    ["PUT", `${NS}/entities/a`, "GET, HEAD, PATCH, DELETE"],
+    ["GET", `${NS}/acquire`, "POST"],
+    ["POST", `${NS}/limits`, "GET, HEAD, PUT, DELETE"],
+    ["POST", "/", "GET, HEAD"],
+    ["PROPFIND", "/v1/me", "GET, HEAD"],
+  ] as const) {
+    const answer = await call(method, path);
+    problem(answer, 405, "method_not_allowed");
+    assert.equal(answer.headers.get("allow"), allow);
+  }
+  for (const path of ["/v1", "/v2/me", `${NS}`.replace("default", "a/b/c"), `${NS}/leases/x/y`, "/assets/nope.js"]) {
+    const answer = await call("GET", path);
+    problem(answer, 404, "route_unknown");
+  }
+});
+
+test("X-Request-Id is taken over where it is safe, else made; never twice", async (t) => {
+  const { call } = await serviceOf(t);
+  const given = await call("GET", "/v1/me", { headers: { "x-request-id": "abc-1.2:3_4" } });
+  assert.equal(given.headers.get("x-request-id"), "abc-1.2:3_4");
+  for (const id of ["a b", "x".repeat(65), "<script>"]) {
+    const made = await call("GET", "/nope", { headers: { "x-request-id": id } });
+    assert.notEqual(made.headers.get("x-request-id"), id);
+    assert.equal(made.body.requestId, made.headers.get("x-request-id"));
+  }
+  const ids = await Promise.all(
+    Array.from({ length: 50 }, async () => (await call("GET", "/v1/me")).headers.get("x-request-id")),
+  );
+  assert.equal(new Set(ids).size, 50);
+});
+
+test("metrics are Prometheus text with what happened in it", async (t) => {
+  const { call } = await serviceOf(t);
+  const body = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 60 }, holdMs: 0 };
+  await call("POST", `${NS}/acquire`, { body });
+  await call("POST", `${NS}/acquire`, { body });
+  const lease = await call("POST", `${NS}/acquire`, { body: { ...body, consume: { tpm: 10 }, holdMs: 5_000 } });
+  const mid = (await call("GET", "/metrics")).body;
+  assert.match(mid, /^zae_limiter_active_leases\{resource="gpt-4",namespace="default"\} 1$/m);
+  await call("POST", `${NS}/leases/${lease.body.leaseId}/rollback`);
+  const { headers, body: text } = await call("GET", "/metrics");
+  assert.match(headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
+  for (const line of [
+    /^zae_limiter_info\{version="[^"]+",store="memory"\} 1$/m,
+    /^zae_limiter_requests_total\{result="acquired",resource="gpt-4",namespace="default"\} 2$/m,
+    /^zae_limiter_requests_total\{result="refused",resource="gpt-4",namespace="default",limit="rpm",level="0"\} 1$/m,
+    /^zae_limiter_tokens_total\{direction="taken",limit="rpm",resource="gpt-4",namespace="default"\} 60$/m,
+    /^zae_limiter_tokens_total\{direction="given_back",limit="tpm",resource="gpt-4",namespace="default"\} 10$/m,
+    /^zae_limiter_active_leases\{resource="gpt-4",namespace="default"\} 0$/m,
+    /^zae_limiter_lease_duration_seconds_count\{resource="gpt-4",namespace="default",status="rolledBack"\} 1$/m,
+    /^zae_limiter_acquire_duration_seconds_bucket\{result="acquired",store="memory",le="\+Inf"\} 2$/m,
+    /^# TYPE zae_limiter_acquire_duration_seconds histogram$/m,
+  ]) {
+    assert.match(text, line);
+  }
+});

@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { createService } from "../../src/entry/server.ts";
+import { parseTokens } from "../../src/server/tokens.ts";
+import { eventsOf, NS, problem, serviceOf, tokenOf } from "./service-kit.ts";
+
+const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
+
+test("scopes stand alone: each route wants its own, and names it", async (t) => {
+  const tokens = (["acquire", "read", "admin"] as const).map((scope) => tokenOf(scope, { scopes: [scope] }));
+  const { call } = await serviceOf(t, { tokens: tokens.map(({ entry }) => entry) });
+  const [acquire, read, admin] = tokens.map(({ token }) => token);
+  const matrix = [
+    ["POST", `${NS}/acquire`, take, acquire],
+    ["POST", `${NS}/try`, take, acquire],
+    ["GET", `${NS}/leases/l_unknown`, undefined, acquire],
+    ["GET", `${NS}/leases`, undefined, read],
+    ["GET", `${NS}/available?entityId=a&resource=gpt-4`, undefined, read],
+    ["POST", `${NS}/explain`, { entityId: "a", resource: "gpt-4" }, read],
+    ["GET", `${NS}/entities`, undefined, read],
+    ["POST", `${NS}/entities`, { id: "a" }, admin],
+    [
+      "PUT",
+      `${NS}/limits?resource=x`,
+      { limits: [{ name: "rpm", capacity: 1, refillAmount: 1, refillPeriodMs: 1000 }] },
+      admin,
+    ],
+    ["POST", `${NS}/top-up`, { entityId: "a", resource: "gpt-4", amounts: { rpm: 1 } }, admin],
+    ["POST", "/v1/namespaces", { name: "n" }, admin],
+    ["GET", "/v1/orphans", undefined, admin],
+    ["GET", "/metrics", undefined, read],
+    ["GET", "/v1/namespaces", undefined, read],
+  ] as const;
+  for (const [method, path, body, right] of matrix) {
+    for (const { token, entry } of tokens) {
+      const answer = await call(method, path, { token, ...(body === undefined ? {} : { body }) });
+      if (token === right) assert.notEqual(answer.status, 403, `${entry.id} ${method} ${path}`);
+      else {
+        problem(answer, 403, "insufficient_scope");
+        assert.equal(answer.body.scope, tokens.find((one) => one.token === right)?.entry.id);
+      }
+    }
+    const nobody = await call(method, path, body === undefined ? {} : { body });
+    problem(nobody, 401, "token_missing");
+    assert.equal(nobody.headers.get("www-authenticate"), "Bearer");
+  }
+  for (const path of ["/healthz", "/readyz", "/openapi.json", "/"]) assert.equal((await call("GET", path)).status, 200);
+});
+
+test("whoever may only take must not raise their own limit", async (t) => {
+  const taker = tokenOf("gateway", { scopes: ["acquire"] });
+  const both = tokenOf("both", { scopes: ["acquire", "admin"] });
+  const { call } = await serviceOf(t, { tokens: [taker.entry, both.entry] });
+  const limits = [{ name: "rpm", capacity: 1_000_000, refillAmount: 1, refillPeriodMs: 1000 }];
+  const refused = await call("POST", `${NS}/acquire`, { token: taker.token, body: { ...take, limits } });
+  problem(refused, 403, "insufficient_scope");
+  assert.equal(refused.body.scope, "admin");
+  assert.equal((await call("POST", `${NS}/acquire`, { token: both.token, body: { ...take, limits } })).status, 200);
+});
+
+test("a namespace that the token does not have is 403, whether or not it exists", async (t) => {
+  const { token, entry } = tokenOf("gateway", { namespaces: ["default", "gone"] });
+  const { call, limiter } = await serviceOf(t, { tokens: [entry] });
+  await limiter.registerNamespace("tenant-b");
+  const answers = await Promise.all(
+    ["tenant-b", "tenant-z", "%ff", "a%2Fb"].map((name) => call("GET", `/v1/namespaces/${name}/entities`, { token })),
+  );
+  for (const answer of answers) problem(answer, 403, "namespace_forbidden");
+  const [exists, not] = answers.map(({ body: { requestId: _, ...body } }) => body);
+  assert.deepEqual(exists, not);
+  problem(await call("GET", "/v1/namespaces/gone/entities", { token }), 404, "namespace_not_found");
+  const list = await call("GET", "/v1/namespaces", { token });
+  assert.deepEqual(
+    list.body.items.map(({ name }: { name: string }) => name),
+    ["default"],
+  );
+  problem(await call("POST", "/v1/namespaces", { token, body: { name: "x" } }), 403, "namespace_forbidden");
+  problem(await call("DELETE", "/v1/namespaces/default", { token }), 403, "namespace_forbidden");
+  const metrics = await call("GET", "/metrics", { token });
+  assert.doesNotMatch(metrics.body, /tenant-b/);
+});
+
+test("the audit trail names the token, and without tokens local; /v1/me says what it may do", async (t) => {
+  const { token, entry } = tokenOf("ops", { expiresAtMs: 1_900_000_000_000 });
+  const secured = await serviceOf(t, { tokens: [entry] });
+  await secured.call("POST", `${NS}/entities`, { token, body: { id: "a" } });
+  assert.equal((await secured.call("GET", `${NS}/audit`, { token })).body.items[0].principal, "ops");
+  assert.deepEqual((await secured.call("GET", "/v1/me", { token })).body, {
+    ...{ id: "ops", namespaces: "*", scopes: ["acquire", "read", "admin"], expiresAtMs: 1_900_000_000_000 },
+  });
+  const open = await serviceOf(t);
+  await open.call("POST", `${NS}/entities`, { body: { id: "a" } });
+  assert.equal((await open.call("GET", `${NS}/audit`)).body.items[0].principal, "local");
+  assert.deepEqual((await open.call("GET", "/v1/me")).body, {
+    ...{ id: "local", namespaces: "*", scopes: ["acquire", "read", "admin"] },
+  });
+});
+
+function tokenFile(t: TestContext, ...entries: object[]): string {
+  const folder = mkdtempSync(join(tmpdir(), "zae-limiter-tokens-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "tokens.json");
+  writeFileSync(file, JSON.stringify({ tokens: entries }));
+  return file;
+}
+
+/** Asks until it is so. A test that waits in vain is ended by its own time limit. */
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+test("the file is read again: a new token is good, a removed one is refused and its streams end", {
+  timeout: 60_000,
+}, async (t) => {
+  const [old, fresh] = [tokenOf("old"), tokenOf("fresh")];
+  const file = tokenFile(t, old.entry);
+  const { call, url, log } = await serviceOf(t, { tokenFile: file });
+  const events = await eventsOf(url, `${NS}/events`, { authorization: `Bearer ${old.token}` });
+  await events.next("hello");
+  // A file that cannot be read keeps the old tokens, and says so.
+  writeFileSync(file, '{ "tokens": [ {');
+  await until(async () => log.length > 0);
+  assert.match(log[0] ?? "", /is not JSON.*The tokens of before stay\.$/s);
+  assert.equal((await call("GET", "/v1/me", { token: old.token })).status, 200);
+  writeFileSync(file, JSON.stringify({ tokens: [fresh.entry] }));
+  const changedMs = performance.now();
+  await until(async () => (await call("GET", "/v1/me", { token: fresh.token })).status === 200);
+  assert.ok(performance.now() - changedMs < 10_000, "within seconds, also on a busy machine");
+  problem(await call("GET", "/v1/me", { token: old.token }), 401, "token_unknown");
+  while ((await events.frame()) !== undefined);
+});
+
+test("an expired token is refused from that very millisecond, and its streams end", { timeout: 60_000 }, async (t) => {
+  const { token, entry } = tokenOf("short", { expiresAtMs: 1_800_000_060_000 });
+  const { call, url, clock } = await serviceOf(t, { tokens: [entry] });
+  const events = await eventsOf(url, `${NS}/events`, { authorization: `Bearer ${token}` });
+  await events.next("hello");
+  await clock.advance(59_999);
+  assert.equal((await call("GET", "/v1/me", { token })).status, 200);
+  await clock.advance(1);
+  problem(await call("GET", "/v1/me", { token }), 401, "token_unknown");
+  while ((await events.frame()) !== undefined);
+});
+
+test("what is wrong in a token file is told with the entry, the value and the remedy", () => {
+  const { entry } = tokenOf("ops");
+  const wrong = (tokens: unknown, message: RegExp) =>
+    assert.throws(() => parseTokens(JSON.stringify({ tokens }), "tokens.json"), message);
+  wrong({}, /"tokens" of tokens\.json is \{\}; give a list/);
+  wrong([entry, { ...tokenOf("ops").entry }], /Entry 2 of tokens\.json has the id "ops" again/);
+  wrong([entry, { ...entry, id: "other" }], /has the hash of "ops" again/);
+  wrong([{ ...entry, sha256: "abc" }], /sha256 of entry 1.*"abc"; give the 64 hex digits/i);
+  wrong([{ ...entry, sha256: entry.sha256.toUpperCase() }], /64 hex digits/);
+  wrong([{ ...entry, scope: "read" }], /has the key "scope"/);
+  wrong([{ ...entry, scopes: ["write"] }], /the scope "write"; scopes are acquire, read, admin/);
+  wrong([{ ...entry, scopes: [] }], /give a list of/);
+  wrong([{ ...entry, namespaces: [] }], /give a list of names, or "\*"/);
+  wrong([{ ...entry, namespaces: ["a b"] }], /Invalid namespace "a b"/);
+  wrong([{ ...entry, expiresAtMs: "2030" }], /whole milliseconds since 1970/);
+  wrong([{ ...entry, id: "local" }], /choose another/);
+  wrong([{ ...entry, id: "a b" }], /Invalid principal/);
+  assert.throws(() => parseTokens('{"tokens":[],"x":1}', "f"), /F has the key "x"/);
+  assert.deepEqual(parseTokens(JSON.stringify({ tokens: [entry] }), "f"), [entry]);
+});
+
+test("fetch cannot see who is calling: 401 without tokens, unless it was told that it is open", async () => {
+  const closed = await createService({ store: "memory" });
+  assert.equal((await closed.fetch(new Request("http://localhost/v1/me"))).status, 401);
+  assert.equal((await closed.fetch(new Request("http://localhost/healthz"))).status, 200);
+  assert.equal((await closed.fetch(new Request("http://evil.example/healthz"))).status, 421);
+  await closed.close();
+  const open = await createService({ store: "memory", open: true });
+  const answer = await open.fetch(new Request("http://localhost:8787/v1/me"));
+  assert.deepEqual([answer.status, ((await answer.json()) as { id: string }).id], [200, "local"]);
+  const made = await open.fetch(
+    new Request("http://localhost/v1/namespaces/default/entities", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ id: "a" }),
+    }),
+  );
+  assert.equal(made.status, 201);
+  await open.close();
+});
+
+test("another host than loopback needs tokens, and wrong options are told before a store is opened", async () => {
+  const service = await createService({ store: "memory", open: true });
+  await assert.rejects(service.listen({ host: "0.0.0.0", port: 0 }), { code: "tokens_missing" });
+  await service.close();
+  for (const [options, message] of [
+    [{ port: 70_000 }, /port is 70000; give a whole number from 0 to 65535/],
+    [{ holdMs: 5 }, /holdMs is 5; give a whole number from 1000 to/],
+    [{ allowOrigin: "https://x.org/path" }, /give an origin/],
+    [{ allowHost: "http://x" }, /give a name as it stands in Host/],
+    [{ onExpiry: "keep" }, /give "charge" or "refund"/],
+    [{ unit: { tpm: "" } }, /give a word/],
+    [{ tokenFile: "/nowhere/tokens.json" }, /cannot be read/],
+    [{ tokenFile: "a", tokens: [] }, /give one/],
+    [{ prot: 1 }, /"prot"/],
+    [{ limiter: {} }, /no limiter/],
+  ] as const) {
+    await assert.rejects(
+      createService({
+        store: "sqlite:/proc/nowhere/x.db",
+        ...(options as object),
+        ...("limiter" in options ? { store: undefined } : {}),
+      } as never),
+      message,
+    );
+  }
+});

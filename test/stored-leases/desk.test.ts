@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { LeaseClosed, NotFoundError, RateLimitExceeded, ValidationError } from "../../src/entry/index.ts";
+import { standingsIn } from "../../src/leases/refused.ts";
+import { EVERY_STORE } from "../every-store.ts";
+import { DAY_MS, FULL, key1, openDesk, openWorld, T0, taking } from "./desk-kit.ts";
+
+const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;
+const isCode = (code: string, status: number) => (error: unknown) => {
+  const { code: is, httpStatus } = error as { code: string; httpStatus: number };
+  assert.deepEqual({ code: is, httpStatus }, { code, httpStatus: status });
+  return true;
+};
+
+for (const [name, openStore] of EVERY_STORE) {
+  describe(`stored leases on ${name}`, () => {
+    test("an acquire answers with the lease, what is left at every level, and how each limit stands", async (t) => {
+      const { desk, changes } = await openWorld(t, openStore);
+      const { lease, standings, replayed } = await desk.acquire(taking({ rpm: 1, tpm: 500 }, { onExpiry: "refund" }));
+      assert.match(id({ lease }), /^l_[A-Za-z0-9_-]{22}$/);
+      const { leaseId } = lease;
+      const limits = [
+        { ...key1, limit: "rpm", available: 59, capacity: 60 },
+        { ...key1, limit: "tpm", available: 5_500, capacity: 6_000 },
+        { entityId: "proj-1", resource: "gpt-4", limit: "tpm", available: 8_500, capacity: 9_000 },
+      ];
+      const view = {
+        ...{ leaseId, namespace: "default", ...key1, status: "open", consumed: { rpm: 1, tpm: 500 }, also: {} },
+        ...{ degraded: false, overdrawn: [], bypassed: false, expiresAtMs: T0 + 300_000, onExpiry: "refund", limits },
+      };
+      assert.deepEqual({ lease, replayed }, { lease: view, replayed: false });
+      assert.deepEqual(
+        standings.map(({ limit, level, available, capacity }) => ({ limit, level, available, capacity })),
+        limits.map(({ entityId, limit, available, capacity }) => ({
+          ...{ limit, level: entityId === "key-1" ? 0 : 1, available, capacity },
+        })),
+      );
+      assert.deepEqual(await desk.get(id({ lease })), view);
+      assert.deepEqual(changes, [view]);
+    });
+
+    test("a hold of nothing charges at once, makes no lease, and tells of none", async (t) => {
+      const { desk, changes, left } = await openWorld(t, openStore);
+      const { lease } = await desk.acquire(taking({ tpm: 500 }, { holdMs: 0 }));
+      const { leaseId, expiresAtMs, status, consumed } = lease;
+      assert.deepEqual(
+        { leaseId, expiresAtMs, status, consumed },
+        {
+          ...{ leaseId: null, expiresAtMs: null, status: "settled", consumed: { tpm: 500 } },
+        },
+      );
+      assert.deepEqual((await desk.list()).length, 0);
+      assert.deepEqual(changes, []);
+      assert.equal((await left())["key-1.tpm"], 5_500);
+    });
+
+    test("settling by totals charges or gives back the difference at every level, and may be repeated", async (t) => {
+      const { desk, left, changes } = await openWorld(t, openStore);
+      const more = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
+      const settled = await desk.settle(more, { consumed: { tpm: 730 } });
+      assert.deepEqual([settled.status, settled.consumed], ["settled", { rpm: 1, tpm: 730 }]);
+      assert.equal(settled.limits.find(({ limit }) => limit === "tpm")?.available, 5_270);
+      assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_270, "proj-1.tpm": 8_270 });
+      assert.deepEqual(await desk.settle(more, { consumed: { tpm: 730 }, also: {} }), settled);
+      assert.equal((await left())["key-1.tpm"], 5_270, "charged once");
+      for (const other of [{}, { consumed: { tpm: 731 } }, { consumed: { tpm: 730, rpm: 1 } }]) {
+        await assert.rejects(desk.settle(more, other), isCode("lease_closed", 409));
+      }
+      const less = id(await desk.acquire(taking({ tpm: 1_000 })));
+      const given = await desk.settle(less, { consumed: { tpm: 300, rpm: 2 } });
+      assert.deepEqual(given.consumed, { tpm: 300, rpm: 2 });
+      assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 57, "key-1.tpm": 4_970, "proj-1.tpm": 7_970 });
+      assert.equal(given.limits.find(({ limit }) => limit === "tpm")?.available, 4_970);
+      assert.deepEqual(
+        changes.map(({ status }) => status),
+        ["open", "settled", "open", "settled"],
+      );
+    });
+
+    test("a total above what is there goes into debt: the work is done", async (t) => {
+      const { desk, left } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 5_000 })));
+      await desk.settle(lease, { consumed: { tpm: 7_000 } });
+      assert.equal((await left())["key-1.tpm"], -1_000);
+    });
+
+    test("a rollback gives everything back, once, and may be repeated", async (t) => {
+      const { desk, left } = await openWorld(t, openStore);
+      const asked = taking({ rpm: 1, tpm: 500 }, { also: { "gpu-pool": { slots: 2 } } });
+      const { lease } = await desk.acquire(asked);
+      assert.deepEqual(lease.also, { "gpu-pool": { slots: 2 } });
+      assert.ok(lease.limits.some(({ resource, available }) => resource === "gpu-pool" && available === 2));
+      const rolledBack = await desk.rollback(id({ lease }));
+      assert.deepEqual([rolledBack.status, rolledBack.consumed], ["rolledBack", { rpm: 0, tpm: 0 }]);
+      assert.deepEqual(await desk.rollback(id({ lease })), rolledBack);
+      assert.deepEqual(await left(), FULL);
+      await assert.rejects(desk.settle(id({ lease })), (error) => {
+        assert.ok(error instanceof LeaseClosed);
+        assert.deepEqual([error.leaseStatus, error.toProblem().leaseStatus], ["rolledBack", "rolledBack"]);
+        return true;
+      });
+    });
+
+    test("adjust, consume and release keep account of what is held, also of further resources", async (t) => {
+      const { desk, left } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 }, { also: { "gpu-pool": { slots: 1 } } })));
+      const pool = (slots: number) => ({ "gpu-pool": { slots } });
+      const adjusted = await desk.adjust(lease, { delta: { tpm: 100, rpm: 2 }, also: pool(1) });
+      assert.deepEqual([adjusted.lease.consumed, adjusted.lease.also], [{ tpm: 600, rpm: 2 }, pool(2)]);
+      const consumed = await desk.consume(lease, { amounts: { tpm: 400 }, also: pool(1) });
+      assert.deepEqual([consumed.lease.consumed, consumed.lease.also], [{ tpm: 1_000, rpm: 2 }, pool(3)]);
+      assert.ok(consumed.standings.length > 0);
+      assert.deepEqual(await left(), { "key-1.rpm": 58, "key-1.tpm": 5_000, "proj-1.tpm": 8_000, "key-1.slots": 1 });
+      const refused = await desk
+        .consume(lease, { amounts: { tpm: 1 }, also: pool(2) })
+        .catch((error: unknown) => error);
+      assert.ok(refused instanceof RateLimitExceeded);
+      assert.ok(
+        standingsIn(refused).some(
+          ({ limit, available, capacity }) => limit === "slots" && available === 1 && capacity === 4,
+        ),
+      );
+      assert.equal((await left())["key-1.tpm"], 5_000, "all of it or nothing");
+      const released = await desk.release(lease, { amounts: { tpm: 5_000 }, also: pool(1) });
+      assert.deepEqual(
+        [released.lease.consumed, released.lease.also],
+        [{ tpm: 0, rpm: 2 }, pool(2)],
+        "at most what is held",
+      );
+      assert.deepEqual(await left(), { "key-1.rpm": 58, "key-1.tpm": 6_000, "proj-1.tpm": 9_000, "key-1.slots": 2 });
+      await desk.rollback(lease);
+      assert.deepEqual(await left(), FULL);
+    });
+
+    test("what is named wrongly changes nothing", async (t) => {
+      const { desk, left } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      const before = [await desk.get(lease), await left()];
+      const wrong: readonly (readonly [string, () => Promise<unknown>])[] = [
+        ["limit_unknown", () => desk.settle(lease, { consumed: { rmp: 1 } })],
+        ["amount_invalid", () => desk.settle(lease, { consumed: { tpm: -1 } })],
+        ["amount_invalid", () => desk.adjust(lease, { delta: { tpm: 0.5 } })],
+        ["resource_unknown", () => desk.adjust(lease, { delta: {}, also: { "gpu-pool": { slots: 1 } } })],
+        ["consume_empty", () => desk.consume(lease, { amounts: {} })],
+        ["hold_invalid", () => desk.extend(lease, { holdMs: 999 })],
+        ["hold_invalid", () => desk.extend(lease, { holdMs: DAY_MS + 1 })],
+        ["hold_invalid", () => desk.acquire(taking({ tpm: 1 }, { holdMs: 500 }))],
+        ["on_expiry_invalid", () => desk.acquire(taking({ tpm: 1 }, { onExpiry: "keep" as "charge" }))],
+        ["option_unknown", () => desk.acquire({ ...taking({ tpm: 1 }), hold: 5 } as never)],
+        ["option_unknown", () => desk.settle(lease, { consume: { tpm: 1 } } as never)],
+        ["idempotency_key_invalid", () => desk.acquire(taking({ tpm: 1 }, { idempotencyKey: "" }))],
+        ["idempotency_key_invalid", () => desk.adjust(lease, { delta: { tpm: 1 }, idempotencyKey: "ü" })],
+        ["limit_unknown", () => desk.acquire(taking({ rmp: 1 }))],
+      ];
+      for (const [code, call] of wrong) {
+        await assert.rejects(
+          async () => call(),
+          (error) => error instanceof ValidationError && error.code === code,
+          code,
+        );
+      }
+      assert.deepEqual([await desk.get(lease), await left()], before);
+    });
+
+    test("an unknown lease, and one of another namespace, is not found", async (t) => {
+      const { desk, limiter, store, clock } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      await limiter.registerNamespace("tenant-b");
+      const { desk: other } = await openDesk(store, clock, { namespace: "tenant-b" });
+      for (const call of [() => desk.get("l_unknown"), () => other.get(lease), () => other.rollback(lease)]) {
+        await assert.rejects(call, (error) => error instanceof NotFoundError && error.code === "lease_not_found");
+      }
+    });
+
+    test("a lease that nobody ends stays charged or is given back, counted at the end of its hold", async (t) => {
+      const { desk, left, clock, changes } = await openWorld(t, openStore);
+      const charged = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
+      const refunded = id(await desk.acquire(taking({ tpm: 200 }, { holdMs: 20_000, onExpiry: "refund" })));
+      await clock.advance(9_999);
+      assert.equal((await desk.get(charged)).status, "open");
+      assert.equal(await desk.expireDue(), 0);
+      await clock.advance(1);
+      // Whoever comes first counts it: nobody has to have swept.
+      await assert.rejects(desk.settle(charged, { consumed: { tpm: 1 } }), isCode("lease_closed", 409));
+      assert.equal((await desk.get(charged)).status, "expired");
+      await clock.advance(10_000);
+      assert.deepEqual((await desk.list()).length, 0);
+      assert.equal((await left())["key-1.tpm"], 5_300);
+      assert.equal(await desk.expireDue(), 1);
+      assert.equal(await desk.expireDue(), 0);
+      assert.equal((await left())["key-1.tpm"], 5_500);
+      const ended = await desk.get(refunded);
+      assert.deepEqual([ended.status, ended.consumed], ["expired", { tpm: 0 }]);
+      assert.deepEqual((await desk.get(charged)).consumed, { tpm: 500 });
+      assert.deepEqual(
+        changes.map(({ status }) => status),
+        ["open", "open", "expired", "expired"],
+      );
+    });
+
+    test("a lease that is extended is held from then on, and no longer", async (t) => {
+      const { desk, clock } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 10_000 })));
+      await clock.advance(9_000);
+      assert.equal((await desk.extend(lease, { holdMs: 5_000 })).expiresAtMs, T0 + 14_000);
+      await clock.advance(4_999);
+      assert.equal(await desk.expireDue(), 0);
+      await clock.advance(1);
+      assert.equal(await desk.expireDue(), 1);
+      await assert.rejects(desk.extend(lease, { holdMs: 5_000 }), isCode("lease_closed", 409));
+    });
+
+    test("a closed lease is known for a day and then forgotten", async (t) => {
+      const { desk, clock } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      await desk.settle(lease);
+      await clock.advance(DAY_MS - 1);
+      assert.equal((await desk.settle(lease)).status, "settled");
+      await clock.advance(1);
+      await assert.rejects(desk.settle(lease), isCode("lease_not_found", 404));
+    });
+
+    test("another process settles, adjusts and gives back what this one took", async (t) => {
+      const { desk, store, clock, left } = await openWorld(t, openStore);
+      const { desk: other } = await openDesk(store, clock);
+      const one = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
+      const two = id(await desk.acquire(taking({ rpm: 1, tpm: 500 })));
+      await other.adjust(one, { delta: { tpm: 250 } });
+      await other.consume(one, { amounts: { tpm: 50 } });
+      assert.deepEqual((await desk.get(one)).consumed, { rpm: 1, tpm: 800 });
+      await other.rollback(two);
+      await other.settle(one, { consumed: { tpm: 100 } });
+      assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_900, "proj-1.tpm": 8_900 });
+    });
+
+    test("of many that end one lease at once, one credits", async (t) => {
+      const { desk, store, clock, left } = await openWorld(t, openStore);
+      const { desk: other } = await openDesk(store, clock);
+      const lease = id(await desk.acquire(taking({ tpm: 1_000 })));
+      const ends = await Promise.allSettled([
+        ...[desk.rollback(lease), other.rollback(lease), desk.settle(lease, { consumed: { tpm: 0 } })],
+        ...[other.settle(lease, { consumed: { tpm: 0 } }), desk.rollback(lease)],
+      ]);
+      const status = (await desk.get(lease)).status;
+      for (const end of ends) if (end.status === "fulfilled") assert.equal(end.value.status, status);
+      assert.ok(ends.some((end) => end.status === "fulfilled"));
+      assert.deepEqual(await left(), FULL);
+    });
+
+    test("open leases are listed, of an entity or all", async (t) => {
+      const { desk } = await openWorld(t, openStore);
+      const own = id(await desk.acquire(taking({ tpm: 1 })));
+      await desk.acquire(taking({ tpm: 1 }, { entityId: "proj-1" }));
+      await desk.settle(id(await desk.acquire(taking({ tpm: 1 }))));
+      assert.equal((await desk.list()).length, 2);
+      assert.deepEqual(
+        (await desk.list({ entityId: "key-1" })).map(({ leaseId }) => leaseId),
+        [own],
+      );
+      assert.deepEqual((await desk.list({ resource: "gpu-pool" })).length, 0);
+      const first = await desk.list({ limit: 1 });
+      const cursor = first.cursor as string;
+      assert.equal(new Set([...first, ...(await desk.list({ limit: 1, cursor }))].map((one) => one.leaseId)).size, 2);
+    });
+
+    test("a request may wait, and is refused with everything that stood in the way", async (t) => {
+      const { desk, clock } = await openWorld(t, openStore);
+      const held = id(await desk.acquire(taking({ tpm: 6_000 })));
+      const refused = await desk.tryAcquire(taking({ tpm: 10 }));
+      assert.ok("ok" in refused && !refused.ok && refused.primary.limit === "tpm");
+      assert.ok(standingsIn(refused).some(({ limit, level }) => limit === "tpm" && level === 1));
+      const waiting = desk.acquire(taking({ tpm: 10 }, { wait: { maxMs: 20_000 } }));
+      await clock.advance(8_000);
+      await desk.rollback(held);
+      const { lease } = await waiting;
+      assert.deepEqual([lease.consumed, lease.expiresAtMs], [{ tpm: 10 }, clock.now() + 300_000]);
+    });
+  });
+}
