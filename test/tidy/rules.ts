@@ -35,6 +35,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     packages: ["@aws-sdk/*", "node:*"],
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
+  cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   provisioner: {
