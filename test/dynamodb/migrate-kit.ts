@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import type { TestContext } from "node:test";
-import type { DynamoClient } from "../../src/adapters/dynamodb/client.ts";
+import type { DynamoAnswer, DynamoClient } from "../../src/adapters/dynamodb/client.ts";
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
@@ -108,9 +108,17 @@ export function cutAfterWrites(client: DynamoClient, writes: number, isLastDone:
   const wire = new Wire(client);
   let left = writes;
   const cut = { kind: "failed", status: 400, code: "AccessDeniedException", message: "cut off", body: {} } as const;
+  let before: Promise<unknown> = Promise.resolve();
   wire.fault = async ({ operation, send }) => {
     if (left < 0) return cut;
     if (!WRITES.has(operation)) return send();
+    // One write after the other: of several at once some would be done after the cut.
+    const turn = before.then(() => written(send));
+    before = turn.catch(() => {});
+    return turn;
+  };
+  const written = async (send: () => Promise<DynamoAnswer>): Promise<DynamoAnswer> => {
+    if (left < 0) return cut;
     if (left === 0 && !isLastDone) {
       left = -1;
       return cut;

@@ -89,6 +89,49 @@ await describeDynamo("the version record", (dynamodb) => {
     }
   });
 
+  test("each refusal says what to do: migrate, update, go on, or open it otherwise", async (t) => {
+    const ground = await newGround(dynamodb, t, { shared: true });
+    const { table } = ground;
+    const migrating = (phase: string) => ({ migrating: { M: { phase: S(phase), from: S("0.8.0") } } });
+    for (const [given, code, sentence] of [
+      [
+        { schema_version: S("0.9.1") },
+        "schema_version",
+        new RegExp(`bring it there with \`zae-limiter migrate --name ${table}\``),
+      ],
+      [{ schema_version: S("0.11.0") }, "schema_version", /update this package/],
+      [{ client_min_version: S("0.18.0") }, "client_version", /demands clients.*0\.18\.0.*update this package/],
+      [
+        { schema_version: S("0.8.0"), ...migrating("copy") },
+        "table_migrating",
+        /from schema 0\.8\.0 \(copy\).*--abort/,
+      ],
+      [migrating("check"), "table_migrating", /migrate --name/],
+      [{ ...migrating("clean"), updated_by: S("zae-limiter-ts:1") }, "table_migrating", /goes on where it stopped\.$/],
+      [{ taken_over: S("1000.0.0"), client_min_version: S("1000.0.0") }, "table_taken_over", /without `sharedTable`/],
+    ] as const) {
+      await ground.put(versionKey(), theirs(given));
+      await refused(dynamodb, table, true, code, sentence);
+    }
+  });
+
+  test("a table in a layout without namespaces is not set up over its data, and says what to do", async () => {
+    const table = await dynamodb.newTable({ gsi2Projection: "ALL", expiry: false });
+    const admin = adminOf(dynamodb, table);
+    const old = { PK: S("SYSTEM#"), SK: S("#VERSION"), data: { M: { schema_version: S("1.0.0") } } };
+    const put = JSON.stringify({ TableName: table, Item: old });
+    await dynamodb.client.send("PutItem", put, { timeoutMs: 10_000 });
+    await assert.rejects(prepareTable(admin), (error) => {
+      assert.ok(error instanceof VersionError && error.code === "schema_version");
+      assert.match(error.message, /has schema 1\.0\.0.*zae-limiter migrate/);
+      return true;
+    });
+    await refused(dynamodb, table, false, "schema_version", /zae-limiter migrate/);
+    const records = recordsOn(dynamodb, table);
+    assert.equal(await records.get(versionKey()), undefined);
+    await deleteTable(admin);
+  });
+
   test("what older releases misread shuts them out first, and what their Lambda misreads is not written", async (t) => {
     const ground = await newGround(dynamodb, t, { shared: true });
     const { place, records } = ground;
