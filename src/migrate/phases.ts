@@ -6,7 +6,6 @@ import {
   keyIn,
   missing,
   putRecord,
-  type RecordWrite,
   texts,
   updateRecord,
 } from "../adapters/dynamodb/records-write.ts";
@@ -35,6 +34,7 @@ import {
   groupedBy,
   type NewItem,
   NO_COUNTS,
+  newItemOf,
   type PartitionPlan,
   type StepCounts,
 } from "./planned.ts";
@@ -93,7 +93,7 @@ export async function check(context: PhaseContext, ledger: Ledger): Promise<void
       configs.push(...plan.configs);
       mended += await mend(context, ledger, plan.makes, partition);
     });
-    if (mended === 0) return writeRegistries(ledger, configs);
+    if (mended === 0) return writeRegistries(context.table, ledger, configs);
     if (round === ROUNDS_MAX) throw stillInUse(context.table.name, mended);
   }
 }
@@ -256,7 +256,7 @@ function isMap(value: unknown): value is object {
 }
 
 /** Which resources have defaults, and how many entities have a configuration of their own, by resource. */
-async function writeRegistries(ledger: Ledger, configs: readonly ConfigOf[]): Promise<void> {
+async function writeRegistries(table: MigratedTable, ledger: Ledger, configs: readonly ConfigOf[]): Promise<void> {
   for (const [namespaceId, own] of groupedBy(configs, (each) => each.namespaceId)) {
     const index = texts(systemIndexKeys(namespaceId));
     const resources = own.filter(({ of }) => of === "resource").map(({ resource }) => resource);
@@ -265,15 +265,22 @@ async function writeRegistries(ledger: Ledger, configs: readonly ConfigOf[]): Pr
       ({ resource }) => resource,
     );
     const numbers = [...counts].map(([resource, all]) => [resource, { N: String(all.length) }] as const);
-    const writes: RecordWrite[] = [];
-    if (resources.length > 0) {
-      const item = { ...index, [RESOURCES]: { SS: [...new Set(resources)].sort() } };
-      writes.push(putRecord(resourceRegistryKey(namespaceId), item, undefined));
-    }
-    if (numbers.length > 0) {
-      const item = { ...Object.fromEntries(numbers), ...index };
-      writes.push(putRecord(entityConfigRegistryKey(namespaceId), item, undefined));
-    }
+    const wanted = [
+      ...(resources.length === 0
+        ? []
+        : [
+            newItemOf(resourceRegistryKey(namespaceId), {
+              ...index,
+              [RESOURCES]: { SS: [...new Set(resources)].sort() },
+            }),
+          ]),
+      ...(numbers.length === 0
+        ? []
+        : [newItemOf(entityConfigRegistryKey(namespaceId), { ...Object.fromEntries(numbers), ...index })]),
+    ];
+    const stored = await storedAt(table, wanted);
+    const changed = wanted.filter(({ attributes }, i) => stored[i] === undefined || !isSame(stored[i], attributes));
+    const writes = changed.map(({ key, attributes }) => putRecord(key, attributes, undefined));
     if (writes.length > 0) await ledger.guarded(writes);
   }
 }

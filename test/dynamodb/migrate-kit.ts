@@ -10,7 +10,7 @@ import type { MigrateOptions } from "../../src/migrate/migrate.ts";
 import { MigratedTable } from "../../src/migrate/table.ts";
 import { INDEXES, itemsOf, type Layout, T0 } from "../migrate/old-layouts.ts";
 import type { DynamodbLocal } from "./dynamodb-local.ts";
-import { type Fault, Wire } from "./store-kit.ts";
+import { Wire } from "./store-kit.ts";
 
 const CALL = { timeoutMs: 20_000 };
 export const calendar = createCalendar();
@@ -92,21 +92,34 @@ export function migrating(
   };
 }
 
-export const WRITES: ReadonlySet<string> = new Set([
+/** Whether the migration of a table has come to its end. */
+export async function isOurs(dynamodb: DynamodbLocal, table: string): Promise<boolean> {
+  const items = await contents(dynamodb, table);
+  const record = items.find(({ PK, SK }) => PK?.S === "_/SYSTEM#" && SK?.S === "#VERSION");
+  return record?.updated_by?.S?.startsWith("zae-limiter-ts:") === true && record.migrating === undefined;
+}
+
+const WRITES: ReadonlySet<string> = new Set([
   ...["PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems", "UpdateTable"],
 ]);
 
-/** A way to the table that is cut after so many writes; the last of them may still be done. */
+/** A way to the table that is cut after so many writes that were done; the one after them may still be done, unheard. */
 export function cutAfterWrites(client: DynamoClient, writes: number, isLastDone: boolean): Wire {
   const wire = new Wire(client);
   let left = writes;
   const cut = { kind: "failed", status: 400, code: "AccessDeniedException", message: "cut off", body: {} } as const;
-  const fault: Fault = async ({ operation, send }) => {
+  wire.fault = async ({ operation, send }) => {
     if (left < 0) return cut;
-    if (!WRITES.has(operation) || left-- > 0) return send();
-    if (isLastDone) await send();
-    return cut;
+    if (!WRITES.has(operation)) return send();
+    if (left === 0 && !isLastDone) {
+      left = -1;
+      return cut;
+    }
+    const answer = await send();
+    // One whose condition does not hold changes nothing.
+    if (answer.kind !== "answered") return answer;
+    left -= 1;
+    return left < 0 ? cut : answer;
   };
-  wire.fault = fault;
   return wire;
 }
