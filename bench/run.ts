@@ -7,6 +7,7 @@ import { benchKinds } from "./kinds.ts";
 import { benchLevels } from "./levels.ts";
 import { benchMemory } from "./memory.ts";
 import { benchProtocol } from "./protocol.ts";
+import { benchService } from "./service.ts";
 import { benchSqlite } from "./sqlite.ts";
 
 const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
@@ -17,6 +18,7 @@ const benches: Readonly<Record<string, () => Promise<{ title: string; rows: read
   levels: benchLevels,
   ids: benchIds,
   cli: benchCli,
+  service: benchService,
   "dynamodb-transport": benchDynamodbTransport,
   "dynamodb-overhead": benchDynamodbOverhead,
   dynamodb: benchDynamodb,

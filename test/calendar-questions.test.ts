@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
+import { systemDigest } from "../src/adapters/system/digest.ts";
 import { observableEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
@@ -33,6 +34,7 @@ async function counted(...limits: readonly Limit[]) {
     clock: { now: () => clock.now(), sleep: clock.sleep.bind(clock) },
     calendar: counting,
     random: systemRandom,
+    digest: systemDigest,
     events: observableEvents(),
   };
   const settings = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, type TestContext, test } from "node:test";
@@ -67,7 +67,8 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
 });
 
 test("every entry point that package.json names can be imported by its name", async () => {
-  const names = await entryNames();
+  // A construct extends one of CDK's, so that there is nothing to import without it; it has a test of its own.
+  const names = (await entryNames()).filter((name) => name !== "./cdk");
   assert.ok(names.includes("."));
   const imports = names.map((name, i) => `import * as e${i} from "${name.replace(".", "zae-limiter")}";`);
   const counts = names.map((_, i) => `Object.keys(e${i}).length`);
@@ -179,13 +180,17 @@ test("constructors that are not for users are not in the types", async () => {
 
 test("every public member has a doc comment", async () => {
   const installed = join(project.folder, "node_modules/zae-limiter");
-  const names = (await entryNames()).map((name) => (name === "." ? "index" : name.slice(2)));
+  const names = (await entryNames())
+    .filter((name) => name !== "./cdk")
+    .map((name) => (name === "." ? "index" : name.slice(2)));
   const { undocumented, constructible, looked } = publicMembers(
     names.map((name) => join(installed, `dist/entry/${name}.d.ts`)),
     { skipLibCheck: true, strict: true, types: [] },
   );
   assert.ok(looked > 300, `only ${looked} members were found`);
   assert.deepEqual(undocumented, []);
+  const cdk = publicMembers([join(installed, "dist/entry/cdk.d.ts")], { skipLibCheck: true, strict: true, types: [] });
+  assert.deepEqual([cdk.undocumented, cdk.constructible], [[], ["RateLimiter"]]);
   // Errors, which somebody's test may want to throw, and the kit for tests.
   const [errors, kit] = [
     /Error$|Exceeded$|Unavailable$|Disabled$|Closed$/,
@@ -287,6 +292,26 @@ test("a bundler does not fail on clients that are not installed, and the bundle 
     line,
     /^true The package @aws-sdk\/client-dynamodb is not installed.*`npm install @aws-sdk\/client-dynamodb`/,
   );
+});
+
+test("a CDK stack of the installed package has the code of the functions in it", async () => {
+  for (const name of ["aws-cdk-lib", "constructs"]) {
+    await symlink(join(root, "node_modules", name), join(project.folder, "node_modules", name));
+  }
+  await project.write("cdk.mjs", [
+    'import { readdirSync } from "node:fs";',
+    'import { App, Stack } from "aws-cdk-lib";',
+    'import { RateLimiter } from "zae-limiter/cdk";',
+    'const app = new App({ outdir: "cdk.out", analyticsReporting: false });',
+    'const stack = new Stack(app, "limits");',
+    'const limiter = new RateLimiter(stack, "Limits", { tableName: "limits" });',
+    'const table = limiter.template.getResource("RateLimitsTable").cfnResourceType;',
+    "app.synth();",
+    'console.log(readdirSync("cdk.out").filter((name) => name.startsWith("asset.")).length, table);',
+  ]);
+  assert.equal(await project.node("cdk.mjs"), "2 AWS::DynamoDB::Table\n");
+  const functions = await readdir(join(project.folder, "node_modules/zae-limiter/dist/lambda"));
+  assert.deepEqual(functions.sort(), ["aggregator", "provisioner"]);
 });
 
 test("Node 20 runs the memory store, and is told what SQLite needs", async (t: TestContext) => {

@@ -125,8 +125,20 @@ test("engine/ and protocol/ know no store, no node: module, no package and no am
     }
     assert.deepEqual(breaches(path, "const day = new Date(atMs);"), []);
   }
-  refuses("src/engine/a.ts", ["../protocol/forms.ts"]);
+  refuses("src/engine/a.ts", ["../protocol/forms.ts", "../leases/desk.ts"]);
   refuses("src/protocol/a.ts", ["../engine/lease.ts"]);
+});
+
+test("leases/ stands on the engine, and knows no store, no node: module, no package and no ambient time", () => {
+  allows("src/leases/a.ts", [
+    "../bucket/level.ts",
+    "../domain/limit.ts",
+    "../ports/lease-store.ts",
+    "../engine/plan.ts",
+  ]);
+  refuses("src/leases/a.ts", ["../adapters/memory/leases.ts", "../protocol/ticket.ts", "node:crypto", "zod"]);
+  assert.match(breaches("src/leases/a.ts", "setInterval(f, 5);").join(), /uses ambient time/);
+  allows("src/server/a.ts", ["../leases/desk.ts"]);
 });
 
 test("an adapter imports its own client, and neither another adapter nor the engine", () => {

@@ -30,7 +30,7 @@ export function chartText(
   const total = shown.reduce((sum, { tokens }) => sum + tokens, 0);
   const left = points.length - shown.length;
   const earlier = left === 0 ? "" : `, ${left} earlier windows not shown`;
-  return `${paint("bold", limit)}  ${total} in ${shown.length} windows${earlier}\n${lines.join("\n")}\n`;
+  return `${paint("bold", limit)}  ${total} in ${shown.length} window${shown.length === 1 ? "" : "s"}${earlier}\n${lines.join("\n")}\n`;
 }
 
 const WINDOWS_MAX = 60;

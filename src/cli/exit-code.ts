@@ -56,7 +56,10 @@ function exitCodeOf(error: LimiterError): number {
 
 /** The parser's messages begin with "error:" and end without a stop. */
 function sentence(message: string): string {
-  const text = message.replace(/^error: /, "").replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?");
+  const text = message
+    .replace(/^error: /, "")
+    .replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?")
+    .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; --help shows those there are");
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.?]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -44,13 +44,31 @@ export async function tableOf<Item>(
     });
     if (isFirst)
       table.push(columns.map(({ title, right }, i) => gapped(paint("bold", title), right, i === columns.length - 1)));
-    table.push(...rows.map((row) => row.map((cell, i) => gapped(cell, columns[i]?.right, i === columns.length - 1))));
+    const cellOf = (cell: string, i: number) => {
+      const fitting = columns[i]?.flexible ? broken(cell, widths?.[i] ?? width) : cell;
+      return gapped(fitting, columns[i]?.right, i === columns.length - 1);
+    };
+    table.push(...rows.map((row) => row.map(cellOf)));
     const lines = table
       .toString()
       .split("\n")
       .map((line) => line.trimEnd());
     return `${lines.join("\n")}\n`;
   };
+}
+
+/** Words that are wider than their column would be cut off: they go on in the next line, after a comma if there is one. */
+function broken(text: string, width: number): string {
+  return text.replace(/\S+/g, (word) => {
+    const parts: string[] = [];
+    let rest = word;
+    while (rest.length > width) {
+      const end = rest.lastIndexOf(",", width - 1) + 1 || width;
+      parts.push(rest.slice(0, end));
+      rest = rest.slice(end);
+    }
+    return [...parts, rest].join("\n");
+  });
 }
 
 /** What stands to the right keeps its distance from the next column. */

@@ -85,8 +85,10 @@ export function PolicyDialog(props: {
       </Field>
       {access === "disabled" && (
         <p class="note bad">
-          Every request of <b class="mono wrap">{whom}</b> {resource === "" ? "on any resource" : `on ${resource}`} will
-          be refused from the next one on.
+          <span>
+            Every request of <b class="mono wrap">{whom}</b> {resource === "" ? "on any resource" : `on ${resource}`}{" "}
+            will be refused from the next one on.
+          </span>
         </p>
       )}
     </Dialog>

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { useObserved } from "./observable.ts";
 import type { UsageWindow } from "./shapes.ts";
@@ -20,12 +20,14 @@ export function UsageChart(props: {
 }) {
   const { window: span, metric, starts, series } = props;
   const place = useRef<HTMLDivElement>(null);
+  // The window under the pointer.
+  const [hovered, setHovered] = useState<number>();
   const theme = useObserved(colours);
   const about = JSON.stringify([span, starts, series, theme]);
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
-    const chart = new uPlot(optionsOf(element, span, series), dataOf(starts, series), element);
+    const chart = new uPlot(optionsOf(element, span, series, setHovered), dataOf(starts, series), element);
     const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
     observer.observe(element);
     return () => {
@@ -33,11 +35,13 @@ export function UsageChart(props: {
       chart.destroy();
     };
   }, [about]);
+  const at = hovered === undefined ? undefined : starts[hovered];
   return (
     <figure class="chart">
       <div class="chart-place" ref={place} role="img" data-testid="usage-chart" aria-label={summaryOf(props)} />
       <figcaption class="legend">
-        {series.map(({ name, total }, i) => (
+        <span class="legend-when">{at === undefined ? "In all" : tick(span, at)}</span>
+        {series.map(({ name, total, values }, i) => (
           <span key={name} class="legend-item">
             <svg width="22" height="8" aria-hidden="true">
               <line class={`line-${i}`} x1="0" y1="4" x2="22" y2="4" stroke-dasharray={DASHES[i]?.join(" ")} />
@@ -45,7 +49,7 @@ export function UsageChart(props: {
             <span class="name mono" title={name}>
               {name}
             </span>
-            <b>{whole(total)}</b>
+            <b>{whole(at === undefined ? total : (values[hovered as number] ?? 0))}</b>
           </span>
         ))}
         <span class="unseen">{metric}</span>
@@ -72,7 +76,12 @@ function dataOf(starts: readonly number[], series: readonly Series[]): uPlot.Ali
   return [ends.map((ms) => ms / 1000), ...series.map(({ values }) => [...values, values.at(-1) ?? 0])];
 }
 
-function optionsOf(element: HTMLElement, span: UsageWindow, series: readonly Series[]): uPlot.Options {
+function optionsOf(
+  element: HTMLElement,
+  span: UsageWindow,
+  series: readonly Series[],
+  onHover: (index: number | undefined) => void,
+): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => colourOf(element, name);
   const stepped = uPlot.paths.stepped?.({ align: 1 });
@@ -86,9 +95,10 @@ function optionsOf(element: HTMLElement, span: UsageWindow, series: readonly Ser
     width: element.clientWidth,
     height: HEIGHT,
     legend: { show: false },
+    hooks: { setCursor: [(chart) => onHover(windowAt(chart))] },
     // Windows are of UTC, so the axis is, too.
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+    cursor: { drag: { x: false, y: false }, points: { show: false } },
     padding: [14, 26, 0, 0],
     scales: { y: { range: (_, min, max) => [Math.min(0, min), max <= 0 ? 1 : max * 1.08] } },
     axes: [
@@ -107,6 +117,16 @@ function optionsOf(element: HTMLElement, span: UsageWindow, series: readonly Ser
       })),
     ],
   };
+}
+
+/** The window that the pointer is in: the last one that began before it. */
+function windowAt(chart: uPlot): number | undefined {
+  const { left = -1 } = chart.cursor;
+  if (left < 0) return undefined;
+  const [starts] = chart.data;
+  // The last point is only the end of the last window.
+  const index = starts.findLastIndex((start) => start <= chart.posToVal(left, "x"));
+  return Math.max(0, Math.min(index, starts.length - 2));
 }
 
 /** A canvas does not know the variables of the style, nor what `light-dark()` means at present. */

@@ -73,6 +73,11 @@ export function sourceWords(source: LimitSource | "request"): string {
   return source === "request" ? "the request itself" : LEVEL_NAMES[source].toLowerCase();
 }
 
+/** One word for a shell, whatever is in it: what is shown to be copied may contain what somebody put into a link. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const STAMP = new Intl.DateTimeFormat("en-GB", {
   ...{ year: "numeric", month: "short", day: "2-digit" },

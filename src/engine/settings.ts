@@ -3,7 +3,7 @@ import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
-import type { Clock, Random } from "../ports/system.ts";
+import type { Clock, Digest, Random } from "../ports/system.ts";
 
 /** How a limiter behaves; every value given, defaults belong to the public edge. */
 export interface Settings {
@@ -25,5 +25,6 @@ export interface EngineDeps {
   readonly clock: Clock;
   readonly calendar: Calendar;
   readonly random: Random;
+  readonly digest: Digest;
   readonly events: Events;
 }

@@ -2,6 +2,7 @@ import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/cred
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { openMemory } from "../adapters/memory/store.ts";
 import { checkReading, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { systemDigest } from "../adapters/system/digest.ts";
 import { environment, fromEnvironment } from "../adapters/system/environment.ts";
 import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
@@ -122,7 +123,15 @@ export async function prepare(
     const found = await store.namespaces.get(namespace);
     if (found === undefined) throw namespaceMissing(namespace);
     return {
-      deps: { store, scope: store.scope(found.id), clock, calendar, random: systemRandom, events: observableEvents() },
+      deps: {
+        store,
+        scope: store.scope(found.id),
+        clock,
+        calendar,
+        random: systemRandom,
+        digest: systemDigest,
+        events: observableEvents(),
+      },
       settings: {
         namespace,
         namespaceId: found.id,

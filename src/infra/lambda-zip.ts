@@ -3,6 +3,7 @@ import { zipSync } from "fflate";
 
 /** A function's code as Lambda takes it. */
 export interface LambdaZip {
+  /** The whole zip. */
   readonly bytes: Uint8Array;
   /** In base64, as Lambda tells it. */
   readonly sha256: string;

@@ -1,24 +1,44 @@
 import type { FullStackOptions } from "./stack-options.ts";
 
 /** A value of a template: a text, or what CloudFormation makes one of. */
-export type Text =
-  | string
-  | { readonly Ref: string }
-  | { readonly "Fn::Sub": string }
-  | { readonly "Fn::GetAtt": readonly string[] };
+export type Text = string | Reference | Substitution | Attribute;
+
+/** The name, or the ARN, of a resource. */
+export interface Reference {
+  /** Its logical id. */
+  readonly Ref: string;
+}
+
+/** A text with references in it. */
+export interface Substitution {
+  /** Such as `${AWS::StackName}-aggregator`. */
+  readonly "Fn::Sub": string;
+}
+
+/** Something else that a resource has. */
+export interface Attribute {
+  /** Its logical id, and the name of the attribute. */
+  readonly "Fn::GetAtt": readonly string[];
+}
 
 /** A piece of a template. */
 export type Json = Readonly<Record<string, unknown>>;
 
 /** A resource of a template. */
 export interface Resource {
+  /** Such as `AWS::DynamoDB::Table`. */
   readonly Type: string;
+  /** What CloudFormation makes it with. */
   readonly Properties: Json;
+  /** Logical ids of what must be there before. */
   readonly DependsOn?: readonly string[];
+  /** What becomes of it when the stack is deleted; absent: it goes. */
   readonly DeletionPolicy?: "Retain" | "Delete";
+  /** What becomes of it when another takes its place. */
   readonly UpdateReplacePolicy?: "Retain" | "Delete";
 }
 
+/** Resources by logical id. */
 export type Resources = Readonly<Record<string, Resource>>;
 
 export const ref = (logicalId: string): Text => ({ Ref: logicalId });

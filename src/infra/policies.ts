@@ -2,20 +2,31 @@ import type { Text } from "./parts.ts";
 
 /** A statement of a policy as IAM reads it. */
 export interface Statement {
+  /** What it is for. */
   readonly Sid?: string;
+  /** Nothing is denied: what is not allowed is. */
   readonly Effect: "Allow";
+  /** Such as `dynamodb:GetItem`. */
   readonly Action: readonly string[];
+  /** ARNs. */
   readonly Resource: readonly Text[];
+  /** Operators, names and values that must hold. */
   readonly Condition?: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
 }
 
+/** A policy as IAM reads it. */
 export interface PolicyDocument {
+  /** Of the language. */
   readonly Version: "2012-10-17";
+  /** Whatever one of them allows is allowed. */
   readonly Statement: readonly Statement[];
 }
 
+/** What a policy is about. */
 export interface PolicyPlace {
+  /** Of the table. */
   readonly tableArn: Text;
+  /** Of all its indexes: the table's with `/index/*` behind. */
   readonly indexArns: Text;
 }
 
@@ -29,7 +40,7 @@ const READS = ["GetItem", "BatchGetItem"];
 const WRITES = ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"];
 const REGISTRY = "_/SYSTEM#";
 
-/** `namespaceId`: of one tenant, in place of the tag of whoever calls. */
+/** The policy of a kind of client. `namespaceId`: of one tenant, in place of the tag of whoever calls. */
 export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId = NAMESPACE_TAG): PolicyDocument {
   const { tableArn, indexArns } = place;
   const both = [tableArn, indexArns];

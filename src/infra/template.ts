@@ -11,11 +11,17 @@ import { tableResources } from "./template-table.ts";
 
 /** A template of CloudFormation. */
 export interface Template {
+  /** Of the language. */
   readonly AWSTemplateFormatVersion: "2010-09-09";
+  /** What it is. */
   readonly Description: string;
+  /** The options that decided what there is. */
   readonly Metadata: Json;
+  /** Values that can be changed while the structure stays. */
   readonly Parameters: Json;
+  /** What is made, by logical id. */
   readonly Resources: Resources;
+  /** What others may know of it, with the names under which it is exported. */
   readonly Outputs: Json;
 }
 

@@ -1,3 +1,4 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import { forgottenAtMs, type LeaseRecord } from "../domain/lease-record.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
@@ -22,7 +23,16 @@ export type ChangeStep = (record: LeaseRecord, nowMs: number) => ChangePlan | "d
 /** The answer that is stored with a change under its key, made of the lease as it will be. */
 export type FinishOf = (next: LeaseRecord, charge: Charge) => KeyFinish | undefined;
 
+/** What came of looking for leases whose time is up. */
+export interface ExpiryRun {
+  readonly found: number;
+  readonly expired: number;
+  /** The first that was met, if any. */
+  readonly failure: { readonly error: unknown } | undefined;
+}
+
 const CHANGES_MAX = 20;
+const EXPIRED_AT_ONCE = 16;
 /** How often a write whose answer was lost is sent again. */
 const REPEATS_MAX = 3;
 
@@ -43,13 +53,15 @@ export class LeaseChanges {
   /** A lease that is remembered, with its end written down if its time is up. */
   async read(leaseId: string): Promise<LeaseRecord> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
-      const record = typeof leaseId === "string" ? await this.#deps.leases.get(leaseId) : undefined;
+      const stored = typeof leaseId === "string" ? await this.#deps.leases.get(leaseId) : undefined;
       const nowMs = this.#deps.engine.clock.now();
+      const isDue = stored?.status === "open" && nowMs >= stored.expiresAtMs;
+      const record = isDue ? (await this.#attempt(stored, expiry(stored), undefined))?.next : stored;
+      // Another was faster.
+      if (isDue && record === undefined) continue;
       if (record === undefined || (forgottenAtMs(record) ?? Number.POSITIVE_INFINITY) <= nowMs)
         throw leaseMissing(leaseId);
-      if (record.status !== "open" || nowMs < record.expiresAtMs) return record;
-      const expired = await this.#attempt(record, expiry(record), undefined);
-      if (expired !== undefined) return expired.next;
+      return record;
     }
     throw leaseContended(leaseId);
   }
@@ -70,17 +82,31 @@ export class LeaseChanges {
     throw leaseContended(leaseId);
   }
 
-  /** Writes down the end of leases whose time is up. Answers how many. */
-  async expireDue(max: number): Promise<number> {
+  /**
+   * Writes down the end of some leases whose time is up, a few at a time. One that cannot be ended, because its record is damaged
+   * for example, does not keep the others from it.
+   */
+  async expireDue(max: number): Promise<ExpiryRun> {
     const due = await this.#deps.leases.findDue(this.#deps.engine.clock.now(), max);
     let expired = 0;
-    for (const leaseId of due) {
-      const record = await this.#deps.leases.get(leaseId);
-      if (record?.status !== "open" || this.#deps.engine.clock.now() < record.expiresAtMs) continue;
-      // Another that ends it at the same time does as well.
-      if ((await this.#attempt(record, expiry(record), undefined)) !== undefined) expired++;
+    let failure: ExpiryRun["failure"];
+    for (let from = 0; from < due.length; from += EXPIRED_AT_ONCE) {
+      const some = due.slice(from, from + EXPIRED_AT_ONCE);
+      for (const outcome of await Promise.allSettled(some.map((leaseId) => this.#expire(leaseId)))) {
+        if (outcome.status === "rejected") failure ??= { error: outcome.reason };
+        else if (outcome.value) expired++;
+      }
+      // While the store is down the others can wait.
+      if (failure?.error instanceof RateLimiterUnavailable) break;
     }
-    return expired;
+    return { found: due.length, expired, failure };
+  }
+
+  /** Whether it was this one that ended it: another that does so at the same time does as well. */
+  async #expire(leaseId: string): Promise<boolean> {
+    const record = await this.#deps.leases.get(leaseId);
+    if (record?.status !== "open" || this.#deps.engine.clock.now() < record.expiresAtMs) return false;
+    return (await this.#attempt(record, expiry(record), undefined)) !== undefined;
   }
 
   /** One attempt; undefined when another was faster, and then nothing is changed. */
@@ -155,7 +181,7 @@ export class LeaseChanges {
   }
 
   #changed(record: LeaseRecord): void {
-    this.#deps.onChange(viewOf(record, this.#deps.namespace, this.#deps.engine.clock.now()));
+    this.#deps.onChange(viewOf(record, this.#deps.namespace));
   }
 }
 

@@ -16,7 +16,7 @@ export interface DeskDeps {
   readonly namespace: string;
   readonly leases: LeaseStore;
   readonly acquirer: Acquirer;
-  readonly engine: Pick<EngineDeps, "clock" | "calendar" | "random">;
+  readonly engine: Pick<EngineDeps, "clock" | "calendar" | "random" | "digest">;
   /** Called with a lease whose status has changed. */
   readonly onChange: (lease: LeaseView) => void;
 }

@@ -10,10 +10,10 @@ import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/poli
 import type { Refusal } from "../engine/refusal.ts";
 import type { LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
+import { canonical } from "./canonical.ts";
 import { type ChangePlan, type ChangeStep, LeaseChanges } from "./changing.ts";
 import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
-import { fingerprint } from "./fingerprint.ts";
 import {
   ADJUST,
   type AdjustRequest,
@@ -100,7 +100,7 @@ export class LeaseDesk {
   /** Closes the lease with what it came to in total, and charges or gives back the difference. The same may be sent again. */
   async settle(leaseId: string, request: SettleRequest = {}): Promise<LeaseView> {
     const { consumed = {}, also = {} } = SETTLE.check(request, "The request of settle");
-    const by = await fingerprint({ settle: consumed, also });
+    const by = this.#deps.engine.digest.of(canonical({ settle: consumed, also }));
     const step: ChangeStep = (record, nowMs) => {
       if (record.status === "settled" && record.closing?.by === by) return "done";
       requireOpen(record);
@@ -179,13 +179,18 @@ export class LeaseDesk {
     return listing(fetch, options);
   }
 
-  /** Writes down the end of leases whose time is up, of this process or of others. Answers how many. */
+  /**
+   * Writes down the end of leases whose time is up, of this process or of others. Answers how many; throws, once it has ended those
+   * it could, why others could not be.
+   */
   async expireDue(): Promise<number> {
     let expired = 0;
     for (;;) {
-      const some = await this.#changes.expireDue(DUE_AT_ONCE);
-      expired += some;
-      if (some < DUE_AT_ONCE) return expired;
+      const run = await this.#changes.expireDue(DUE_AT_ONCE);
+      expired += run.expired;
+      if (run.found === DUE_AT_ONCE && run.expired > 0 && run.failure === undefined) continue;
+      if (run.failure !== undefined) throw run.failure.error;
+      return expired;
     }
   }
 
@@ -248,7 +253,7 @@ export class LeaseDesk {
       async (mark) => {
         if (mark === undefined) return { answer: await work(request), isKept: false };
         // The bucket remembers it too: where the first attempt died after it was done, it is not done again.
-        const result = await work({ ...request, idempotencyKey: await fingerprint({ key: mark.key }) });
+        const result = await work({ ...request, idempotencyKey: this.#deps.engine.digest.of(mark.key) });
         const finish = this.#finish(mark, result);
         const reply = await this.#deps.leases.create({ record: undefined, finish }, finish.nowMs);
         if (reply.kind === "unavailable") throw leaseNotStored("The answer under the idempotency key", reply.cause);
@@ -263,7 +268,7 @@ export class LeaseDesk {
   }
 
   #view(record: LeaseRecord): LeaseView {
-    return viewOf(record, this.#deps.namespace, this.#deps.engine.clock.now());
+    return viewOf(record, this.#deps.namespace);
   }
 }
 

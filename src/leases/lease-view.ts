@@ -25,16 +25,16 @@ export interface LeaseView {
   readonly limits: readonly Availability[];
 }
 
-/** A stored lease as it counts at an instant: one whose time is up has expired, whether that is written yet or not. */
-export function viewOf(record: LeaseRecord, namespace: string, nowMs: number): LeaseView {
-  const { leaseId, entityId, resources, expiresAtMs, onExpiry } = record;
+/** A stored lease as it is shown. That its time is up shows once it is written: until then another may yet have ended it. */
+export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
+  const { leaseId, entityId, resources, status, expiresAtMs, onExpiry } = record;
   const [own] = resources as readonly [LeaseResourceRecord, ...LeaseResourceRecord[]];
   return {
     leaseId,
     namespace,
     entityId,
     resource: own.resource,
-    status: statusAt(record, nowMs),
+    status,
     consumed: consumedAt(record, 0),
     also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, consumedAt(record, i + 1)])),
     degraded: false,
@@ -44,10 +44,6 @@ export function viewOf(record: LeaseRecord, namespace: string, nowMs: number): L
     onExpiry,
     limits: resources.flatMap(limitsIn),
   };
-}
-
-export function statusAt({ status, expiresAtMs }: LeaseRecord, nowMs: number): StoredLeaseStatus {
-  return status === "open" && nowMs >= expiresAtMs ? "expired" : status;
 }
 
 /** Whole tokens per limit that the entity is charged on one resource of a lease. */

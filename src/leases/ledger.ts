@@ -28,7 +28,10 @@ export function amountsOf(
   use: AmountUse,
 ): ResourceAmounts {
   const further = also === undefined ? {} : checkAlso(also, record);
+  // What is consumed of further resources alone names nothing of the first.
+  const isOwnNamed = use !== "consume" || Object.keys(further).length === 0 || !isEmpty(own);
   return record.resources.map((resource, i) => {
+    if (i === 0 && !isOwnNamed) return [];
     const tokens = i === 0 ? own : Object.hasOwn(further, resource.resource) ? further[resource.resource] : {};
     if (i > 0 && !Object.hasOwn(further, resource.resource)) return [];
     const [level] = resource.levels as readonly [LeaseLevel, ...LeaseLevel[]];
@@ -36,6 +39,10 @@ export function amountsOf(
     const bucket = bucketKey(record.entityId, resource.resource);
     return checkAmounts(tokens as Tokens, bypassed ? "bypass" : use, bucket, level.limits);
   });
+}
+
+function isEmpty(tokens: unknown): boolean {
+  return typeof tokens === "object" && tokens !== null && !Array.isArray(tokens) && Object.keys(tokens).length === 0;
 }
 
 function checkAlso(

@@ -1,8 +1,8 @@
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
+import { canonical } from "./canonical.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { checkKey, keyReused } from "./errors.ts";
-import { fingerprint } from "./fingerprint.ts";
 
 /** How long work counts as under way without a sign of life: where its process died, a repeat waits no longer. */
 const DEAD_AFTER_MS = 15_000;
@@ -41,7 +41,7 @@ export class OncePerKey {
     const key = checkKey(request.idempotencyKey);
     let begun: KeyMark | { readonly answer: Answer };
     try {
-      begun = await this.#begin<Answer>(key, await fingerprint(request.asks));
+      begun = await this.#begin<Answer>(key, this.#deps.engine.digest.of(canonical(request.asks)));
     } catch (error) {
       if (unreachable === undefined) throw error;
       return { answer: unreachable(error), replayed: false };

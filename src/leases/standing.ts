@@ -1,5 +1,5 @@
 import { wholeTokens } from "../bucket/level.ts";
-import { dripMs } from "../bucket/retry-after.ts";
+import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -19,9 +19,9 @@ export interface LimitStanding {
   readonly available: number;
   /** Whole tokens in force. */
   readonly capacity: number;
-  /** In which time an empty limit fills up by dripping, or how long a session lasts; null for a calendar quota. */
+  /** In which time an empty limit fills up by dripping, or how long a session lasts; null for a calendar quota, or never. */
   readonly windowMs: number | null;
-  /** Until it is full or resets; null when it is full. */
+  /** Until it is full or resets; null when it is full, or never is. */
   readonly fullInMs: number | null;
 }
 
@@ -43,7 +43,10 @@ export function standingsOf(
         available: wholeTokens(availableNowMilli),
         capacity: wholeTokens(held.terms.capacityMilli),
         windowMs: windowOf(held),
-        fullInMs: fullIn(held, { availableNowMilli, nowMs: Math.max(nowMs, state.epochMs), calendar }),
+        fullInMs: fullIn(held, {
+          missingMilli: held.terms.capacityMilli - availableNowMilli,
+          ...{ epochMs: state.epochMs, nowMs: Math.max(nowMs, state.epochMs), calendar },
+        }),
       },
     ];
   });
@@ -56,7 +59,7 @@ function configured({ limits }: BucketState): readonly string[] {
 function windowOf({ limit, terms }: LimitState): number | null {
   switch (kindOf(limit)) {
     case "drip":
-      return terms.refillAmountMilli === 0 ? null : dripMs(terms.capacityMilli, terms);
+      return finite(dripMs(terms.capacityMilli, terms));
     case "session":
       return limit.resetAfterMs ?? null;
     default:
@@ -65,15 +68,24 @@ function windowOf({ limit, terms }: LimitState): number | null {
 }
 
 function fullIn(
-  { limit, terms, quota }: LimitState,
-  at: { readonly availableNowMilli: number; readonly nowMs: number; readonly calendar: Calendar },
+  held: LimitState,
+  at: { readonly missingMilli: number; readonly epochMs: number; readonly nowMs: number; readonly calendar: Calendar },
 ): number | null {
-  const missing = terms.capacityMilli - at.availableNowMilli;
-  if (missing <= 0) return null;
-  if (kindOf(limit) === "drip") return terms.refillAmountMilli === 0 ? null : dripMs(missing, terms);
+  if (at.missingMilli <= 0) return null;
+  const { limit, terms, quota } = held;
+  // From the epoch on: what is there now is rounded, and a wait by it could be a millisecond too long.
+  if (kindOf(limit) === "drip") {
+    const elapsedMs = at.nowMs - at.epochMs;
+    return finite(elapsedUntil(held, terms, elapsedMs, terms.capacityMilli) - elapsedMs);
+  }
   const endMs =
     limit.resetAfterMs === undefined
       ? periodEndMs(limit, at.nowMs, at.calendar)
       : (quota?.windowStartMs ?? at.nowMs) + limit.resetAfterMs;
-  return Number.isFinite(endMs) ? Math.max(0, endMs - at.nowMs) : null;
+  return finite(Math.max(0, endMs - at.nowMs));
+}
+
+// JSON has no Infinity: what never comes, or only after a time that is no exact number, is not said.
+function finite(ms: number): number | null {
+  return Number.isSafeInteger(ms) ? ms : null;
 }

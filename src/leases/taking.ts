@@ -133,7 +133,7 @@ class Draft implements PartsDraft {
     const { holdMs } = this.#taking;
     const nowMs = parts[0]?.takenAtMs ?? this.#deps.engine.clock.now();
     const record = this.#record(parts, nowMs);
-    const view = viewOf(record, this.#deps.namespace, nowMs);
+    const view = viewOf(record, this.#deps.namespace);
     const lease: LeaseView = holdMs > 0 ? view : { ...view, leaseId: null, status: "settled", expiresAtMs: null };
     const answer = { lease, standings: parts.flatMap((part) => this.#standings(part)) };
     const finish = this.key === undefined ? undefined : { ...this.key, answer: JSON.stringify(answer), nowMs };

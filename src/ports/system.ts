@@ -5,6 +5,11 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void>;
 }
 
+/** A short text that stands for a long one: the same for the same, and two that differ never have one. */
+export interface Digest {
+  of(text: string): string;
+}
+
 export interface Random {
   /** A new identifier, url-safe, never twice. */
   id(): string;

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
 import { isColored } from "../../src/cli/color.ts";
 import type { CommandContext } from "../../src/cli/command.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
@@ -100,6 +102,39 @@ test("colours: the option, then NO_COLOR, then FORCE_COLOR, then a terminal that
     [at({}, undefined, true), at({}, undefined, false), at({ TERM: "dumb" }, undefined, true)],
     [true, false, false],
   );
+});
+
+test("a limit that is wider than its column is broken, and nothing of it is lost", async (t) => {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  const limit = "month:2M,reset=monthly,tz=America/Argentina/ComodRivadavia";
+  await here(["init", ...store]);
+  await here(["entity", "create", "an-entity-with-a-long-name", ...store]);
+  await here(["entity", "set-limits", "an-entity-with-a-long-name", "-l", limit, ...store]);
+  const { stdout } = await here(["explain", "an-entity-with-a-long-name", "api", ...store]);
+  assert.equal(stdout.includes("…"), false, stdout);
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  for (const line of lines.slice(1)) assert.ok(line.length <= 80, line);
+  const cells = lines.flatMap((line) => line.split(/ {2,}/));
+  assert.ok(cells.includes("month:2M,") || cells.includes("month:2M,reset=monthly,"), stdout);
+  assert.ok(cells.includes("its own default"), stdout);
+});
+
+test("an unknown command without a near one says where all of them are, and an older file is said to be brought up", async (t) => {
+  assert.match((await here(["frobnicate"])).stderr, /^Unknown command 'frobnicate'; --help shows those there are\.\n$/);
+  const file = tempFile(t);
+  const store = ["--store", `sqlite:${file}`];
+  assert.match((await here(["init", ...store])).stdout, /^Made /);
+  assert.match((await here(["init", ...store])).stdout, /is there already/);
+  const older = tempFile(t);
+  const database = new DatabaseSync(older);
+  for (const sql of MIGRATIONS.slice(0, -1)) database.exec(sql);
+  database.exec(`PRAGMA application_id = ${0x7a61656c}; PRAGMA user_version = ${MIGRATIONS.length - 1}`);
+  database.close();
+  const brought = await here(["init", "--store", `sqlite:${older}`]);
+  const said = `Brought sqlite:${older} from schema ${MIGRATIONS.length - 1} to ${MIGRATIONS.length}.\n`;
+  assert.deepEqual([brought.code, brought.stdout], [0, said], brought.stderr);
+  const none = await here(["resource", "get-defaults", "gpt-5", ...store]);
+  assert.match(none.stderr, /has no defaults; there is none at all\. Set some with/);
 });
 
 test("tables fit 80 columns, and a stored name cannot move the cursor", async (t) => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { changesOf } from "../../src/dashboard/audit-change.ts";
 import { corrected, isBetween, matches, reread, rowOf } from "../../src/dashboard/bucket-rows.ts";
@@ -8,7 +9,7 @@ import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
-import { durationWords, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
+import { durationWords, quoted, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
 import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
@@ -237,4 +238,10 @@ test("numbers, rates and waits are written for people, and a wait is never said 
     "never",
   ]);
   assert.deepEqual([durationWords(90_061_000), durationWords(3_600_000)], ["1 d 1 h", "1 h"]);
+});
+
+test("a command to be copied is one a shell takes literally, whatever a link put into it", () => {
+  for (const text of ["plain", "it's", "'; touch hacked; '", '$(id) `id` \\ "x"', "''"]) {
+    assert.equal(execFileSync("sh", ["-c", `printf %s ${quoted(text)}`], { encoding: "utf8" }), text);
+  }
 });

@@ -209,6 +209,8 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
     /key-1: 4700 in all, at most 4000 in the window of 12:00/,
   );
   assert.ok(((await chart.locator("canvas").boundingBox())?.width ?? 0) > 300);
+  await chart.locator(".u-over").hover({ position: { x: 2, y: 20 } });
+  await page.locator(".legend").getByText("0", { exact: true }).waitFor();
   const rows = page.getByTestId("usage-table").getByTestId("usage-row");
   assert.equal(await rows.count(), 2);
   assert.match(await wordsOf(rows.nth(0)), /2026-03-10 13:00.*1.*7.*700/);

@@ -119,7 +119,7 @@ const UNNEEDED: Partial<Record<PolicyName, readonly string[]>> = {
 
 const TENANT: Principal = { tags: { zael_namespace_id: "abc" } };
 
-test("a tenant touches neither another namespace nor the registry, but for reading its items one by one", () => {
+test("Y10: a tenant touches neither another namespace nor the registry, but for reading its items one by one", () => {
   const on = (name: PolicyName, action: string, ...keys: string[]) =>
     isAllowed(policyDocument(name, PLACE), { action: `dynamodb:${action}`, resource: TABLE, keys }, TENANT);
   for (const name of ["namespaceAcquire", "namespaceFull", "namespaceRead"] as const) {

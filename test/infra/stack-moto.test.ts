@@ -12,7 +12,12 @@ import {
   UpdateItemCommand,
   UpdateTableCommand,
 } from "@aws-sdk/client-dynamodb";
-import { GetFunctionCommand, LambdaClient } from "@aws-sdk/client-lambda";
+import {
+  GetFunctionCommand,
+  LambdaClient,
+  TagResourceCommand,
+  UpdateFunctionCodeCommand,
+} from "@aws-sdk/client-lambda";
 import { ListObjectsV2Command, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { createTable } from "../../src/entry/dynamodb.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
@@ -33,7 +38,7 @@ await describeMoto("a stack on moto", (endpoint) => {
   const shaOf = async (name: string) =>
     (await lambda.send(new GetFunctionCommand({ FunctionName: name }))).Configuration?.CodeSha256;
 
-  test("where there is none: 4, and a dry run makes nothing", async () => {
+  test("Y18: where there is none: 4, and a dry run makes nothing", async () => {
     for (const line of [
       "status -n limits",
       "delete -n limits --yes",
@@ -54,7 +59,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     assert.deepEqual(await shell.json("list"), { items: [] });
   });
 
-  test("mistakes are told before anything is called", async () => {
+  test("Y19: mistakes are told before anything is called, and nobody there is told in a sentence", async () => {
     const nowhere = new StackShell("http://127.0.0.1:1");
     for (const [line, message] of [
       ["deploy", /No stack is named; give -n NAME/],
@@ -120,6 +125,27 @@ await describeMoto("a stack on moto", (endpoint) => {
     const again = await shell.json("deploy -n limits");
     assert.deepEqual([again.action, again.changes], ["none", []]);
     assert.equal((await shell.json("upgrade -n limits")).action, "none");
+  });
+
+  test("Y9: opening a limiter uploads nothing; check says that a function has other code, and update brings it", async () => {
+    const FunctionName = "limits-aggregator";
+    const ours = await shaOf(FunctionName);
+    const { zipSync, strToU8 } = await import("fflate");
+    const ZipFile = zipSync({ "index.mjs": strToU8("export const handler = async () => {};") });
+    const { FunctionArn } = await lambda.send(new UpdateFunctionCodeCommand({ FunctionName, ZipFile }));
+    await lambda.send(
+      new TagResourceCommand({ Resource: FunctionArn, Tags: { "zae-limiter:lambda-version": "0.0.9" } }),
+    );
+    const older = await shaOf(FunctionName);
+    const limiter = await RateLimiter.open({ store: "dynamodb:limits", ...place, timeoutMs: 10_000 });
+    await limiter.close();
+    assert.equal(await shaOf(FunctionName), older);
+    const checked = await shell.json("check -n limits");
+    assert.deepEqual([checked.ok, checked.upToDate, checked.functions[FunctionName]], [true, false, "0.0.9"]);
+    const { action, changes } = await shell.json("update -n limits --yes");
+    assert.deepEqual([action, changes.length, changes[0].from.CodeSha256], ["update", 1, older]);
+    assert.equal(await shaOf(FunctionName), ours);
+    assert.equal((await shell.json("check -n limits")).upToDate, true);
   });
 
   test("one value changes, all others stay; it is shown old -> new and wants a yes", async () => {

@@ -127,7 +127,7 @@ test("a change that somebody else has begun is waited for, with its events", asy
   assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
 });
 
-test("a change set is waited for, shown, then executed; previous values are sent as values", async (t) => {
+test("Y25: a change set is waited for, shown with what is conditional in it, then executed; previous values are sent as values", async (t) => {
   const { stub, deps, request, shown } = await opened(t);
   const before = { name: "limits", provisioner: false, auditArchival: false, alarms: false, iam: true } as const;
   stub.template = JSON.stringify(template({ ...before, aggregator: false }));

@@ -1,3 +1,4 @@
+import { systemDigest } from "../../src/adapters/system/digest.ts";
 import type { OnUnavailable } from "../../src/domain/config.ts";
 import { Limiter } from "../../src/engine/limiter.ts";
 import type { EngineDeps } from "../../src/engine/settings.ts";
@@ -70,6 +71,7 @@ export class Client {
     const scope = store.scope("default");
     this.sync = scope.buckets.takeSync !== undefined;
     const world: EngineDeps = {
+      digest: systemDigest,
       store,
       scope,
       clock: this.clock,

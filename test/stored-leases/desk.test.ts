@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { LeaseClosed, NotFoundError, RateLimitExceeded, ValidationError } from "../../src/entry/index.ts";
+import { LeaseClosed, NotFoundError, RateLimitExceeded, ValidationError, VersionError } from "../../src/entry/index.ts";
 import { standingsIn } from "../../src/leases/refused.ts";
+import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../every-store.ts";
 import { DAY_MS, FULL, key1, openDesk, openWorld, T0, taking } from "./desk-kit.ts";
 
@@ -128,6 +129,8 @@ for (const [name, openStore] of EVERY_STORE) {
         "at most what is held",
       );
       assert.deepEqual(await left(), { "key-1.rpm": 58, "key-1.tpm": 6_000, "proj-1.tpm": 9_000, "key-1.slots": 2 });
+      await desk.consume(lease, { amounts: {}, also: pool(1) });
+      assert.deepEqual((await desk.get(lease)).also, pool(3));
       await desk.rollback(lease);
       assert.deepEqual(await left(), FULL);
     });
@@ -196,6 +199,36 @@ for (const [name, openStore] of EVERY_STORE) {
         changes.map(({ status }) => status),
         ["open", "open", "expired", "expired"],
       );
+    });
+
+    test("a lease whose record cannot be read does not keep others from expiring", async (t) => {
+      const { desk, store, clock, left } = await openWorld(t, openStore);
+      for (const tpm of [1, 2, 3]) await desk.acquire(taking({ tpm }, { holdMs: 1_000, onExpiry: "refund" }));
+      const { leases } = store.scope("default");
+      const [damaged] = await leases.findDue(T0 + 1_000, 10);
+      const broken = overriding(store, {
+        scope: (id: string) => {
+          const scope = store.scope(id);
+          const get = (leaseId: string) => {
+            if (leaseId === damaged) throw new VersionError("stored_form_unknown", "damaged");
+            return scope.leases.get(leaseId);
+          };
+          return { ...scope, leases: overriding(scope.leases, { get }) };
+        },
+      });
+      const { desk: other } = await openDesk(broken, clock);
+      await clock.advance(1_000);
+      const held = 6 - Number((await leases.get(damaged as string))?.holdings[0]?.held[0]?.milli) / 1000;
+      await assert.rejects(other.expireDue(), isCode("stored_form_unknown", 503));
+      assert.equal((await left())["key-1.tpm"], 5_994 + held, "all but the damaged one");
+    });
+
+    test("an open lease whose end nobody wrote down for days is given back then, and forgotten", async (t) => {
+      const { desk, clock, left } = await openWorld(t, openStore);
+      const lease = id(await desk.acquire(taking({ tpm: 500 }, { holdMs: 1_000, onExpiry: "refund" })));
+      await clock.advance(DAY_MS + 1_000);
+      await assert.rejects(desk.get(lease), isCode("lease_not_found", 404));
+      assert.equal((await left())["key-1.tpm"], 6_000);
     });
 
     test("a lease that is extended is held from then on, and no longer", async (t) => {

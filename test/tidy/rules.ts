@@ -35,6 +35,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     packages: ["@aws-sdk/*", "node:*"],
   },
   infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
+  cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   provisioner: {
@@ -137,7 +138,10 @@ function* ambientProblems(path: string, folder: string, code: string): Iterable<
   }
   if (folder === "bucket" && /\bDate\b/.test(code)) yield refuse("Date", "bucket/ knows only the numbers it is given");
   if (folder === "bucket" && /\bprocess\b/.test(code)) yield refuse("process", "bucket/ is pure arithmetic");
-  if ((folder === "engine" || folder === "protocol") && /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)) {
+  if (
+    ["engine", "protocol", "leases"].includes(folder) &&
+    /\bnew\s+Date\s*\(\s*\)|\bset(Timeout|Interval)\b/.test(code)
+  ) {
     yield refuse("ambient time", `${folder}/ has a Clock port for it`);
   }
 }

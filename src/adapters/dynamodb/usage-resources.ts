@@ -15,6 +15,9 @@ import { readUsageState, type UsageState } from "./usage-closed.ts";
 /** More than this are not noted: the item that has them would grow without end. */
 const RESOURCES_MAX = 1_000;
 
+/** As many as a slow table answers with in the time of one call. */
+const KEYS_AT_ONCE = 1_000;
+
 /**
  * A bucket that was used is there for a day at least. Within this after everything was closed, every bucket that has been used
  * since is either still there, or a sweep has seen it and noted its resource.
@@ -66,8 +69,8 @@ export class UsedResources {
     if (this.#are === "whole") await this.#write({ remove: [USED_RESOURCES_ARE] }, undefined);
     this.#are = "gathered";
     const partition = [GSI4PK, this.#namespaceId] as const;
-    const range = { name: GSI4SK, prefix: "SHEET#" };
-    for await (const item of this.#records.query({ index: NAMESPACE_INDEX, partition, range, keysOnly: true })) {
+    const by = { index: NAMESPACE_INDEX, partition, keysOnly: true, pageSize: KEYS_AT_ONCE } as const;
+    for await (const item of this.#records.query({ ...by, range: { name: GSI4SK, prefix: "SHEET#" } })) {
       if (isOver()) return;
       const resource = parseItemKey(keyIn(item))?.key.bucket.resource;
       if (resource !== undefined && !this.#known.has(resource)) await this.add([resource]);

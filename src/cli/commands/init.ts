@@ -5,6 +5,7 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions } f
 import { EXIT } from "../exit-code.ts";
 import { openLimiter, timeoutOf } from "../on-store.ts";
 import { printChange } from "../print.ts";
+import { schemaOf } from "../schema-of.ts";
 import { chosenStore, type StorePlace } from "../store-option.ts";
 
 export const init: CommandFile<GlobalOptions> = {
@@ -19,10 +20,14 @@ export const init: CommandFile<GlobalOptions> = {
   run: async (context, options) => {
     const place = chosenStore(options, context);
     timeoutOf(options);
+    const before = place.kind === "sqlite" ? await schemaOf(place, options) : undefined;
     const created = place.kind === "sqlite" ? await makeFile(place, options) : await makeTable(place, context, options);
-    await printChange(context, options, { store: place.name, created }, () =>
-      created ? `Made ${place.name}.\n` : `${place.name} is there already.\n`,
-    );
+    const after = before === undefined || created ? before : await schemaOf(place, options);
+    await printChange(context, options, { store: place.name, created }, () => {
+      if (created) return `Made ${place.name}.\n`;
+      if (after !== before) return `Brought ${place.name} from schema ${before} to ${after}.\n`;
+      return `${place.name} is there already.\n`;
+    });
     return EXIT.done;
   },
 };

@@ -1,9 +1,10 @@
+import { NotFoundError } from "../../domain/errors.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { resourcesOf } from "../known.ts";
 import { nearText, onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { limitsBlock, limitsMissing } from "../show-limits.ts";
+import { limitsBlock } from "../show-limits.ts";
 
 export const resourceGetDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -17,9 +18,9 @@ export const resourceGetDefaults: CommandFile<GlobalOptions> = {
       const limits = await limiter.getResourceDefaults(resource);
       if (limits.length === 0) {
         const near = nearText(resource, await resourcesOf(limiter));
-        throw limitsMissing(
-          `The resource "${resource}" has no defaults${near.replace(/[.?]$/, "")}`,
-          "set some with `zae-limiter resource set-defaults`",
+        throw new NotFoundError(
+          "limits_not_found",
+          `The resource "${resource}" has no defaults${near} Set some with \`zae-limiter resource set-defaults\`.`,
         );
       }
       const policy = await limiter.getPolicy({ resource });

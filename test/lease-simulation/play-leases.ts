@@ -1,0 +1,290 @@
+import { LimiterError } from "../../src/entry/index.ts";
+import type { LeaseRequest } from "../../src/leases/lease-request.ts";
+import type { Store } from "../../src/ports/store.ts";
+import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { atMost, LeaseJournal } from "./lease-journal.ts";
+import { CHARGED, type Instance, LeaseWorld, type Mutant } from "./lease-world.ts";
+
+export interface LeaseReport {
+  readonly seed: number;
+  readonly violations: readonly string[];
+  readonly steps: readonly string[];
+  readonly answered: number;
+}
+
+const STEPS = 120;
+const FINISHING_STEPS_MAX = 20_000;
+
+/** Errors that say what became of the call: nothing was changed by it. */
+const DECIDED = new Set(["lease_closed", "lease_not_found", "idempotency_key_reused", "lease_contended"]);
+
+/** What is due when an instance that expires it dies, or whose give-backs are lost, is given back by nobody: any lease may be. */
+const ALL_DUE = atMost({ tpm: 100_000, rpm: 10_000 }, { gpu: { slots: 10_000 } });
+
+/** Plays one seed: clients, time, faults and deaths against a few instances on one store. */
+export async function playLeases(
+  seed: number,
+  open: (clock: SimulatedClock) => Store,
+  mutant?: Mutant,
+): Promise<LeaseReport> {
+  const world = await LeaseWorld.open(open, seed, mutant);
+  return new LeasePlay(world, seed).run();
+}
+
+class LeasePlay {
+  readonly #world: LeaseWorld;
+  readonly #seed: number;
+  readonly #journal = new LeaseJournal();
+  readonly #steps: string[] = [];
+  readonly #faultRate: number;
+  readonly #deathRate: number;
+  #instances: Instance[] = [];
+  /** What each instance's calls under way may have moved, should it die. */
+  readonly #underWay = new Map<Instance, Set<ReadonlyMap<string, number>>>();
+  readonly #keys: { readonly key: string; readonly request: LeaseRequest }[] = [];
+
+  constructor(world: LeaseWorld, seed: number) {
+    this.#world = world;
+    this.#seed = seed;
+    // A third of the worlds is without faults: there everything must be exact.
+    const { random } = world;
+    const isCalm = random.chance(1 / 3);
+    this.#faultRate = isCalm ? 0 : random.pick([0, 0.02, 0.1]);
+    this.#deathRate = isCalm ? 0 : random.pick([0, 0.03, 0.08]);
+  }
+
+  async run(): Promise<LeaseReport> {
+    const { random, clock, scheduler } = this.#world;
+    for (let i = random.integer(1, 3); i > 0; i--) await this.#start();
+    for (let step = 0; step < STEPS; step++) {
+      const what = random.weighted<() => unknown>([
+        [10, () => scheduler.open(random.integer(1, 3))],
+        [4, () => this.#act()],
+        [1, () => clock.advance(random.pick([1, 500, 3_000, 16_000]))],
+        [this.#deathRate * 15, () => this.#kill()],
+      ]);
+      await what();
+      await this.#settleTurn();
+      await this.#check();
+      if (this.#journal.violations.length > 0) break;
+    }
+    if (this.#journal.violations.length === 0) await this.#finish();
+    const { violations, answered } = this.#journal;
+    return { seed: this.#seed, violations, steps: this.#steps, answered: answered.size };
+  }
+
+  async #start(): Promise<void> {
+    const instance = await this.#world.start(this.#faultRate);
+    this.#underWay.set(instance, new Set());
+    this.#instances.push(instance);
+    // As every service does when it starts.
+    this.#expire(instance);
+  }
+
+  async #kill(): Promise<void> {
+    const instance = this.#world.random.pick(this.#instances);
+    this.#steps.push(`${instance.name} is killed`);
+    instance.kill();
+    for (const most of this.#underWay.get(instance) ?? []) this.#journal.unanswered(most);
+    this.#instances = this.#instances.filter((one) => one !== instance);
+    await this.#start();
+  }
+
+  /** A client does something, at any of the instances. */
+  #act(): void {
+    const { random } = this.#world;
+    const instance = random.pick(this.#instances);
+    const { desk } = instance;
+    const known = [...this.#journal.answered.keys()];
+    const kind = random.weighted([
+      [5, "acquire"],
+      [this.#keys.length > 0 ? 2 : 0, "repeat"],
+      ...(known.length === 0
+        ? []
+        : ([
+            [3, "settle"],
+            [2, "rollback"],
+            [2, "adjust"],
+            [2, "consume"],
+            [1, "release"],
+            [1, "extend"],
+            [1, "get"],
+          ] as const)),
+      [2, "expire"],
+    ] as const);
+    const beganAt = this.#journal.now;
+    const leaseId = known.length === 0 ? "" : random.pick(known);
+    const held = this.#journal.answered.get(leaseId)?.consumed ?? {};
+    const tokens = random.integer(0, 40);
+    // Every call may find that the time of the lease is up, and give all of it back.
+    const most = atMost({ tpm: Math.max(...Object.values(held), 0) + 2_000, rpm: 200 }, { gpu: { slots: 50 } });
+    switch (kind) {
+      case "acquire":
+        this.#acquire(instance, this.#newRequest());
+        break;
+      case "repeat":
+        this.#acquire(instance, random.pick(this.#keys).request);
+        break;
+      case "settle": {
+        const totals = random.chance(0.2) ? {} : { tpm: tokens };
+        this.#call(instance, `settles ${leaseId} at ${tokens}`, most, async () => {
+          this.#journal.settled(await desk.settle(leaseId, { consumed: totals }), totals, beganAt);
+        });
+        break;
+      }
+      case "rollback":
+        this.#call(instance, `rolls ${leaseId} back`, most, async () => {
+          this.#journal.rolledBack(await desk.rollback(leaseId), beganAt);
+        });
+        break;
+      case "adjust": {
+        const delta = { tpm: random.integer(-30, 30), rpm: random.integer(-1, 1) };
+        this.#call(instance, `adjusts ${leaseId} by ${delta.tpm}`, most, async () => {
+          this.#journal.shown((await desk.adjust(leaseId, { delta, ...this.#keyOf(0.3) })).lease, beganAt);
+        });
+        break;
+      }
+      case "consume":
+        this.#call(instance, `consumes ${tokens} for ${leaseId}`, most, async () => {
+          this.#journal.shown(
+            (await desk.consume(leaseId, { amounts: { tpm: tokens }, ...this.#keyOf(0.3) })).lease,
+            beganAt,
+          );
+        });
+        break;
+      case "release":
+        this.#call(instance, `releases ${tokens} of ${leaseId}`, most, async () => {
+          this.#journal.shown((await desk.release(leaseId, { amounts: { tpm: tokens } })).lease, beganAt);
+        });
+        break;
+      case "extend":
+        this.#call(instance, `extends ${leaseId}`, most, async () => {
+          this.#journal.shown(await desk.extend(leaseId, { holdMs: 5_000 }), beganAt);
+        });
+        break;
+      case "get":
+        this.#call(instance, `looks at ${leaseId}`, most, async () => {
+          this.#journal.shown(await desk.get(leaseId), beganAt);
+        });
+        break;
+      case "expire":
+        this.#expire(instance);
+    }
+  }
+
+  #expire(instance: Instance): void {
+    this.#call(instance, "expires what is due", ALL_DUE, () => instance.desk.expireDue());
+  }
+
+  #newRequest(): LeaseRequest {
+    const { random } = this.#world;
+    const request = {
+      ...{ entityId: "key", resource: "api", consume: { rpm: 1, tpm: random.integer(1, 40) } },
+      ...(random.chance(0.3) ? { also: { gpu: { slots: random.integer(1, 5) } } } : {}),
+      ...(random.chance(0.2) ? { holdMs: 0 } : { holdMs: random.pick([1_000, 4_000, 60_000]) }),
+      onExpiry: random.pick(["charge", "refund"] as const),
+      ...this.#keyOf(0.5),
+    };
+    const { idempotencyKey } = request;
+    if (idempotencyKey !== undefined) this.#keys.push({ key: idempotencyKey, request });
+    return request;
+  }
+
+  #acquire(instance: Instance, request: LeaseRequest): void {
+    const { consume, also, idempotencyKey } = request;
+    const most = atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
+    const what = `acquires ${JSON.stringify({ ...consume, ...also?.gpu })} ${idempotencyKey ?? ""} hold ${request.holdMs}`;
+    this.#call(instance, what, most, async () => {
+      const { lease, replayed } = await instance.desk.acquire(request);
+      this.#journal.acquired(lease, { key: idempotencyKey, replayed });
+    });
+  }
+
+  #keyOf(chance: number): { readonly idempotencyKey?: string } {
+    return this.#world.random.chance(chance) ? { idempotencyKey: `key-${this.#world.random.id()}` } : {};
+  }
+
+  #call(instance: Instance, what: string, most: ReadonlyMap<string, number>, call: () => Promise<unknown>): void {
+    this.#steps.push(`${instance.name} ${what}`);
+    const calls = this.#underWay.get(instance);
+    const lostBefore = instance.lostCredits();
+    calls?.add(most);
+    // The promise of an instance that was killed never ends.
+    call().then(
+      () => {
+        calls?.delete(most);
+        // It was answered, but what it gave back may not have arrived.
+        if (instance.lostCredits() > lostBefore) this.#journal.unanswered(most);
+        this.#steps.push(`${instance.name} ${what}: done`);
+      },
+      (error: unknown) => {
+        calls?.delete(most);
+        const code = error instanceof LimiterError ? error.code : undefined;
+        this.#steps.push(`${instance.name} ${what}: ${code ?? String(error)}`);
+        if (code === undefined) this.#journal.fail(`${what} failed with ${String((error as Error)?.stack ?? error)}`);
+        // Time that passed while a call waited may have used up the time it has at the store.
+        if (code === "unavailable") this.#world.isFaulty = true;
+        // What was refused, or lost to another, has given back all it took; unless a fault kept it from that.
+        if (code === undefined || !DECIDED.has(code) || instance.lostCredits() > lostBefore) {
+          this.#journal.unanswered(most);
+        }
+      },
+    );
+  }
+
+  async #settleTurn(): Promise<void> {
+    for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** After every step, whatever is under way: no bucket is charged less than the leases of the store hold. */
+  async #check(): Promise<void> {
+    const held = await this.#world.held(this.#journal.answered.keys());
+    const charges = await this.#world.charges();
+    for (const place of CHARGED) {
+      const least = (held.get(place) ?? 0) + (this.#journal.spent.get(place) ?? 0);
+      const charged = charges.get(place) ?? 0;
+      if (charged < least) this.#journal.fail(`${place} is charged ${charged}, and ${least} are held or spent`);
+    }
+    for (const leaseId of this.#journal.answered.keys()) {
+      if ((await this.#world.leases.get(leaseId)) === undefined)
+        this.#journal.fail(`${leaseId} was answered and is gone`);
+    }
+  }
+
+  /** Everybody gets an answer; then, beside what nobody was answered for, every token that is charged is accounted for. */
+  async #finish(): Promise<void> {
+    const { scheduler } = this.#world;
+    for (let step = 0; scheduler.waiting > 0 && step < FINISHING_STEPS_MAX; step++) {
+      scheduler.open(3);
+      await this.#settleTurn();
+    }
+    await this.#check();
+    const held = await this.#world.held(this.#journal.answered.keys());
+    const charges = await this.#world.charges();
+    for (const place of CHARGED) {
+      const accounted = (held.get(place) ?? 0) + (this.#journal.spent.get(place) ?? 0);
+      const most = accounted + (this.#journal.unsure.get(place) ?? 0);
+      const charged = charges.get(place) ?? 0;
+      if (charged > most) this.#journal.fail(`${place} is charged ${charged}, and only ${most} can be accounted for`);
+      if (!this.#world.isFaulty && charged !== accounted) {
+        this.#journal.fail(`${place} is charged ${charged}, and ${accounted} are held or spent, without any fault`);
+      }
+    }
+    await this.#checkKeys();
+  }
+
+  /** Every key that was answered is answered the same by a new instance, without a fault. */
+  async #checkKeys(): Promise<void> {
+    const instance = await this.#world.start(0);
+    this.#world.scheduler.calm = true;
+    for (const { key, request } of this.#keys) {
+      try {
+        const { lease, replayed } = await instance.desk.acquire(request);
+        this.#journal.acquired(lease, { key, replayed });
+      } catch (error) {
+        const code = error instanceof LimiterError ? error.code : undefined;
+        if (code !== "idempotency_in_progress") this.#journal.fail(`the key ${key} was answered with ${String(error)}`);
+      }
+    }
+  }
+}

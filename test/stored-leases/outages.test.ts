@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, type TestContext, test } from "node:test";
+import { type OpenOptions, RateLimiterUnavailable } from "../../src/entry/index.ts";
+import { type Fault, FaultStore } from "../../src/testing/fault-store.ts";
+import { EVERY_STORE } from "../every-store.ts";
+import { FULL, openDesk, openWorld, taking } from "./desk-kit.ts";
+
+const id = ({ lease }: { readonly lease: { readonly leaseId: string | null } }): string => lease.leaseId as string;
+const TAKEN = { ...FULL, "key-1.tpm": 5_500, "proj-1.tpm": 8_500 };
+
+for (const [name, openStore] of EVERY_STORE) {
+  describe(`stored leases during an outage, on ${name}`, () => {
+    /** A desk behind a line that fails when told. */
+    async function open(t: TestContext, options: Pick<OpenOptions, "onUnavailable"> = {}) {
+      const world = await openWorld(t, openStore);
+      const line = new FaultStore(world.store, {});
+      const faulty = await openDesk(line, world.clock, { ...options, denyMemoryMs: 0 });
+      // Limits are known already: what fails is what the story is about.
+      await faulty.limiter.available({ entityId: "key-1", resource: "gpt-4" });
+      const failing = (call: Parameters<FaultStore["failNext"]>[0], fault: Fault, times = 1) => {
+        for (let i = 0; i < times; i++) line.failNext(call, fault);
+      };
+      return { ...world, faulty: faulty.desk, failing };
+    }
+
+    test("an acquire whose store is down is unavailable, or let through without a lease", async (t) => {
+      const blocked = await open(t);
+      blocked.failing("take", "refused");
+      await assert.rejects(blocked.faulty.acquire(taking({ tpm: 500 })), RateLimiterUnavailable);
+      const allowed = await open(t, { onUnavailable: "allow" });
+      allowed.failing("take", "refused");
+      const { lease } = await allowed.faulty.acquire(taking({ tpm: 500 }));
+      assert.deepEqual([lease.leaseId, lease.status, lease.expiresAtMs], [null, "settled", null]);
+      assert.match(String(lease.degraded), /^the store was unavailable/);
+      allowed.failing("key", "refused");
+      const keyed = await allowed.faulty.acquire(taking({ tpm: 500 }, { idempotencyKey: "k" }));
+      assert.match(String(keyed.lease.degraded), /^the store was unavailable/);
+      assert.deepEqual(await allowed.left(), FULL, "nothing was charged, and nothing is remembered under the key");
+      assert.equal((await allowed.faulty.acquire(taking({ tpm: 500 }, { idempotencyKey: "k" }))).replayed, false);
+    });
+
+    test("a lease that certainly could not be written is given back; one that may have been is not", async (t) => {
+      const { faulty, failing, left, desk, store } = await open(t);
+      if (store.scope("default").leases.isWrittenByTake) return;
+      failing("lease", "refused");
+      await assert.rejects(faulty.acquire(taking({ tpm: 500 })), RateLimiterUnavailable);
+      assert.deepEqual(await left(), FULL);
+      failing("lease", "lostBefore", 10);
+      await assert.rejects(faulty.acquire(taking({ tpm: 500 })), RateLimiterUnavailable);
+      assert.deepEqual(await left(), TAKEN, "it counts as used");
+      assert.equal((await desk.list()).length, 0);
+    });
+
+    test("a lost answer to the write of a lease is found out by sending it again", async (t) => {
+      const { faulty, failing, left, desk, store } = await open(t);
+      if (store.scope("default").leases.isWrittenByTake) return;
+      failing("lease", "lostAfter");
+      const { lease } = await faulty.acquire(taking({ tpm: 500 }));
+      assert.equal((await desk.list()).length, 1);
+      await desk.rollback(id({ lease }));
+      assert.deepEqual(await left(), FULL);
+    });
+
+    test("a settle that certainly was not stored gives its debit back, and may be repeated", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "refused");
+      await assert.rejects(faulty.settle(lease, { consumed: { tpm: 800 } }), RateLimiterUnavailable);
+      assert.deepEqual(await left(), TAKEN);
+      assert.equal((await desk.get(lease)).status, "open");
+      assert.deepEqual((await faulty.settle(lease, { consumed: { tpm: 800 } })).consumed, { tpm: 800 });
+      assert.equal((await left())["key-1.tpm"], 5_200);
+    });
+
+    test("a debit that was not stored at one level is taken back at the others", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("debit", "lostBefore");
+      await assert.rejects(faulty.settle(lease, { consumed: { tpm: 800 } }), RateLimiterUnavailable);
+      assert.deepEqual(await left(), TAKEN);
+      assert.equal((await desk.get(lease)).status, "open");
+    });
+
+    test("a settle whose answer was lost is found out, and credited once", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "lostAfter");
+      assert.equal((await faulty.settle(lease, { consumed: { tpm: 100 } })).status, "settled");
+      assert.equal((await left())["key-1.tpm"], 5_900);
+      assert.equal((await desk.settle(lease, { consumed: { tpm: 100 } })).status, "settled");
+      assert.equal((await left())["key-1.tpm"], 5_900);
+    });
+
+    test("a rollback that never gets an answer gives nothing back by itself: never twice", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "lostAfter", 10);
+      await assert.rejects(faulty.rollback(lease), RateLimiterUnavailable);
+      assert.equal((await desk.rollback(lease)).status, "rolledBack", "the move was applied; its give-back is lost");
+      assert.deepEqual(await left(), TAKEN);
+    });
+
+    test("a give-back whose answer was lost is not repeated", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("credit", "lostAfter", 2);
+      assert.equal((await faulty.rollback(lease)).status, "rolledBack");
+      assert.deepEqual(await left(), FULL);
+    });
+  });
+}
