@@ -144,9 +144,9 @@ class Draft implements PartsDraft {
     const { asked, holdMs, onExpiry, idempotencyKey } = this.#taking;
     const { random } = this.#deps.engine;
     return recordOf(parts, {
-      // Twice 64 bits.
-      leaseId: `l_${random.id()}${random.id()}`,
-      writer: random.id(),
+      // Twice 64 bits. What is charged at once is not stored, and needs neither.
+      leaseId: holdMs === 0 ? "" : `l_${random.id()}${random.id()}`,
+      writer: holdMs === 0 ? "" : random.id(),
       entityId: asked.entityId,
       openedAtMs: nowMs,
       // Charged at once, it has no time to be up.
