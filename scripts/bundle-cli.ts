@@ -52,7 +52,7 @@ export async function bundleCli(root: string): Promise<void> {
     outdir,
     chunkNames: "[name]-[hash]",
     splitting: true,
-    plugins: [lazyBuiltins, taken, fromCore(new Map(exported.map((one) => [one.path, one])))],
+    plugins: [lazyBuiltins, taken, serverLibraries, fromCore(new Map(exported.map((one) => [one.path, one])))],
   });
   // The very first file turns on the cache of what was compiled, so it is small and imports nothing but the rest.
   await build({
@@ -87,6 +87,14 @@ const taken: Plugin = {
     onResolve({ filter: /^[a-z]/ }, ({ path }) =>
       BUNDLED.includes(path) ? { path: fileURLToPath(import.meta.resolve(path)) } : undefined,
     );
+  },
+};
+
+/** The libraries of the service are not installed with the package: their bundle lies beside (`bundle-server.ts`). */
+const serverLibraries: Plugin = {
+  name: "libraries of the server",
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.\.?\/vendor\.ts$/ }, () => ({ path: "../server/vendor.js", external: true }));
   },
 };
 

@@ -87,6 +87,29 @@ test("the command runs from the installed package, with nothing but the package 
   assert.match(help, /--archive/);
 });
 
+test("the service runs from the installed package, page included, though none of its libraries is installed", async () => {
+  await project.write("service.mjs", [
+    'import { existsSync } from "node:fs";',
+    'import { Limit, RateLimiter } from "zae-limiter";',
+    'import { createService } from "zae-limiter/server";',
+    'const limiter = await RateLimiter.open({ store: "memory" });',
+    'await limiter.setSystemDefaults([Limit.perMinute("rpm", 1)]);',
+    "const service = await createService({ limiter });",
+    "const { url, close } = await service.listen({ port: 0 });",
+    'const body = JSON.stringify({ entityId: "a", resource: "b", consume: { rpm: 1 }, holdMs: 0 });',
+    'const send = () => fetch(`${url}v1/namespaces/default/acquire`, { method: "POST", headers: { "content-type": "application/json" }, body });',
+    "const statuses = [(await send()).status, (await send()).status, (await fetch(url)).status, (await fetch(`${url}openapi.json`)).status];",
+    "await close();",
+    "await limiter.close();",
+    'console.log(statuses.join(" "), existsSync("node_modules/hono"), existsSync("node_modules/zod"));',
+  ]);
+  assert.equal(await project.node("service.mjs"), "200 429 200 200 false false\n");
+  const licences = await readFile(join(project.folder, "node_modules/zae-limiter/dist/server/LICENSES.txt"), "utf8");
+  for (const name of ["hono", "@hono/node-server", "zod", "@hono/zod-openapi", "structured-headers"]) {
+    assert.match(licences, new RegExp(`^${name} \\d`, "m"));
+  }
+});
+
 test("an installed command loads few files, and only what it needs", async () => {
   const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
   await run(process.execPath, [main, "init"], project.folder);

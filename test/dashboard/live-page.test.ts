@@ -80,12 +80,12 @@ inBrowser(
     const service = await served(t);
     const page = await open();
     await visit(page, service.url);
-    assert.match(
-      (await page.getByTestId("empty").textContent()) ?? "",
-      /curl -X POST .*\/v1\/namespaces\/default\/acquire/,
-    );
+    const command = (await page.getByTestId("empty").locator("code").textContent()) ?? "";
+    assert.match(command, /^curl -X POST .*\/v1\/namespaces\/default\/acquire'$/);
     await page.locator("[data-testid=live][data-state=open]").waitFor();
     await service.limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
+    await requested(command);
+    await row(page, "key-1", "gpt-4").waitFor();
     assert.equal(await service.take("key-1", "models/gpt-4", { rpm: 10 }), true);
     await row(page, "key-1", "models/gpt-4").waitFor();
 
@@ -196,3 +196,12 @@ inBrowser("twelve seconds without a sign of life count as a lost connection", as
   await page.clock.runFor(4_000);
   await page.locator("[data-testid=live][data-state=open]").waitFor();
 });
+
+/** Makes the request that a shell would make of the command, so that no curl is needed. */
+async function requested(command: string): Promise<void> {
+  const [, method, body, url] =
+    /^curl -X (\w+) -H "Content-Type: application\/json" -d '(.*)' '(.*)'$/.exec(command) ?? [];
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(url ?? "", { method: method ?? "", headers, body: body ?? "" });
+  assert.equal(answer.status, 200, await answer.text());
+}

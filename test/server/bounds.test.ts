@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
+import { Inflight } from "../../src/server/inflight.ts";
 import { NS, problem, raw, serviceOf } from "./service-kit.ts";
 
 const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
@@ -168,4 +169,37 @@ test("many requests on one connection, one after the other and all at once, are 
   const [answer] = await once(continued, "response");
   assert.equal(answer.statusCode, 200);
   answer.resume();
+});
+
+test("an answer that takes too long is 503, and what waits for it is told", { timeout: 60_000 }, async () => {
+  const inflight = new Inflight(1);
+  let aborted: unknown;
+  const never = inflight.run(1, (underway) => {
+    underway.controller = new AbortController();
+    underway.controller.signal.addEventListener("abort", () => {
+      aborted = underway.controller?.signal.reason;
+    });
+    return new Promise(() => {});
+  });
+  await assert.rejects(never, { code: "overloaded", status: 503 });
+  assert.equal((aborted as { code: string }).code, "overloaded");
+  // It is still under way, and counts.
+  assert.throws(() => inflight.run(1, async () => 1), { code: "overloaded" });
+  inflight.close();
+});
+
+test("a store that does not answer: 503, and readyz says so", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  await limiter.close();
+  problem(await call("GET", "/readyz"), 503, "unavailable");
+  assert.equal((await call("GET", "/healthz")).status, 200);
+  for (const [method, path, body] of [
+    ["GET", `${NS}/entities`, undefined],
+    ["POST", `${NS}/acquire`, take],
+    ["POST", `${NS}/acquire`, { ...take, holdMs: 5_000 }],
+  ] as const) {
+    const answer = await call(method, path, body === undefined ? {} : { body });
+    problem(answer, 503, "stopping");
+    assert.equal(answer.headers.get("retry-after"), "1");
+  }
 });

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
-import { eventsOf, NS, problem, serviceOf } from "./service-kit.ts";
+import { RateLimiter } from "../../src/entry/index.ts";
+import { openMemory } from "../../src/entry/memory.ts";
+import { eventsOf, LIMITS, NS, problem, serviceOf } from "./service-kit.ts";
 
 const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1, tpm: 500 }, holdMs: 0 };
 
@@ -159,4 +161,25 @@ test("bye is said to everybody when the service stops, and the stream ends", { t
   assert.deepEqual((await next("bye"))?.data.namespace, "default");
   assert.equal(await frame(), undefined);
   await closing;
+});
+
+test("a bucket that others took from is told, too, and a stream that is silent shows every 5 s that it lives", {
+  timeout: 60_000,
+}, async (t) => {
+  const store = openMemory();
+  const [own, other] = await Promise.all([RateLimiter.open({ store }), RateLimiter.open({ store })]);
+  await own.setResourceDefaults("gpt-4", LIMITS);
+  await other.tryAcquire({ entityId: "theirs", resource: "gpt-4", consume: { tpm: 1_000 } });
+  const { url, call } = await serviceOf(t, { limiter: own });
+  const events = await eventsOf(url, `${NS}/events?types=bucket`);
+  await events.next("hello");
+  // What was there before is not news; the read of the list is what shows it.
+  assert.equal((await call("GET", `${NS}/buckets`)).body.items[0].entityId, "theirs");
+  await other.tryAcquire({ entityId: "theirs", resource: "gpt-4", consume: { tpm: 5_000 } });
+  const told = await events.next("bucket");
+  assert.equal(told?.data.entityId, "theirs");
+  events.leave();
+  const silent = await eventsOf(url, `${NS}/events?types=refused`);
+  for (let frame = await silent.frame(); frame !== ":"; frame = await silent.frame()) assert.notEqual(frame, undefined);
+  silent.leave();
 });
