@@ -13,7 +13,7 @@ const exec = promisify(execFile);
 /** Runs a command to its end and answers with what it printed; throws with all of that when it fails. */
 export async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
   try {
-    return (await exec(command, args, { cwd, env: plainEnvironment(), timeout: 120_000 })).stdout;
+    return (await exec(command, args, { cwd, env: plainEnvironment(), timeout: 600_000 })).stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     throw new Error(`${command} ${args[0]} failed:\n${stdout}${stderr}`);

@@ -24,6 +24,8 @@ export class OriginGuard {
   readonly #port: number | undefined;
   readonly #allowHosts: ReadonlySet<string>;
   readonly #allowOrigins: ReadonlySet<string>;
+  /** One that was found to be ours. */
+  #lastHost: string | undefined;
 
   constructor({ host, port, allowHosts, allowOrigins }: GuardOptions) {
     this.#names = new Set(["localhost", "127.0.0.1", "[::1]", nameInHost(host)]);
@@ -33,7 +35,12 @@ export class OriginGuard {
   }
 
   requireHost(host: string | undefined): void {
-    if (host !== undefined && this.#isOurs(host.toLowerCase())) return;
+    // Nearly every request of a service comes by the same name.
+    if (host !== undefined && host === this.#lastHost) return;
+    if (host !== undefined && this.#isOurs(host.toLowerCase())) {
+      this.#lastHost = host;
+      return;
+    }
     throw new Problem(
       "host_unknown",
       `The Host of the request is not a name of this service; ask by localhost with the port, or allow the name with --allow-host.`,
