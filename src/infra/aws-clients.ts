@@ -61,16 +61,22 @@ async function loaded<Sdk>(name: string, load: () => Promise<Sdk>): Promise<Sdk>
 export function awsFault(cause: unknown, what: string): LimiterError {
   if (cause instanceof LimiterError) return cause;
   const { name, message } = cause instanceof Error ? cause : { name: "Error", message: String(cause) };
-  const refused = name === "AccessDenied" || name === "AccessDeniedException" || name === "UnauthorizedOperation";
-  const remedy = refused
-    ? "allow it in the policy of this user or role"
-    : name === "CredentialsProviderError"
-      ? "set AWS_PROFILE to a profile that has credentials, or the keys in the environment"
-      : name === "Error" && /region/i.test(message)
-        ? "give --region, or set AWS_REGION"
-        : "look at the message, the region and the endpoint, and try again";
   // What follows the first line tells programmers how to go on.
   const [text = ""] = message.split("\n");
   const why = text === "" || text === "UnknownError" ? name : `${name}: ${text}`;
-  return new LimiterError(refused ? "aws_denied" : "aws_failed", `Could not ${what} (${why}); ${remedy}.`, { cause });
+  if (DENIALS.has(name)) {
+    const told = `Could not ${what} (${why}); allow it in the policy of this user or role.`;
+    return new LimiterError("aws_denied", told, { cause });
+  }
+  return new LimiterError("aws_failed", `Could not ${what} (${why}); ${remedyFor(name, message)}.`, { cause });
+}
+
+const DENIALS: ReadonlySet<string> = new Set(["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"]);
+
+function remedyFor(name: string, message: string): string {
+  if (name === "CredentialsProviderError") {
+    return "set AWS_PROFILE to a profile that has credentials, or the keys in the environment";
+  }
+  if (name === "Error" && /region/i.test(message)) return "give --region, or set AWS_REGION";
+  return "look at the message, the region and the endpoint, and try again";
 }

@@ -33,8 +33,8 @@ export interface ExpiryRun {
 
 const CHANGES_MAX = 20;
 const EXPIRED_AT_ONCE = 16;
-/** How often a write whose answer was lost is sent again. */
-const REPEATS_MAX = 3;
+/** How often a write whose answer was lost is sent again; a store that has a line to lose it on has done so before. */
+const REPEATS_MAX = 1;
 
 /**
  * Changes of stored leases. A debit is written before the record, a credit after it, and the record moves by a condition on its

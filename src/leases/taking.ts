@@ -31,8 +31,8 @@ export interface Taking {
   readonly idempotencyKey: string | undefined;
 }
 
-/** How often a write whose answer was lost is sent again. */
-const REPEATS_MAX = 3;
+/** How often a write whose answer was lost is sent again; a store that has a line to lose it on has done so before. */
+const REPEATS_MAX = 1;
 
 /** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */
 export class LeaseTaking {
@@ -84,7 +84,8 @@ export class LeaseTaking {
   async #stored(write: LeaseWrite): Promise<Exclude<LeaseReply, { kind: "stored" }> | undefined> {
     for (let repeats = 0; ; repeats++) {
       const reply = await this.#deps.leases.create(write, this.#deps.engine.clock.now());
-      if (reply.kind === "stored") return undefined;
+      // No other lease has its id: what is there is ours, and has been changed since an earlier attempt whose answer was lost.
+      if (reply.kind === "stored" || reply.kind === "conflict") return undefined;
       const isUnknown = reply.kind === "unavailable" && reply.applied === "unknown";
       if (isUnknown && repeats < REPEATS_MAX) continue;
       // After a lost answer nothing proves that an earlier attempt was not applied.

@@ -1,5 +1,6 @@
 import { type Attributes, decodeJson } from "../adapters/dynamodb/codec.ts";
 import { CHILD_LINK } from "../adapters/dynamodb/entities-record.ts";
+import { chunksOf } from "../adapters/dynamodb/paging.ts";
 import {
   deleteRecord,
   exists,
@@ -73,12 +74,16 @@ export async function copy(context: PhaseContext, ledger: Ledger): Promise<void>
     context,
     ledger.migration.cursors,
     async (plan) => {
-      for (const item of plan.makes) await context.table.putNew(item);
+      for (const some of chunksOf(plan.makes, PUTS_AT_ONCE)) {
+        await Promise.all(some.map((item) => context.table.putNew(item)));
+      }
     },
     (cursors, counts) => ledger.save({ cursors, counts: added(ledger.migration.counts, counts) }),
   );
 }
 
+/** Of one partition: some have thousands of events. */
+const PUTS_AT_ONCE = 4;
 const ROUNDS_MAX = 3;
 
 /**

@@ -78,7 +78,7 @@ await describeDynamo("migrations", (dynamodb) => {
     const whole = await oldTable(dynamodb, t, layout);
     await migrateTable(migrating(dynamodb.client, whole));
     const expected = withoutIds(await contents(dynamodb, whole));
-    for (const at of [0, 1, 2, 5, 12, 20, 27, 33]) {
+    for (const at of [0, 1, 5, 12, 27, 33]) {
       const table = await oldTable(dynamodb, t, layout);
       await assert.rejects(migrateTable(migrating(cutAfterWrites(dynamodb.client, at, at % 2 === 1), table)));
       await migrateTable(migrating(dynamodb.client, table));
@@ -236,10 +236,10 @@ await describeDynamo("migrations", (dynamodb) => {
       { PK: { S: "SYSTEM#" }, SK: { S: "#VERSION" }, schema_version: { S: "0.8.0" } },
     ]);
     const told: string[] = [];
-    const report = await migrateTable(
+    const report = await planMigration(
       migrating(dynamodb.client, table, { onProgress: ({ phase, items }) => told.push(`${phase} ${items}`) }),
     );
-    assert.ok(told.includes("copy 1051") || told.includes("copy 1050"), told.join());
+    assert.ok(told.includes("plan 1051") || told.includes("plan 1050"), told.join());
     assert.deepEqual(
       report.steps.map(({ items }) => items),
       [1_051, 0],

@@ -56,6 +56,7 @@ await describeDynamo("least privilege", (dynamodb) => {
     const administrator = await ground.administrator();
     const aggregator = await ground.aggregator();
     const provisioner = await ground.provisioner();
+    const service = await ground.service();
     const kinds: readonly (readonly [PolicyName, readonly (readonly Passage[])[], Principal])[] = [
       ["acquire", [acquirer], NOBODY],
       ["namespaceAcquire", [acquirer], tenant],
@@ -85,6 +86,12 @@ await describeDynamo("least privilege", (dynamodb) => {
     const all = JSON.stringify(acquirer.map(({ input }) => input));
     assert.ok(all.includes("#USAGE#"), "an hour was closed");
     assert.ok(all.includes("#api#1"), "the bucket was split");
+    // Stored leases are no buckets: a service that keeps them has all rights on its namespace, and those who only take cannot.
+    assert.deepEqual(denied(policyDocument("namespaceFull", PLACE), service, tenant), []);
+    assert.deepEqual(denied(policyDocument("full", PLACE), service, NOBODY), []);
+    assert.ok(
+      denied(policyDocument("acquire", PLACE), service, NOBODY).every((line) => /LEASE|IDEMPOTENCY/.test(line)),
+    );
     // And the policies bite: whoever only takes cannot do what administrators do, nor tenants what is the registry's.
     assert.ok(denied(policyDocument("acquire", PLACE), administrator, NOBODY).length > 5);
     assert.ok(denied(policyDocument("read", PLACE), acquirer, NOBODY).length > 0);

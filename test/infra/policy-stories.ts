@@ -5,6 +5,7 @@ import { prepareTable } from "../../src/entry/dynamodb.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { applyManifest, parseManifest, planManifest } from "../../src/entry/manifest.ts";
 import { handler as provision } from "../../src/entry/provisioner.ts";
+import { LeaseDesk } from "../../src/leases/desk.ts";
 import type { ProvisionerEvent } from "../../src/provisioner/handler.ts";
 import { auditImage, removal } from "../aggregator/stream-records.ts";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
@@ -103,6 +104,26 @@ export class PolicyGround {
         await limiter.acquire({ ...KEY, consume });
         await pause(20);
       }
+    });
+  }
+
+  /** A service that stores leases, with idempotency keys. */
+  service(): Promise<readonly Passage[]> {
+    return this.recorded(async ({ limiter }) => {
+      const desk = new LeaseDesk(limiter, {
+        holdMs: 300_000,
+        holdMaxMs: 86_400_000,
+        onExpiry: "charge",
+        onChange: () => {},
+      });
+      const { lease } = await desk.acquire({ ...CHILD, consume, idempotencyKey: "first" } as never);
+      await desk.get(lease.leaseId ?? "");
+      await desk.adjust(lease.leaseId ?? "", { delta: { tpm: 5 }, idempotencyKey: "second" });
+      await desk.settle(lease.leaseId ?? "");
+      const { lease: other } = await desk.acquire({ ...KEY, consume });
+      await desk.extend(other.leaseId ?? "", { holdMs: 600_000 });
+      await desk.rollback(other.leaseId ?? "");
+      await desk.expireDue();
     });
   }
 

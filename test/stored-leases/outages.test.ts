@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { type OpenOptions, RateLimiterUnavailable } from "../../src/entry/index.ts";
+import type { LeaseStore } from "../../src/ports/lease-store.ts";
 import { type Fault, FaultStore } from "../../src/testing/fault-store.ts";
+import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../every-store.ts";
 import { FULL, openDesk, openWorld, taking } from "./desk-kit.ts";
 
@@ -58,6 +60,30 @@ for (const [name, openStore] of EVERY_STORE) {
       const { lease } = await faulty.acquire(taking({ tpm: 500 }));
       assert.equal((await desk.list()).length, 1);
       await desk.rollback(id({ lease }));
+      assert.deepEqual(await left(), FULL);
+    });
+
+    test("a lease that expired before its writer heard that it was stored is not given back twice", async (t) => {
+      const { store, clock, desk, left } = await open(t);
+      if (store.scope("default").leases.isWrittenByTake) return;
+      let attempts = 0;
+      const slow = overriding(store, {
+        scope: (namespaceId: string) => {
+          const scope = store.scope(namespaceId);
+          const create: LeaseStore["create"] = async (...args) => {
+            const reply = await scope.leases.create(...args);
+            if (++attempts > 1) return reply;
+            await clock.advance(1_000);
+            assert.equal(await desk.expireDue(), 1);
+            return { kind: "unavailable", applied: "unknown", cause: new Error("lost") };
+          };
+          return { ...scope, leases: overriding(scope.leases, { create }) };
+        },
+      });
+      const { desk: other } = await openDesk(slow, clock);
+      const { lease } = await other.acquire(taking({ tpm: 500 }, { holdMs: 1_000, onExpiry: "refund" }));
+      assert.equal((await desk.get(id({ lease }))).status, "expired");
+      assert.equal(attempts, 2);
       assert.deepEqual(await left(), FULL);
     });
 
