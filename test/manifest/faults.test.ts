@@ -79,7 +79,7 @@ for (const [name, open] of STORES) {
       }
     });
 
-    test("several at once of one owner: nothing is lost, and at least one is done", async (t) => {
+    test("Y7: several at once of one owner: nothing is lost, and at least one is done", async (t) => {
       const { limiter, store } = await opened(t, open);
       const names = ["a", "b", "c", "d"];
       const texts = names.map((each) => `owner: o\nresources: { ${each}: { limits: { rpm: 1 } } }`);

@@ -209,7 +209,7 @@ const WRONG: readonly (readonly [
   ],
 ];
 
-test("whatever is wrong is told with its line, its column and its place", () => {
+test("Y3, Y4, Y16, Y17: whatever is wrong is told with its line, its column and its place", () => {
   for (const [text, code, line, column, path, what] of WRONG) {
     const { problems } = problemsOf(text);
     assert.equal(problems.length, 1, `${JSON.stringify(text)}: ${JSON.stringify(problems)}`);
