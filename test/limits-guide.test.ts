@@ -54,7 +54,9 @@ test("the pictures of the guide are what the limiter does today, to the byte", a
   const drawn = await mkdtemp(join(folder, "pictures-"));
   await run(process.execPath, [DRAW, drawn], { env });
   const names = readdirSync(drawn).sort();
-  assert.deepEqual(names, readdirSync(PICTURES).sort());
+  // The picture of the dashboard is a photograph, not drawn from the limiter.
+  const shown = readdirSync(PICTURES).filter((name) => name.endsWith(".svg"));
+  assert.deepEqual(names, shown.sort());
   for (const name of names) {
     const now = readFileSync(join(drawn, name), "utf8");
     const message = `${name} is not what the limiter does; draw it again: node scripts/draw-limits.ts`;
