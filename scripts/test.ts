@@ -32,8 +32,8 @@ async function main(args: readonly string[]): Promise<number> {
     "--test",
     "--test-reporter=spec",
     `--test-timeout=${TEST_TIMEOUT_MS}`,
-    // The runner's own default leaves one core idle, which on two cores means one file at a time.
-    `--test-concurrency=${Math.max(2, availableParallelism())}`,
+    // Tests wait for engines and servers a good part of their time: one file more than there are cores keeps all of them busy.
+    `--test-concurrency=${availableParallelism() + 1}`,
     ...options,
     ...files,
   ];
