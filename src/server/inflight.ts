@@ -3,8 +3,9 @@ import { Problem } from "./problem.ts";
 /** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
 const TICK_MS = 250;
 
-/** A request under way. */
+/** A request that has begun; under way once its body is there. */
 export interface Underway {
+  isCounted: boolean;
   /** Rejects its answer with this, unless it has one. */
   fail: (problem: Problem) => void;
   /** Aborted when the time is over; made when somebody asks for it. */
@@ -13,11 +14,15 @@ export interface Underway {
   deadline: number;
 }
 
-/** The requests under way: how many there may be, and how long each may take. */
+/**
+ * The requests under way: how many there may be, and how long each may take. One whose body has not come yet only waits: bodies
+ * that are never sent to their end must not keep out those that are.
+ */
 export class Inflight {
   readonly #max: number;
   readonly #underway = new Set<Underway>();
   readonly #onIdle: (() => void)[] = [];
+  #count = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -26,19 +31,22 @@ export class Inflight {
   }
 
   get isFull(): boolean {
-    return this.#underway.size >= this.#max;
+    return this.#count >= this.#max;
   }
 
-  /** Runs a request with at most so many ms for its answer. */
-  run<Value>(answerMs: number, work: (underway: Underway) => Promise<Value>): Promise<Value> {
-    if (this.isFull) {
-      throw new Problem("overloaded", `There are ${this.#max} requests under way; try again in a second.`);
-    }
-    const underway: Underway = { fail: () => {}, controller: undefined, deadline: this.#in(answerMs) };
+  /** Runs a request with at most so many ms for its body. */
+  run<Value>(bodyMs: number, work: (underway: Underway) => Promise<Value>): Promise<Value> {
+    const underway: Underway = {
+      isCounted: false,
+      fail: () => {},
+      controller: undefined,
+      deadline: this.#in(bodyMs),
+    };
     this.#underway.add(underway);
     this.#timer ??= setInterval(() => this.#look(), TICK_MS).unref();
     const ended = () => {
       this.#underway.delete(underway);
+      if (underway.isCounted) this.#count -= 1;
       if (this.#underway.size === 0) for (const wake of this.#onIdle.splice(0)) wake();
     };
     return new Promise<Value>((resolve, reject) => {
@@ -57,6 +65,16 @@ export class Inflight {
         },
       );
     });
+  }
+
+  /** The body is there: from here on it is under way, and its answer may take so many ms. */
+  begin(underway: Underway, answerMs: number): void {
+    if (this.isFull) {
+      throw new Problem("overloaded", `There are ${this.#max} requests under way; try again in a second.`);
+    }
+    underway.isCounted = true;
+    this.#count += 1;
+    this.extend(underway, answerMs);
   }
 
   /** The answer may take so many ms from now. */

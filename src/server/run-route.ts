@@ -41,7 +41,7 @@ export async function runRoute(
     route.method === "get"
       ? undefined
       : await readBody(request, route.body, { bytesMax: service.settings.bodyMax, isFetch: gate.isFetch });
-  inflight.extend(underway, ANSWER_MS);
+  inflight.begin(underway, ANSWER_MS);
   const call = (): Call<unknown, unknown> => ({
     ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
     limiter: namespace === "" ? service.limiter : service.limiters.get(namespace),
