@@ -320,3 +320,28 @@ test("a drip that is a quota now and then keeps the fractions that had dripped i
   const dripped = levelOf(state, "rpm", nowMs) - 1_000;
   assert.ok(dripped >= 19 && dripped <= 20, `${dripped}`);
 });
+
+test("what an older claim took from a limit that was forgotten since is not given back when the limit returns", () => {
+  const tpm = Kinds.perMinute("tpm", 10);
+  const rpd = Kinds.quota("rpd", 32, { reset: { cron: "30 2 * * *" } });
+  const newer = { set: limitSet([tpm]), origin: { asOfMs: 20, generation: null } };
+  const older = { set: limitSet([tpm, rpd]), origin: { asOfMs: 10, generation: null } };
+  const nowMs = Date.UTC(2026, 2, 15, 12);
+  let state = bucketFor(undefined, newer, nowMs, calendar);
+  state = bucketFor(state, older, nowMs + 1, calendar);
+  const take = [{ limit: "rpd", milli: 1_000 }];
+  state = takeFrom(state, take, nowMs + 1) as BucketState;
+  const mark = markOf(state, take, nowMs + 1, calendar);
+  state = resetLimits(state, undefined, nowMs + 2, calendar);
+  // Full, it is forgotten with the next set that leaves it out.
+  state = bucketFor(
+    state,
+    { set: limitSet([Kinds.perMinute("tpm", 11)]), origin: { asOfMs: 30, generation: null } },
+    nowMs + 3,
+    calendar,
+  );
+  assert.equal(findLimit(state, "rpd"), undefined);
+  state = bucketFor(state, older, nowMs + 4, calendar);
+  state = takeFrom(state, [{ limit: "rpd", milli: 32_000 }], nowMs + 4) as BucketState;
+  assert.equal(levelOf(giveBack(state, take, mark, nowMs + 5), "rpd", nowMs + 5), 0);
+});

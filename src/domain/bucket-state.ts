@@ -329,7 +329,10 @@ function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar:
   // It begins now: windows of its own may have passed since the epoch.
   const now = advanced(state, nowMs, calendar);
   const part = now.limits[0]?.part;
-  const added = missing.map((limit) => fullLimit(limit, false, now.epochMs, calendar, part));
+  // It may have been here before and been forgotten: what was taken then is not given back into what begins now.
+  const added = missing.map((limit) =>
+    withResets(fullLimit(limit, false, now.epochMs, calendar, part), countFrom(now.epochMs, 0)),
+  );
   return assembled({ ...now, limits: [...now.limits, ...added] }, calendar);
 }
 
