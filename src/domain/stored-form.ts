@@ -32,7 +32,9 @@ export class StoredForm {
   }
 
   integer(value: unknown): number {
-    return Number.isSafeInteger(value) ? (value as number) : this.fail("has no whole number where one belongs");
+    // Nobody writes a nothing with a sign.
+    const isWhole = Number.isSafeInteger(value) && !Object.is(value, -0);
+    return isWhole ? (value as number) : this.fail("has no whole number where one belongs");
   }
 
   natural(value: unknown): number {
