@@ -11,6 +11,7 @@ import { cutAt } from "./fold.ts";
 import { hourEndFor, rollTo } from "./hours.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import {
+  boundDebts,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -101,7 +102,7 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   const builder = relativeTo(image).whereUnless(VU, ">", readingMs);
   if (intent.checksAccess) builder.absent(DISABLED);
   env.dialect.pinTerms(builder, image, moves);
-  const low: Low[] = [];
+  const low = boundDebts(builder, image, intent, env);
   const spare: Amount[] = [];
   let { overdrafts } = intent;
   for (const move of moves) {

@@ -1,10 +1,11 @@
 import { DEBT_MAX_MILLI } from "../bucket/balance.ts";
-import { levelMilli } from "../bucket/level.ts";
+import { levelMilli, refilledMilli } from "../bucket/level.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketState, LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { kindOf } from "../domain/limit.ts";
 import type { WriteTrace } from "../ports/item-store.ts";
-import { BN, RF, TTL } from "./attributes.ts";
+import { BN, namesOf, RF, TTL } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { Piece } from "./fold.ts";
 import { usageUntilS } from "./hours.ts";
@@ -130,6 +131,29 @@ export function expiresInDebt({ item, state }: Image, readingMs: number, { calen
   if (debts.length === 0) return false;
   const untilS = keptUntilFromS(debts, fromMs, calendar);
   return untilS === undefined || ttl < untilS;
+}
+
+/**
+ * Makes the write fail where a limit stands below `milli` by now. The original takes limits into debt and leaves the expiry as it
+ * is, so an expiry of ours that goes by the image says how deep that may have been meanwhile. Quotas owe nothing after a reset.
+ */
+export function boundDebt(builder: WriteBuilder, { name, limit }: LimitState, milli: number, { dialect }: Env): void {
+  if (dialect.expiryIgnoresDebts && kindOf(limit) === "drip") atLeast(builder, namesOf(name).tk, milli);
+}
+
+/** The same for what a plain write takes nothing from; how low each of them may stand. */
+export function boundDebts(builder: WriteBuilder, { state }: Image, { readingMs, moves }: Intent, env: Env): Low[] {
+  const low: Low[] = [];
+  if (!env.dialect.expiryIgnoresDebts) return low;
+  for (const held of state.limits) {
+    if (moves.some(({ limit }) => limit === held.name)) continue;
+    const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
+    const isOwing = held.tokensMilli + risen < 0;
+    const least = isOwing ? leastMilli(held.tokensMilli - held.terms.capacityMilli, -debtMaxMilli(held)) : 0 - risen;
+    boundDebt(builder, held, least, env);
+    if (isOwing) low.push({ limit: held, lowMilli: least + risen });
+  }
+  return low;
 }
 
 /** Limits that are in debt already. */

@@ -14,12 +14,12 @@ import {
   overdraftsBy,
   rollCountersAndNonce,
 } from "./count-usage.ts";
-import type { Dialect } from "./dialect.ts";
 import { parameterNames, parametersOf, shardCountOf } from "./encode-item.ts";
 import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
 import { rollTo } from "./hours.ts";
 import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
 import {
+  boundDebt,
   debtMaxMilli,
   fitting,
   keepFor,
@@ -109,7 +109,7 @@ export function writeRebased(image: Image, { atMs, folds, state: rebased }: Reba
   const overdrafts: Amount[] = [...intent.overdrafts];
   for (const fold of folds) {
     const move = moves.find(({ limit }) => limit === fold.name);
-    const written = writeFold(builder, { item, fold, move, atMs, intent }, env.dialect);
+    const written = writeFold(builder, { item, fold, move, atMs, intent }, env);
     if (written === "short") return { kind: "short", state: rebased };
     if (written === undefined) continue;
     after.push(written.limit);
@@ -155,8 +155,9 @@ interface WrittenFold {
 function writeFold(
   builder: WriteBuilder,
   { item, fold, move, atMs, intent }: FoldToWrite,
-  dialect: Dialect,
+  env: Env,
 ): WrittenFold | "short" | undefined {
+  const { dialect } = env;
   const { name, before, after, piece } = fold;
   const { tk, cp } = namesOf(name);
   if (after === undefined) {
@@ -192,7 +193,11 @@ function writeFold(
   if (due.milli < 0 && piece.how === "add") {
     dialect.capRebasedCredit(builder, before, after.terms.capacityMilli + due.milli - piece.milli);
   }
-  if (due.mustFit || (due.milli <= 0 && tokensMilli >= 0)) return { limit, lowMilli: undefined, overdrafts };
+  if (due.mustFit) return { limit, lowMilli: undefined, overdrafts };
+  if (due.milli <= 0 && tokensMilli >= 0) {
+    if (piece.how === "add") boundDebt(builder, after, due.milli - piece.milli, env);
+    return { limit, lowMilli: undefined, overdrafts };
+  }
   if (piece.how === "set") return { limit, lowMilli: tokensMilli, overdrafts };
   const { capacityMilli } = after.terms;
   const least = leastMilli(before.tokensMilli - capacityMilli, due.milli - piece.milli - debtMaxMilli(after));

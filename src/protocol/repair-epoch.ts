@@ -5,7 +5,7 @@ import type { Image } from "./codec.ts";
 import { addCountersAndNonce } from "./count-usage.ts";
 import { parameterNames, parametersOf } from "./encode-item.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { keepFor, relativeTo, traceOf } from "./moves.ts";
+import { boundDebt, keepFor, relativeTo, traceOf } from "./moves.ts";
 
 /** An epoch so much later than the server's clock can be was written by a client with a wrong clock. */
 const AHEAD_MS = 5_000;
@@ -34,7 +34,10 @@ export function repairFutureEpochWrite(image: Image, intent: Intent, env: Env): 
     if (lostMilli === "all") {
       if (held.tokensMilli > 0) builder.where(tk, ">", 0).set(tk, 0);
       else builder.where(tk, "<=", 0);
-    } else builder.present(tk).add(tk, -lostMilli);
+    } else {
+      builder.present(tk).add(tk, -lostMilli);
+      boundDebt(builder, held, held.tokensMilli - limit.terms.capacityMilli, env);
+    }
   }
   const { signature, origin } = state;
   const next = assembled({ epochMs: atMs, limits, signature, origin }, env.calendar);

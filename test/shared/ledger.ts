@@ -1,5 +1,5 @@
 import type { Item } from "../../src/ports/item-store.ts";
-import { RF } from "../../src/protocol/attributes.ts";
+import { namesOf, RF } from "../../src/protocol/attributes.ts";
 import { type LimitReading, numberIn, readingOf, readingsOf, termsText } from "./readings.ts";
 import type { Side } from "./wire.ts";
 
@@ -106,7 +106,8 @@ export class PromiseRuns {
       runs.jump = { atMs: nowMs, rate: Math.min(runs.rate, runs.jump?.rate ?? runs.rate) };
     }
     runs.rate = rate;
-    const net = limit.usedMilli - (old?.usedMilli ?? 0);
+    // The original adjusts limits that are no longer there; what it counted then is not of this write.
+    const net = limit.usedMilli - numberIn(before, namesOf(limit.name).tc);
     // Relative to a reading that is old by now: what dripped in since is on top of what was cut then.
     if (moved) runs.mostStored += Math.max(0, nowMs - epochMs) * rate;
     // So is what a debit of ours took below nothing, as far as time pays for it that its reading had not seen.

@@ -1,6 +1,6 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
-import { RF } from "../../src/protocol/attributes.ts";
+import { namesOf, RF } from "../../src/protocol/attributes.ts";
 import type { LedgerWrite } from "./ledger.ts";
 import { countIn, numberIn, readingOf, readingsOf } from "./readings.ts";
 
@@ -20,7 +20,7 @@ export class QuotaPeriods {
     this.#resetOf = resetOf;
   }
 
-  wrote(bucketId: string, { before, after, isTake }: LedgerWrite): string[] {
+  wrote(bucketId: string, { side, before, after, isTake }: LedgerWrite): string[] {
     return readingsOf(after).flatMap((limit) => {
       const reset = this.#resetOf(limit.name);
       if (!limit.isQuota || reset === undefined) return [];
@@ -36,7 +36,11 @@ export class QuotaPeriods {
       if (old !== undefined && old.capacityMilli !== limit.capacityMilli) {
         period.allowed += Math.max(old.capacityMilli, limit.capacityMilli);
       }
-      const net = limit.usedMilli - (old?.usedMilli ?? 0);
+      const net = limit.usedMilli - numberIn(before, namesOf(limit.name).tc);
+      // A pass of the original that read the numbers before they were changed in place may be the one that begins a period.
+      if (side === "theirs" && numberIn(after, RF) !== numberIn(before, RF)) {
+        period.allowed += Math.max(0, limit.tokensMilli + Math.max(0, net) - limit.capacityMilli);
+      }
       // What comes back from an earlier period is usage only.
       const isTokens = net >= 0 || old === undefined || limit.tokensMilli !== old.tokensMilli;
       if (isTokens) period.net += net;

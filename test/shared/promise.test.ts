@@ -261,6 +261,25 @@ test("a soft limit refuses nobody, whoever stamped it, and keeps its debt", asyn
   assert.ok(numberIn(world.item(), "b_tpm_tk") < 0);
 });
 
+for (const [how, idleMs] of [
+  ["a plain take", 0],
+  ["a rebase", 30_000],
+] as const) {
+  test(`${how} of ours keeps the item until a debt is paid that the original made meanwhile`, async () => {
+    const world = new Together(rpm(60), make.perHour("slow", 30));
+    const [our, their] = [world.our(), world.their()];
+    assert.equal(await our.kind({ rpm: 50, slow: 2 }), "taken");
+    await world.clock.advance(idleMs);
+    const lease = await their.acquire(bucket, { slow: 1 });
+    assert.ok(!lease.refused);
+    await lease.adjust({ slow: 229 });
+    // It goes by what it remembers, and asks nothing of the limit in debt.
+    assert.equal(await our.kind({ rpm: idleMs > 0 ? 20 : 1 }), "taken");
+    const paidMs = world.clock.now() + (230 / 30) * HOUR_MS - idleMs;
+    assert.ok(numberIn(world.item(), "ttl") * 1000 >= paidMs, `it expires at ${world.item().ttl}, before ${paidMs}`);
+  });
+}
+
 test("a soft limit made hard by the original keeps its debt", async () => {
   const world = new Together(soft);
   const [our, their] = [world.our(), world.their()];
