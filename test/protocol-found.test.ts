@@ -45,6 +45,40 @@ for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
   });
 }
 
+for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
+  test(`configuration read for one stamp does not remove an equal one that came after: ${table}`, async () => {
+    const cluster = new Cluster();
+    const readings = new ConfigReadings();
+    const [process, other] = [await cluster.open({ dialect, readings }), await cluster.open({ dialect })];
+    const { place } = process;
+    const { buckets } = other;
+    const bucket = bucketKey("ada", "api");
+    const ask = async (reading: number) => {
+      const origin = { asOfMs: T0, generation: null, reading };
+      const [answer] = await place.take([claim("ada", [Kinds.perMinute("rpm", 10)], { rpm: 1 }, { origin })], T0);
+      return answer?.kind;
+    };
+    for (const stamp of [
+      () => buckets.stampAccess(bucket, "disabled", T0),
+      () => buckets.stampAccess(bucket, "bypass", T0),
+      // To the original, and so on a table shared with it, that mark means something else.
+      ...(dialect === OWN ? [() => buckets.announce(bucket, T0)] : []),
+    ]) {
+      const known = readings.begin();
+      await ask(known);
+      await stamp();
+      assert.equal(await ask(known), "configSuspect");
+      const reading = readings.begin();
+      await buckets.stampAccess(bucket, "enforce", T0);
+      await stamp();
+      const stamped = cluster.item(place.namespaceId, "ada");
+      assert.equal(await ask(reading), "configSuspect");
+      assert.deepEqual(cluster.item(place.namespaceId, "ada"), stamped);
+      assert.equal(await ask(readings.begin()), "taken");
+    }
+  });
+}
+
 test("tokens that the original left of a limit that is no longer there do not keep it from coming back", async () => {
   const cluster = new Cluster();
   const ours = await cluster.open({ dialect: SHARED });

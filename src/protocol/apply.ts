@@ -2,7 +2,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
+import { BN, BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import {
@@ -25,9 +25,7 @@ const BYPASS_MS = 60_000;
 
 /** Marks every live shard with "configuration changed": the next request reads it again. How many shards were written. */
 export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
-  return stampEveryShard(context, bucket, readingMs, (key) =>
-    new WriteBuilder().set(VU, 0).update(key, "exists", undefined),
-  );
+  return stampEveryShard(context, bucket, readingMs, (builder) => builder.set(VU, 0));
 }
 
 /** Stamps what is allowed on every live shard, so that it counts from the next request on. How many shards were written. */
@@ -37,12 +35,10 @@ export function stampAccess(
   access: Access,
   readingMs: number,
 ): Promise<number> {
-  return stampEveryShard(context, bucket, readingMs, (key) => {
-    const builder = new WriteBuilder();
-    if (access === "disabled") builder.set(DISABLED, true).remove(BYPASS);
-    else if (access === "bypass") builder.set(BYPASS, readingMs + BYPASS_MS).remove(DISABLED);
-    else builder.remove(DISABLED).remove(BYPASS);
-    return builder.update(key, "exists", undefined);
+  return stampEveryShard(context, bucket, readingMs, (builder) => {
+    if (access === "disabled") return builder.set(DISABLED, true).remove(BYPASS);
+    if (access === "bypass") return builder.set(BYPASS, readingMs + BYPASS_MS).remove(DISABLED);
+    return builder.remove(DISABLED).remove(BYPASS);
   });
 }
 
@@ -97,16 +93,21 @@ function jobOf({ bucket, set, origin, readingMs }: Installation): Job {
   return jobOfClaim({ bucket, set, origin, take: [], bypass: false }, readingMs);
 }
 
+/**
+ * Each stamp begins another row of epochs. A process that saw the stamp before, and has read configuration because of it, may not
+ * have read what this one is about; without a new number it would take an equal stamp for the one it saw, and remove it.
+ */
 async function stampEveryShard(
   context: ProtocolContext,
   bucket: BucketKey,
   readingMs: number,
-  stamp: (key: ItemKey) => ItemWrite,
+  stamp: (builder: WriteBuilder) => WriteBuilder,
 ): Promise<number> {
+  const stamped = () => stamp(new WriteBuilder().set(BN, context.nonces.next()));
   const results = await notifyEveryShard(context, bucket, readingMs, (key) => ({
     readingMs,
     isIdempotent: true,
-    writeFor: () => stamp(key),
+    writeFor: () => stamped().update(key, "exists", undefined),
   }));
   return results.filter((result) => result === "written").length;
 }

@@ -1,5 +1,5 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
-import { BYPASS, DISABLED } from "./attributes.ts";
+import { BN, BYPASS, DISABLED } from "./attributes.ts";
 import type { BucketCache, Seen } from "./bucket-cache.ts";
 import { canonicalOfSet } from "./codec.ts";
 import type { Env } from "./intent.ts";
@@ -46,7 +46,7 @@ export class ConfigReadings {
         of.origin.given !== true && canonical !== canonicalOfSet(of.set) && dialect.mayBeNewer(of.origin, state.origin);
       if (!isStamped && !differs && !dialect.hasSoftStampOver(image, readingMs)) continue;
       const { shard } = image.key;
-      const says = dialect.doubtAbout(image, isStamped);
+      const says = `${dialect.doubtAbout(image, isStamped)}/${item[BN]}`;
       const before = cache.doubts[shard];
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
