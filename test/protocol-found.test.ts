@@ -79,6 +79,22 @@ for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
   });
 }
 
+test("terms that the original changed, of a limit that has no tokens yet, are not taken for those that were seen", async () => {
+  const cluster = new Cluster();
+  const [rpm, tpm] = [Kinds.perMinute("rpm", 10), Kinds.perMinute("tpm", 50)];
+  const ours: Process = await cluster.open({ dialect: SHARED });
+  const { place } = ours;
+  assert.ok(await place.grants(claim("ada", [rpm], { rpm: 1 }), T0));
+  const termsOf = (tokens: number) => ({ b_tpm_cp: tokens * 1000, b_tpm_ra: tokens * 1000, b_tpm_rp: 60_000 });
+  // It changes limits in place, also one that nobody has taken from.
+  tamper(cluster, ours, termsOf(50));
+  assert.ok(await place.grants(claim("ada", [rpm], { rpm: 1 }), T0));
+  tamper(cluster, ours, termsOf(10));
+  await place.take([claim("ada", [rpm, tpm], { tpm: 1 }, { origin: { asOfMs: T0 + 1, generation: null } })], T0 + 1);
+  const item = cluster.item(place.namespaceId, "ada") ?? {};
+  assert.equal(item.b_tpm_tk, Number(item.b_tpm_cp) - 1_000, "full by its own terms, but for what was taken");
+});
+
 test("tokens that the original left of a limit that is no longer there do not keep it from coming back", async () => {
   const cluster = new Cluster();
   const ours = await cluster.open({ dialect: SHARED });

@@ -172,10 +172,10 @@ export const SHARED: Dialect = {
 
   partRounding: "floor",
 
-  pinTerms: (builder, { item, state }, limits) => {
+  // Also of limits that are not there: the original may leave, or put there, terms without tokens.
+  pinTerms: (builder, { item }, limits) => {
     builder.asSeen(SHARD_COUNT, item);
     for (const { limit } of limits) {
-      if (findLimit(state, limit) === undefined) continue;
       const { cp, ra, rp } = namesOf(limit);
       builder.asSeen(cp, item).asSeen(ra, item).asSeen(rp, item);
     }

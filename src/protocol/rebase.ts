@@ -102,8 +102,11 @@ export function writeRebased(image: Image, { atMs, folds, state: rebased }: Reba
   const { key, state, item } = image;
   const { moves, configConfirmed } = intent;
   const builder = relativeTo(image).asSeen(VU, item);
-  const every = state.limits.map(({ name }) => ({ limit: name }));
-  env.dialect.pinTerms(builder, image, every);
+  env.dialect.pinTerms(
+    builder,
+    image,
+    folds.map(({ name }) => ({ limit: name })),
+  );
   const after: LimitState[] = [];
   const low: Low[] = [];
   const overdrafts: Amount[] = [...intent.overdrafts];

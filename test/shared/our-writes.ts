@@ -82,8 +82,8 @@ export function splitProblems(changes: readonly AppliedChange[]): string[] {
   });
 }
 
-/** The epoch stays: tokens move by what was taken or given back, and nothing is cut. */
-function plainProblems(old: LimitReading, limit: LimitReading, net: number, { trace }: OurWrite): string[] {
+/** The epoch stays: tokens move by what was taken or given back, and nothing is cut but what stands over the brim. */
+function plainProblems(old: LimitReading, limit: LimitReading, net: number, { trace, before }: OurWrite): string[] {
   const { name } = limit;
   if (termsText(old) !== termsText(limit)) return [`${name} was changed in place`];
   const moved = old.tokensMilli - limit.tokensMilli;
@@ -91,7 +91,8 @@ function plainProblems(old: LimitReading, limit: LimitReading, net: number, { tr
   // A quota's tokens do not come back after its period.
   if (net < 0 && moved === 0 && limit.isQuota) return [];
   const spare = trace.spare.find((one) => one.limit === name)?.milli ?? 0;
-  if (moved > net && moved - net <= spare) return [];
+  const over = Math.max(0, lineAt(before, old, trace.readingMs) - old.brimMilli);
+  if (moved > net && moved - net <= spare + over) return [];
   return [`${moved} of ${name} left stored tokens where ${net} was taken, and the epoch stayed`];
 }
 
