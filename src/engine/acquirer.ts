@@ -36,7 +36,6 @@ import {
   checkRefusal,
   checkRequest,
   type Demand,
-  demandOf,
   demandsOf,
   hasOnlyKnownNames,
 } from "./request.ts";
@@ -192,11 +191,10 @@ export class Acquirer {
     }
     const take = amountsIfValid(request, link);
     if (take === undefined || take.length === 0) return undefined;
-    const demand = demandOf(link, take, false);
-    const answer = buckets.takeOne(demand, nowMs, link.generation);
+    const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(demand, answer, nowMs), NO_PARTS);
+    return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS);
   }
 
   /** An attempt, from the request to its outcome. */

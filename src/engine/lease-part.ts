@@ -1,7 +1,9 @@
+import type { Amount } from "../domain/amounts.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { TakenAnswer, TokensLeft } from "../ports/bucket-store.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
-import type { Demand } from "./request.ts";
+import type { ChainLink } from "./config-cache.ts";
+import { type Demand, demandOf } from "./request.ts";
 
 /** What was taken for a request on one of its resources. */
 export interface LeasePart {
@@ -16,24 +18,26 @@ export interface LeasePart {
 /** What was taken from one bucket. Its lists are made when they are looked at: most leases are settled before that. */
 export class SinglePart implements LeasePart {
   readonly takenAtMs: number;
-  readonly #demand: Demand;
+  readonly #link: ChainLink;
+  readonly #take: readonly Amount[];
   readonly #answer: TakenAnswer;
   /** Of an answer that later takes share: what this one left. */
   readonly #left: TokensLeft | undefined;
 
-  constructor(demand: Demand, answer: TakenAnswer, takenAtMs: number) {
+  constructor(link: ChainLink, take: readonly Amount[], answer: TakenAnswer, takenAtMs: number) {
     this.takenAtMs = takenAtMs;
-    this.#demand = demand;
+    this.#link = link;
+    this.#take = take;
     this.#answer = answer;
     this.#left = answer.shared?.tokensLeft();
   }
 
   get resource(): string {
-    return this.#demand.bucket.resource;
+    return this.#link.bucket.resource;
   }
 
   get demands(): readonly Demand[] {
-    return [this.#demand];
+    return [demandOf(this.#link, this.#take, false)];
   }
 
   get taken(): readonly TakenAnswer[] {

@@ -16,6 +16,9 @@ export interface Claim {
   readonly bypass: boolean;
 }
 
+/** The bucket that a claim is about, and the limits that it goes by. */
+export type Claimed = Pick<Claim, "bucket" | "set" | "origin">;
+
 /** Where something was taken (period, shards, ...). Only the store that wrote it reads it. */
 export type Ticket = object;
 
@@ -141,10 +144,15 @@ export interface BucketStore {
   /** Only where the store can answer without waiting. */
   takeSync?(claims: readonly Claim[], context: TakeContext): TakeReply;
   /**
-   * The shortest way, for a store in this process's memory: one claim, and an answer if it was taken. Undefined when it was
+   * The shortest way, for a store in this process's memory: one bucket, and an answer if it was taken. Undefined when it was
    * not, for whatever reason: nothing has changed then, and `take` answers why. The `state` of the answer may be `shared`.
    */
-  takeOne?(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined;
+  takeOne?(
+    of: Claimed,
+    take: readonly Amount[],
+    nowMs: number,
+    generation: number | undefined,
+  ): TakenAnswer | undefined;
   /** Takes without a lower bound. */
   debit(held: Held, amounts: readonly Amount[], context: CallContext): MaybePromise<WriteReply>;
   /** Gives back what was taken with this ticket. Called at most once for any token. */

@@ -118,8 +118,7 @@ export class FaultStore implements Store {
         ? {}
         : {
             // Where a fault may be due, the long way meets it.
-            takeOne: (claim, nowMs, generation) =>
-              this.#crashed || this.#mayFail("take") ? undefined : takeOne(claim, nowMs, generation),
+            takeOne: (...args) => (this.#crashed || this.#mayFail("take") ? undefined : takeOne(...args)),
           }),
       debit: (...args) => this.#call("debit", () => inner.debit(...args), notWritten),
       credit: (...args) => this.#call("credit", () => inner.credit(...args), notWritten),

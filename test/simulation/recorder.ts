@@ -7,6 +7,7 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  Claimed,
   Held,
   MaybePromise,
   OperationReply,
@@ -100,9 +101,15 @@ export class Recorder {
       ...(takeOne === undefined
         ? {}
         : {
-            takeOne: (claim: Claim, nowMs: number, generation: number | undefined) => {
+            takeOne: (
+              of: Claimed,
+              take: readonly Amount[],
+              nowMs: number,
+              generation: number | undefined,
+            ): TakenAnswer | undefined => {
+              const claim: Claim = { ...of, take, bypass: false };
               const call = this.#begun(store, [claim], { nowMs, timeoutMs: 0 });
-              const answer = takeOne(claim, nowMs, generation);
+              const answer = takeOne(of, take, nowMs, generation);
               if (answer === undefined) return undefined;
               this.#journal.count("takes by the shortest way");
               const context = { ...call.context, generation, atomic: false };

@@ -24,6 +24,7 @@ import type {
   BucketStore,
   CallContext,
   Claim,
+  Claimed,
   Held,
   Operation,
   OperationReply,
@@ -80,16 +81,23 @@ export class MemoryBuckets implements BucketStore {
     );
   }
 
-  takeOne(claim: Claim, nowMs: number, generation: number | undefined): TakenAnswer | undefined {
+  takeOne(
+    of: Claimed,
+    take: readonly Amount[],
+    nowMs: number,
+    generation: number | undefined,
+  ): TakenAnswer | undefined {
     if (generation !== undefined && generation !== this.#all.generation) return undefined;
     this.#sweep.run(nowMs);
-    const found = this.#data.buckets.get(claim.bucket.id);
-    if (found?.state !== undefined && isOwnable(found.state, claim, nowMs)) {
+    const found = this.#data.buckets.get(of.bucket.id);
+    if (found?.state !== undefined && isOwnable(found.state, of, nowMs)) {
       const owned = found.owned ?? this.#own(found, found.state);
-      if (!owned.take(claim.take, nowMs)) return undefined;
-      if (this.#usage !== undefined) this.#usage.count(found, claim.take, 1, false, nowMs).requests++;
+      if (!owned.take(take, nowMs)) return undefined;
+      if (this.#usage !== undefined) this.#usage.count(found, take, 1, false, nowMs).requests++;
       return owned;
     }
+    const { bucket, set, origin } = of;
+    const claim = { bucket, set, origin, take, bypass: false };
     const after = taking(this.#standing(this.#stateOf(claim), claim, nowMs), claim, nowMs);
     return after === undefined ? undefined : this.#taken(claim, after, nowMs);
   }

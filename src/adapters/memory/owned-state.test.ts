@@ -35,18 +35,19 @@ const context = (nowMs: number) => ({ nowMs, timeoutMs: 1_000, generation: undef
 test("a state that was handed out stays as it was when later takes write in place", async () => {
   const buckets = newBuckets();
   const one = claimOf({ rpm: 1 });
-  for (let i = 0; i < 3; i++) buckets.takeOne(one, T0, undefined);
+  for (let i = 0; i < 3; i++) buckets.takeOne(one, one.take, T0, undefined);
   const [read] = await buckets.read([bucket]);
-  buckets.takeOne(one, T0, undefined);
-  const answer = buckets.takeOne(one, T0, undefined);
+  buckets.takeOne(one, one.take, T0, undefined);
+  const answer = buckets.takeOne(one, one.take, T0, undefined);
   const after = answer?.state as BucketState;
-  buckets.takeOne(one, T0, undefined);
+  buckets.takeOne(one, one.take, T0, undefined);
   const listed = (await buckets.listByResource("api", { limit: 10 })).items[0]?.state as BucketState;
-  buckets.takeOne(one, T0, undefined);
+  buckets.takeOne(one, one.take, T0, undefined);
   const reply = await buckets.take([claimOf({ rpm: 60 })], context(T0));
   const refused = reply === "stale" ? undefined : reply[0];
   assert.equal(refused?.kind, "short");
-  buckets.takeOne(claimOf({ rpm: 10, tpm: 500 }), T0, undefined);
+  const other = claimOf({ rpm: 10, tpm: 500 });
+  buckets.takeOne(other, other.take, T0, undefined);
   assert.equal(levelOf(read as BucketState, "rpm", T0), 57_000);
   assert.equal(levelOf(after, "rpm", T0), 55_000);
   assert.equal(levelOf(listed, "rpm", T0), 54_000);
@@ -58,8 +59,9 @@ test("a state that was handed out stays as it was when later takes write in plac
 
 test("when one of two amounts does not fit, neither is taken", async () => {
   const buckets = newBuckets();
-  for (let i = 0; i < 3; i++) buckets.takeOne(claimOf({ rpm: 10, tpm: 1_000 }), T0, undefined);
-  assert.equal(buckets.takeOne(claimOf({ rpm: 1, tpm: 3_001 }), T0, undefined), undefined);
+  const [fits, exceeds] = [claimOf({ rpm: 10, tpm: 1_000 }), claimOf({ rpm: 1, tpm: 3_001 })];
+  for (let i = 0; i < 3; i++) buckets.takeOne(fits, fits.take, T0, undefined);
+  assert.equal(buckets.takeOne(exceeds, exceeds.take, T0, undefined), undefined);
   const [state] = await buckets.read([bucket]);
   assert.equal(levelOf(state as BucketState, "rpm", T0), 30_000);
   assert.equal(levelOf(state as BucketState, "tpm", T0), 3_000_000);
@@ -79,7 +81,7 @@ test("takes in place leave what the same takes leave otherwise, whoever looks in
       for (const { afterMs, rpm, tpm, looks } of steps) {
         nowMs += afterMs;
         const claim = claimOf(tpm === undefined ? { rpm } : { rpm, tpm });
-        const short = inPlace.takeOne(claim, nowMs, undefined);
+        const short = inPlace.takeOne(claim, claim.take, nowMs, undefined);
         const reply = await plain.take([claim], context(nowMs));
         assert.equal(short !== undefined, reply !== "stale" && reply[0]?.kind === "taken");
         if (looks) assert.deepEqual(await inPlace.read([bucket]), await plain.read([bucket]));

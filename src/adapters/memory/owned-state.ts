@@ -2,7 +2,7 @@ import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { PLAIN_MARK } from "../../domain/give-back.ts";
-import type { Claim, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
+import type { Claimed, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
 
 /** What a cell needs so that takes can write its state in place. */
 interface Owner {
@@ -79,8 +79,8 @@ export class OwnedState implements TakenAnswer, SharedState {
 }
 
 /** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
-export function isOwnable(state: BucketState, { set, bypass }: Claim, nowMs: number): boolean {
-  return state.plain && !state.untouched && !bypass && nowMs < state.renewAtMs && state.signature === set.signature;
+export function isOwnable(state: BucketState, { set }: Claimed, nowMs: number): boolean {
+  return state.plain && !state.untouched && nowMs < state.renewAtMs && state.signature === set.signature;
 }
 
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {

@@ -12,33 +12,11 @@ export const CHANNELS = {
   limitsChanged: "zae-limiter:limits-changed",
 } as const;
 
-export const systemEvents: Events = {
-  acquired: channel(CHANNELS.acquired),
-  refused: channel(CHANNELS.refused),
-  gaveBack: channel(CHANNELS.gaveBack),
-  charged: channel(CHANNELS.charged),
-  unavailable: channel(CHANNELS.unavailable),
-  degraded: channel(CHANNELS.degraded),
-  limitsChanged: channel(CHANNELS.limitsChanged),
-};
-
 /** The channels of this process, and listeners that hear only what is published through this very object. */
 export function observableEvents(): Events {
   const listeners = new Set<(...published: Published) => void>();
-  const observed = <Name extends Published[0]>(name: Name): Events[Name] => {
-    const system = systemEvents[name] as Channel<unknown>;
-    const publish = (event: unknown) => {
-      if (system.active) system.publish(event);
-      for (const listener of listeners) listener(...([name, event] as unknown as Published));
-    };
-    const both: Channel<unknown> = {
-      get active() {
-        return listeners.size > 0 || system.active;
-      },
-      publish,
-    };
-    return both as Events[Name];
-  };
+  const observed = <Name extends Published[0]>(name: Name): Events[Name] =>
+    new ObservedChannel(name, listeners) as unknown as Events[Name];
   return {
     acquired: observed("acquired"),
     refused: observed("refused"),
@@ -54,12 +32,51 @@ export function observableEvents(): Events {
   };
 }
 
-function channel<Event>(name: string): Channel<Event> {
-  const to = diagnostics.channel(name);
-  return {
-    get active() {
-      return to.hasSubscribers;
-    },
-    publish: (event) => to.publish(event),
-  };
+// Classes, not objects with a getter each: every take asks whether somebody listens, and of such objects V8 inlines nothing.
+
+class SystemChannel<Event> implements Channel<Event> {
+  readonly #to: diagnostics.Channel;
+
+  constructor(name: string) {
+    this.#to = diagnostics.channel(name);
+  }
+
+  get active(): boolean {
+    return this.#to.hasSubscribers;
+  }
+
+  publish(event: Event): void {
+    this.#to.publish(event);
+  }
 }
+
+class ObservedChannel implements Channel<unknown> {
+  readonly #name: Published[0];
+  readonly #system: diagnostics.Channel;
+  readonly #listeners: ReadonlySet<(...published: Published) => void>;
+
+  constructor(name: Published[0], listeners: ReadonlySet<(...published: Published) => void>) {
+    this.#name = name;
+    this.#system = diagnostics.channel(CHANNELS[name]);
+    this.#listeners = listeners;
+  }
+
+  get active(): boolean {
+    return this.#listeners.size > 0 || this.#system.hasSubscribers;
+  }
+
+  publish(event: unknown): void {
+    if (this.#system.hasSubscribers) this.#system.publish(event);
+    for (const listener of this.#listeners) listener(...([this.#name, event] as unknown as Published));
+  }
+}
+
+export const systemEvents: Events = {
+  acquired: new SystemChannel(CHANNELS.acquired),
+  refused: new SystemChannel(CHANNELS.refused),
+  gaveBack: new SystemChannel(CHANNELS.gaveBack),
+  charged: new SystemChannel(CHANNELS.charged),
+  unavailable: new SystemChannel(CHANNELS.unavailable),
+  degraded: new SystemChannel(CHANNELS.degraded),
+  limitsChanged: new SystemChannel(CHANNELS.limitsChanged),
+};
