@@ -126,7 +126,8 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   assert.match(await fault(at("access set disabled -e kye-1 -r gpt-4"), 4, "entity_not_found"), /did you mean key-1/);
   await fault(at("access set disabled"), 2, "usage");
   await json(at("access set disabled -e key-1 -r gpt-4"), 0);
-  await fault(at("acquire key-1 gpt-4 -c tpm=1"), 1, "resource_disabled");
+  const words = await fault(at("acquire key-1 gpt-4 -c tpm=1"), 1, "resource_disabled");
+  assert.equal(await fault(at("acquire key-1 gpt-4 -c tpm=1 --dry-run"), 1, "resource_disabled"), words);
   assert.equal((await json(at("explain key-1 gpt-4 --exit-code"), 1)).outcome, "disabled");
   assert.equal((await json(at("entity clear-disabled key-1 --resource gpt-4"), 0)).access, "inherit");
   assert.deepEqual(await json(at("cascade set off -e key-1"), 0), { entityId: "key-1", cascade: false });
@@ -145,7 +146,9 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   assert.equal((await json(at("acquire key-1 gpt-4 -c tpm=5000 --give-back"), 0)).ok, true);
   const refused = await json(at("acquire key-1 gpt-4 -c tpm=9000"), 1);
   assert.deepEqual([refused.ok, refused.primary.available, refused.retryAfterMs > 0], [false, 5_000, true]);
-  await fault(at("acquire key-1 gpt-4 -c tpm=20001"), 2, "amount_above_capacity");
+  for (const how of ["", " --dry-run"]) {
+    await fault(at(`acquire key-1 gpt-4 -c tpm=20001${how}`), 2, "amount_above_capacity");
+  }
   assert.equal((await json(at("acquire key-9 gpt-4 -c tpm=1 --allow-unknown"), 0)).ok, true);
   const available = await json(at("available key-1 gpt-4 -c tpm=9000"), 0);
   assert.deepEqual(

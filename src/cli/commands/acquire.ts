@@ -1,3 +1,4 @@
+import { ResourceDisabled, ValidationError } from "../../domain/errors.ts";
 import type { Availability, Explanation, Outcome } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
@@ -98,6 +99,7 @@ async function dryRun(
   const parts = [[resource, consume] as const, ...Object.entries(also)];
   const told: Explanation[] = [];
   for (const [each, amounts] of parts) told.push(await limiter.explain({ entityId, resource: each, consume: amounts }));
+  for (const one of told) throwWhatItWould(one);
   const refused = told.filter(({ outcome }) => outcome !== "granted");
   const primary = refused.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0];
   const statuses = refused.flatMap((one) => one.primary ?? []);
@@ -111,6 +113,17 @@ async function dryRun(
       : `It would be refused: ${refused.map(({ reason }) => reason).join("; ")}.\n`,
   );
   return primary === undefined ? EXIT.done : EXIT.refused;
+}
+
+/** What is an error of the real command is one here, with the same words. */
+function throwWhatItWould({ outcome, resource, reason = "", levels }: Explanation): void {
+  if (outcome === "never") throw new ValidationError("amount_above_capacity", reason);
+  if (outcome !== "disabled") return;
+  // A resource that is off for everybody counts at the entity itself only.
+  const off = levels.find(
+    ({ access, accessSource }, i) => access === "disabled" && (i === 0 || accessSource !== "resource"),
+  );
+  if (off !== undefined) throw new ResourceDisabled({ entityId: off.entityId, resource, level: off.accessSource });
 }
 
 function grantedText(status: string, remaining: readonly Availability[]): string {
