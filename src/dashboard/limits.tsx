@@ -4,6 +4,7 @@ import { Confirm } from "./dialog.tsx";
 import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
 import { LimitRow } from "./limit-row.tsx";
 import { type LimitsView, loadLimits } from "./limits-view.ts";
+import { NameFields } from "./name-fields.tsx";
 import { Empty, ErrorNote, Field, PageHead, Select } from "./parts.tsx";
 import { PolicyDialog } from "./policy-dialog.tsx";
 import { hrefOf } from "./route.ts";
@@ -103,32 +104,15 @@ function Chooser(props: { readonly entityId: string; readonly resource: string }
         show();
       }}
     >
-      <Field label="Entity">
-        <input
-          data-testid="limits-entity"
-          placeholder="any"
-          value={entity}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => setEntity(event.currentTarget.value)}
-        />
-      </Field>
-      <Field label="Resource">
-        <input
-          data-testid="limits-resource"
-          placeholder="any"
-          list="limits-resources"
-          value={resource}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => setResource(event.currentTarget.value)}
-        />
-        <datalist id="limits-resources">
-          {names.value?.map((name) => (
-            <option key={name} value={name} />
-          ))}
-        </datalist>
-      </Field>
+      <NameFields
+        id="limits"
+        none="any"
+        entity={entity}
+        onEntity={setEntity}
+        resource={resource}
+        onResource={setResource}
+        resources={names.value}
+      />
       <button type="submit" class="button" data-testid="limits-show">
         Show
       </button>

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { curl } from "./curl.ts";
+import { NameFields } from "./name-fields.tsx";
 import { Empty, ErrorNote, Field, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "./shapes.ts";
@@ -88,32 +89,15 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
             onChange={(next) => setCount(Number(next))}
           />
         </Field>
-        <Field label="Entity">
-          <input
-            data-testid="usage-entity"
-            placeholder="all"
-            value={entity}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => setEntity(event.currentTarget.value)}
-          />
-        </Field>
-        <Field label="Resource">
-          <input
-            data-testid="usage-resource"
-            placeholder="all"
-            list="usage-resources"
-            value={resource}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => setResource(event.currentTarget.value)}
-          />
-          <datalist id="usage-resources">
-            {names.value?.map((name) => (
-              <option key={name} value={name} />
-            ))}
-          </datalist>
-        </Field>
+        <NameFields
+          id="usage"
+          none="all"
+          entity={entity}
+          onEntity={setEntity}
+          resource={resource}
+          onResource={setResource}
+          resources={names.value}
+        />
         {metrics.length > 1 && (
           <Field label="Drawn">
             <Select
