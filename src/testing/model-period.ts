@@ -98,3 +98,11 @@ export function floorDiv(a: bigint, b: bigint): bigint {
 export function divisor(a: bigint, b: bigint): bigint {
   return b === 0n ? a : divisor(b, a % b);
 }
+
+/** A limit changed when it could not be told to the millitoken whether something taken by an earlier rule counts still. */
+export interface PastDoubt {
+  readonly wasClosed: boolean;
+  /** What had been granted in its period. */
+  readonly granted: bigint;
+  readonly atMs: number;
+}

@@ -8,6 +8,7 @@ import {
   type Mark,
   type ModelPeriod,
   type ModelSeed,
+  type PastDoubt,
   ruleOf,
   type WriteKind,
 } from "./model-period.ts";
@@ -54,7 +55,7 @@ export class ModelLimit {
   #filledAtMs = Number.NEGATIVE_INFINITY;
   #filledByMs = Number.NEGATIVE_INFINITY;
   /** A session that came about while only the store knows to the millitoken whether an earlier rule counts still. */
-  #pastDoubt: { readonly wasClosed: boolean; readonly granted: bigint; readonly atMs: number } | undefined;
+  #pastDoubt: PastDoubt | undefined;
   /** Whether a session has begun depends on a fraction of a millitoken: when its window opened if it is the other way. */
   #otherStart: { windowStartMs: number | undefined } | undefined;
 
@@ -202,22 +203,21 @@ export class ModelLimit {
     if (other !== undefined && other.windowStartMs === windowStartMs) this.#period.windowStartMs = windowStartMs;
   }
 
-  #agreeOnPast(
-    { wasClosed, granted: grantedBefore, atMs }: { wasClosed: boolean; granted: bigint; atMs: number },
-    windowStartMs: number | undefined,
-    storedMilli: bigint,
-    readingMs: number,
-  ): void {
+  // There is doubt only where nothing had been bought before.
+  #agreeOnPast(past: PastDoubt, windowStartMs: number | undefined, storedMilli: bigint, readingMs: number): void {
+    const { wasClosed, atMs } = past;
     const period = this.#period;
-    const granted = period.granted - grantedBefore;
+    const granted = period.granted - past.granted;
+    const bought = this.#toppedUp;
     if (wasClosed && storedMilli > this.levelMilli(readingMs) + 1n) {
       this.#renew(this.#epochMs);
       const { allowed, unbounded } = this.#period;
       // What was taken since is of this period: leases know it by the object.
       this.#period = Object.assign(period, { allowed, unbounded, granted: 0n, windowStartMs: undefined });
+      this.topUp(Number(bought), readingMs);
       if (granted > 0n) this.write("take", Number(granted), readingMs);
     }
-    const starts = granted > 0n ? [atMs, Math.max(readingMs, this.#epochMs)] : [atMs, undefined];
+    const starts = granted > 0n || bought > 0n ? [atMs, Math.max(readingMs, this.#epochMs)] : [atMs, undefined];
     if (starts.includes(windowStartMs)) this.#period.windowStartMs = windowStartMs;
   }
 
