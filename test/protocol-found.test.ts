@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../src/domain/bucket-key.ts";
 import { type Limit, limitMakers } from "../src/domain/limit.ts";
+import { limitSet, type SetOrigin } from "../src/domain/limit-set.ts";
 import type { Item } from "../src/ports/item-store.ts";
 import { ConfigReadings } from "../src/protocol/config-readings.ts";
 import { OWN, SHARED } from "../src/protocol/dialect.ts";
@@ -78,6 +79,32 @@ for (const [table, dialect] of Object.entries({ own: OWN, shared: SHARED })) {
     }
   });
 }
+
+test("limits read for one change of the original's do not undo an equal one that came after", async () => {
+  const cluster = new Cluster();
+  const readings = new ConfigReadings();
+  const [ours, other] = [await cluster.open({ dialect: SHARED, readings }), await cluster.open({ dialect: SHARED })];
+  const { place } = ours;
+  const rpm = (tokens: number) => Kinds.perMinute("rpm", tokens);
+  const ask = async (tokens: number, origin: SetOrigin) => {
+    const [answer] = await place.take([claim("ada", [rpm(tokens)], { rpm: 1 }, { origin })], origin.asOfMs);
+    return answer?.kind;
+  };
+  const read = (asOfMs: number) => ({ asOfMs, generation: null, reading: readings.begin() });
+  const inPlace = { b_rpm_cp: 10_000, b_rpm_ra: 10_000, vu: 0 };
+  const known = read(T0);
+  assert.equal(await ask(20, known), "taken");
+  tamper(cluster, ours, inPlace);
+  assert.equal(await ask(20, known), "configSuspect");
+  const found = read(T0 + 1);
+  // Meanwhile another process installs what this one has read, and the original changes it again.
+  const install = { set: limitSet([rpm(15)]), origin: { asOfMs: T0 + 1, generation: null } };
+  assert.ok(await other.buckets.installLimits(bucketKey("ada", "api"), install, T0 + 1));
+  assert.equal(cluster.item(place.namespaceId, "ada")?.b_rpm_cp, 15_000);
+  tamper(cluster, ours, inPlace);
+  assert.equal(await ask(15, found), "configSuspect");
+  assert.equal(cluster.item(place.namespaceId, "ada")?.b_rpm_cp, 10_000);
+});
 
 test("terms that the original changed, of a limit that has no tokens yet, are not taken for those that were seen", async () => {
   const cluster = new Cluster();

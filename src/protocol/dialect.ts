@@ -7,7 +7,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../domain/limit-set.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
-import { namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
+import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /** An item as it was seen, and the state that it means. */
@@ -236,13 +236,14 @@ export const SHARED: Dialect = {
       return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
     }),
 
-  // Also of limits that only stand there still: the original changes those in place, too.
+  // Also of limits that only stand there still: the original changes those in place, too. With when ours last installed some:
+  // what the original put there since may look like what it had put there before.
   doubtAbout: ({ canonical, item, state }, isStamped) => {
     const terms = state.limits.map(({ name }) => {
       const { cp, ra, rp } = namesOf(name);
       return `${name},${item[cp]},${item[ra]},${item[rp]}`;
     });
-    return [canonical, ...terms, isStamped, item[VU] === 0].join("/");
+    return [canonical, ...terms, isStamped, item[VU] === 0, item[CFA]].join("/");
   },
   isReadTooOld: ({ asOfMs }, readingMs) => readingMs - asOfMs > READ_MS,
   installStopsOnDoubt: true,
