@@ -76,7 +76,7 @@ function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: It
  * what they hold is added to the one that stays in their place.
  */
 export function mergingWrites(images: readonly Image[], count: number, atMs: number, env: Env): ItemWrite[] {
-  const all = limitsIn(images);
+  const all = knownIn(images);
   const staying = images.slice(0, count);
   const going = images.slice(count);
   const complete = (state: BucketState) => withEvery(advanced(state, atMs, env.calendar), all, atMs, env.calendar);
@@ -227,20 +227,35 @@ export function countsAgree(images: readonly Image[]): boolean {
   );
 }
 
-/** Every limit that any shard knows, as the shard that read configuration last has it. */
-function limitsIn(images: readonly Image[]): readonly Limit[] {
-  const found = new Map<string, Limit>();
+/** A limit as the shard that read configuration last has it, and how many resets it counts. */
+interface KnownLimit {
+  readonly limit: Limit;
+  readonly resets: number;
+}
+
+/** Every limit that any shard knows. */
+function knownIn(images: readonly Image[]): readonly KnownLimit[] {
+  const found = new Map<string, KnownLimit>();
   for (const { state } of [...images].sort((a, b) => a.state.origin.asOfMs - b.state.origin.asOfMs)) {
-    for (const { name, limit } of state.limits) found.set(name, limit);
+    for (const { name, limit, quota } of state.limits) {
+      found.set(name, { limit, resets: Math.max(quota?.resets ?? 0, found.get(name)?.resets ?? 0) });
+    }
   }
   return [...found.values()];
 }
 
-// A limit that a shard has never seen is full there.
-function withEvery(state: BucketState, all: readonly Limit[], atMs: number, calendar: Calendar): BucketState {
-  if (all.every(({ name }) => findLimit(state, name) !== undefined)) return state;
+// A limit that a shard has never seen is full there. It counts its resets as the others do: leases of theirs can give back then.
+function withEvery(state: BucketState, all: readonly KnownLimit[], atMs: number, calendar: Calendar): BucketState {
+  if (all.every(({ limit }) => findLimit(state, limit.name) !== undefined)) return state;
   const older = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
-  return bucketFor(state, { set: limitSet(all), origin: older }, atMs, calendar);
+  const set = limitSet(all.map(({ limit }) => limit));
+  const whole = bucketFor(state, { set, origin: older }, atMs, calendar);
+  const limits = whole.limits.map((held) => {
+    const known = all.find(({ limit }) => limit.name === held.name);
+    if (held.quota === undefined || known === undefined || findLimit(state, held.name) !== undefined) return held;
+    return { ...held, quota: { ...held.quota, resets: known.resets } };
+  });
+  return assembled({ ...whole, limits }, calendar);
 }
 
 function tokensIn(state: BucketState, limit: string): number {
