@@ -16,8 +16,8 @@ import type { Granted, Outcome } from "./outcome.ts";
 import {
   claimsOf,
   configChurn,
-  disabledIn,
   drafting,
+  enabled,
   isOneReading,
   leaseParts,
   type PartChain,
@@ -121,9 +121,10 @@ export class Acquirer {
     const nowMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
-      demands = demandsOf(request.consume, await this.chain(request, nowMs));
+      demands = demandsOf(request.consume, enabled(await this.chain(request, nowMs)));
       for (const [resource, consume] of alsoOf(request)) {
-        demands.push(...demandsOf(consume, await this.chain({ entityId: request.entityId, resource }, nowMs)));
+        const chain = await this.chain({ entityId: request.entityId, resource }, nowMs);
+        demands.push(...demandsOf(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
@@ -281,9 +282,8 @@ export class Acquirer {
     const entity = chain[0] as ChainLink;
     this.#requireCreated(entity);
     this.#onUnavailable = entity.onUnavailable;
-    let disabled = disabledIn(chain);
-    for (const other of others) disabled ??= disabledIn(other.chain);
-    if (disabled !== undefined) throw disabled;
+    enabled(chain);
+    for (const other of others) enabled(other.chain);
     const first =
       request.limits === undefined
         ? this.#requestLimits.stored(entity, at.nowMs)

@@ -87,6 +87,13 @@ export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | unde
   return undefined;
 }
 
+/** The chain; throws where one of its levels is switched off. */
+export function enabled(chain: readonly ChainLink[]): readonly ChainLink[] {
+  const disabled = disabledIn(chain);
+  if (disabled !== undefined) throw disabled;
+  return chain;
+}
+
 /** What a lease holds on each resource, the first first. */
 export function leaseParts(
   { request, demands, parts, nowMs }: Plan,

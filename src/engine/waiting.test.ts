@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import diagnostics from "node:diagnostics_channel";
 import { test } from "node:test";
 import { gpt, openLimiter as open } from "../../test/limiter-kit.ts";
-import { CHANNELS, Limit } from "../entry/index.ts";
+import { CHANNELS, Limit, RateLimiter } from "../entry/index.ts";
+import { openMemory } from "../entry/memory.ts";
+import { SimulatedClock } from "../testing/simulated-clock.ts";
 
 test("who waits is served in order: a small request does not overtake a large one", async () => {
   const { limiter, clock } = await open();
@@ -48,6 +50,26 @@ test("waiting ends with a refusal when the time is up, at the head of the queue 
   const first = await head;
   assert.ok(!first.ok);
   assert.equal(first.retryAfterMs, 28_000);
+});
+
+test("who waited for a resource that another process switched off meanwhile is told so, not refused", async () => {
+  const clock = new SimulatedClock(1_800_000_000_000);
+  const store = openMemory();
+  const [limiter, other] = [await RateLimiter.open({ store, clock }), await RateLimiter.open({ store, clock })];
+  await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60)]);
+  await limiter.acquire({ ...gpt, consume: { rpm: 60 } });
+  const ends = [2_000, 500].map((maxMs) =>
+    assert.rejects(limiter.tryAcquire({ ...gpt, consume: { rpm: 30 }, wait: { maxMs } }), {
+      code: "resource_disabled",
+    }),
+  );
+  await clock.advance(0);
+  await other.setAccess(gpt, "disabled");
+  // The second one's turn never comes.
+  await clock.advance(500);
+  await ends[1];
+  await clock.advance(1_500);
+  await ends[0];
 });
 
 test("an aborted waiter leaves the queue and lets the next one in", async () => {
