@@ -6,6 +6,7 @@ import { namesOf, RQ, RQP, UH, UP, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import { closedNames, countedLimits } from "./hours.ts";
 import type { Env, Intent } from "./intent.ts";
+import { atLeast, isBelow } from "./moves.ts";
 import type { WriteBuilder } from "./write-builder.ts";
 
 /** What a write counts besides what is intended: requests that leave a soft limit below zero, 1000 each. */
@@ -111,8 +112,8 @@ export function boundOverdrafts(
   { from, below }: OverdraftCount,
   risenMilli: number,
 ): void {
-  if (from !== undefined) builder.where(tk, ">=", from - risenMilli);
-  if (below !== undefined) builder.where(tk, "<", below - risenMilli);
+  atLeast(builder, tk, from === undefined ? undefined : from - risenMilli);
+  isBelow(builder, tk, below === undefined ? undefined : below - risenMilli);
 }
 
 /** The overdrafts with those of one limit added; a limit that is not soft has none. */

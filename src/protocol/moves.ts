@@ -71,12 +71,13 @@ export function moveTokens(builder: WriteBuilder, tk: string, { piece, move, ref
 }
 
 /** A bound beyond the exact numbers is left out: no stored number reaches it. */
-function atLeast(builder: WriteBuilder, tk: string, milli: number | undefined): void {
+export function atLeast(builder: WriteBuilder, tk: string, milli: number | undefined): void {
   if (milli !== undefined && milli >= -Number.MAX_SAFE_INTEGER) builder.where(tk, ">=", milli);
 }
 
-function isBelow(builder: WriteBuilder, tk: string, milli: number | undefined): void {
-  if (milli !== undefined && milli <= Number.MAX_SAFE_INTEGER) builder.where(tk, "<", milli);
+export function isBelow(builder: WriteBuilder, tk: string, milli: number | undefined): void {
+  if (milli === undefined || milli > Number.MAX_SAFE_INTEGER) return;
+  builder.where(tk, "<", Math.max(milli, -Number.MAX_SAFE_INTEGER));
 }
 
 /** No capacity is higher. What stands above it may be stored as this, with room left for what is given back on top. */
