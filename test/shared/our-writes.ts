@@ -82,7 +82,7 @@ export function splitProblems(changes: readonly AppliedChange[]): string[] {
   });
 }
 
-/** The epoch stays: tokens move by what was taken or given back, and nothing is cut but what stands over the brim. */
+/** The epoch stays: tokens move by what was taken or given back, and nothing is cut; but where no time has passed since it, what is over the brim. */
 function plainProblems(old: LimitReading, limit: LimitReading, net: number, { trace, before }: OurWrite): string[] {
   const { name } = limit;
   if (termsText(old) !== termsText(limit)) return [`${name} was changed in place`];
@@ -91,7 +91,7 @@ function plainProblems(old: LimitReading, limit: LimitReading, net: number, { tr
   // A quota's tokens do not come back after its period.
   if (net < 0 && moved === 0 && limit.isQuota) return [];
   const spare = trace.spare.find((one) => one.limit === name)?.milli ?? 0;
-  const over = Math.max(0, lineAt(before, old, trace.readingMs) - old.brimMilli);
+  const over = trace.readingMs > numberIn(before, RF) ? 0 : Math.max(0, old.tokensMilli - old.brimMilli);
   if (moved > net && moved - net <= spare + over) return [];
   return [`${moved} of ${name} left stored tokens where ${net} was taken, and the epoch stayed`];
 }
