@@ -197,7 +197,8 @@ class Sweep {
   /** One namespace's trouble does not keep the others from being swept. */
   async #counted(what: "purgesFinished" | "deletionsFinished", work: () => Promise<number>): Promise<void> {
     try {
-      this.#counts[what] += await work();
+      const done = await work();
+      this.#counts[what] += done;
     } catch (error) {
       this.#counts.failures += 1;
       this.#parts.log.warn("what was cut off could not be finished", { what, ...faultFields(error) });
