@@ -40,6 +40,19 @@ test("a circle is found however long it is, also where only types are imported",
   assert.deepEqual(circles(files.slice(3, 5)), []);
 });
 
+/** `sum += await more()` adds to the sum from before the wait: what others added meanwhile is lost. */
+const ADDS_ACROSS_A_WAIT = /[-+*]=\s*\(*\s*await\b/;
+
+test("no sum of src goes by what it was before a wait", () => {
+  assert.match("mended += await mend();", ADDS_ACROSS_A_WAIT);
+  assert.match("this.#left -= (await read()).length;", ADDS_ACROSS_A_WAIT);
+  assert.doesNotMatch("chain ??= await read();", ADDS_ACROSS_A_WAIT);
+  assert.deepEqual(
+    sources.filter(({ text }) => ADDS_ACROSS_A_WAIT.test(text)).map(({ path }) => path),
+    [],
+  );
+});
+
 const breaches = (path: string, ...lines: string[]): string[] => violations([{ path, text: lines.join("\n") }]);
 
 /** The file may not import any of these. */

@@ -180,9 +180,23 @@ await describeDynamo("migrations", (dynamodb) => {
     };
     const always = new Wire(dynamodb.client);
     let tokens = 1;
+    // Another partition is looked at while this one is mended, from before until after: both count.
+    let isMended = false;
+    const waiting: (() => void)[] = [];
     always.fault = async ({ operation, input, send }) => {
+      const text = JSON.stringify(input);
+      const beginsRound = operation === "Scan" && input.Segment === 0 && input.ExclusiveStartKey === undefined;
+      if (beginsRound) isMended = false;
       if (isRead(operation, input)) await touch(++tokens);
-      return send();
+      if (operation === "BatchGetItem" && text.includes("ENTITY#key-1") && !isMended) {
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      }
+      const answer = await send();
+      if (operation === "TransactWriteItems" && text.includes("BUCKET#loner")) {
+        isMended = true;
+        for (const goOn of waiting.splice(0)) goOn();
+      }
+      return answer;
     };
     await assert.rejects(migrateTable(migrating(always, table)), (error) => {
       assert.ok(error instanceof ConflictError && error.code === "table_in_use");
