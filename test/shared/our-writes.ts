@@ -82,7 +82,7 @@ export function splitProblems(changes: readonly AppliedChange[]): string[] {
   });
 }
 
-/** The epoch stays: tokens move by what was taken or given back, and nothing is cut; but where no time has passed since it, what is over the brim. */
+/** The epoch stays: tokens move by what was taken or given back. What is over the brim is cut only where no time has passed. */
 function plainProblems(old: LimitReading, limit: LimitReading, net: number, { trace, before }: OurWrite): string[] {
   const { name } = limit;
   if (termsText(old) !== termsText(limit)) return [`${name} was changed in place`];

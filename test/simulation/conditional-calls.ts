@@ -235,12 +235,13 @@ export class ConditionalCalls {
   }
 
   #credited(held: Held, { operation }: Asked, reply: WriteReply, before: number | undefined): void {
-    const isRemoved = before !== this.#buckets.removals(held.bucket.id);
+    const removals = this.#buckets.removals(held.bucket.id);
     // Shards may be deleted one after the other while it goes from one to the next.
+    const isRemoved = before !== undefined && before !== removals;
     if (reply.kind === "gone" || isRemoved) operation?.gone.add(held.bucket.id);
     if (reply.kind !== "gone") return;
     this.#journal.count("give-backs to what is gone");
-    if (!isRemoved) {
+    if (before === removals) {
       this.#journal.violation(`${shownKey(held.bucket.id)} is gone for a give-back`);
     }
   }
