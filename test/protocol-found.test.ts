@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../src/domain/bucket-key.ts";
+import { PLAIN_TICKET } from "../src/domain/give-back.ts";
 import { type Limit, limitMakers } from "../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../src/domain/limit-set.ts";
 import type { Item } from "../src/ports/item-store.ts";
@@ -225,7 +226,7 @@ test("a give-back to shards that are split again in the middle is written once t
   assert.equal(answer?.kind, "taken");
   await split();
   writes = 0;
-  const held = { ...taken, ticket: answer.kind === "taken" ? answer.ticket : undefined };
+  const held = { ...taken, ticket: answer.kind === "taken" ? answer.ticket : PLAIN_TICKET };
   const back = [{ limit: "rpm", milli: 64_000_000 }];
   const reply = await giver.buckets.credit(held, back, { nowMs: cluster.clock.now(), timeoutMs: MINUTE_MS });
   assert.equal(reply.kind, "applied");

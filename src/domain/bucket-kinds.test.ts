@@ -15,7 +15,7 @@ import {
   type LimitState,
   takeFrom,
 } from "./bucket-state.ts";
-import { giveBack, markOf, type TakeMark } from "./give-back.ts";
+import { giveBack, type Ticket, ticketOf } from "./give-back.ts";
 import { type Limit, limitMakers } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
 
@@ -130,7 +130,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 );
 
 interface Taken {
-  readonly mark: TakeMark;
+  readonly mark: Ticket;
   readonly period: string;
   milli: number;
 }
@@ -270,7 +270,7 @@ test("between two resets a quota grants its capacity and what was bought, whatev
           state = after;
           const period = ledger.at(timeMs, true);
           ledger.count(milli, period);
-          taken.push({ mark: markOf(state, amounts, nowMs, calendar), period, milli });
+          taken.push({ mark: ticketOf(state, amounts, nowMs, calendar), period, milli });
           if (kind === "debit") continue;
           ledger.check();
           grants++;
@@ -292,7 +292,7 @@ test("what was given back over the brim is not brought back by a top-up", () => 
   const all = [{ limit: "q", milli: 100_000 }];
   const spent = takeFrom(bucketFor(undefined, claim, noonMs, calendar), all, noonMs);
   assert.ok(spent !== undefined);
-  const mark = markOf(spent, all, noonMs, calendar);
+  const mark = ticketOf(spent, all, noonMs, calendar);
   // At one the quota holds fifty: of the hundred that come back, the rest flows off.
   const oneMs = noonMs + HOUR_MS;
   const over = giveBack(acrossBoundaries(spent, oneMs, calendar), all, mark, oneMs);
@@ -331,7 +331,7 @@ test("what an older claim took from a limit that was forgotten since is not give
   state = bucketFor(state, older, nowMs + 1, calendar);
   const take = [{ limit: "rpd", milli: 1_000 }];
   state = takeFrom(state, take, nowMs + 1) as BucketState;
-  const mark = markOf(state, take, nowMs + 1, calendar);
+  const mark = ticketOf(state, take, nowMs + 1, calendar);
   state = resetLimits(state, undefined, nowMs + 2, calendar);
   // Full, it is forgotten with the next set that leaves it out.
   state = bucketFor(

@@ -7,7 +7,7 @@ import { createCalendar } from "../adapters/system/calendar.ts";
 import type { Terms } from "../bucket/balance.ts";
 import type { Amount } from "./amounts.ts";
 import { availableMilli, type BucketState, bucketFor, debitFrom, findLimit, takeFrom } from "./bucket-state.ts";
-import { giveBack, PLAIN_MARK } from "./give-back.ts";
+import { giveBack, PLAIN_TICKET } from "./give-back.ts";
 import { Limit, termsOf } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
 import { earliestFor } from "./limit-state.ts";
@@ -207,7 +207,7 @@ function apply(
   nowMs: number,
 ): BucketState | undefined {
   if (kind === "take") return takeFrom(asOf(state, nowMs), amounts, nowMs);
-  if (kind === "credit") return giveBack(state, amounts, PLAIN_MARK, nowMs);
+  if (kind === "credit") return giveBack(state, amounts, PLAIN_TICKET, nowMs);
   if (kind !== "debit") return state;
   try {
     return debitFrom(asOf(state, nowMs), amounts, nowMs);

@@ -13,7 +13,7 @@ import {
   isIdle,
   takeFrom as takeNow,
 } from "./bucket-state.ts";
-import { giveBack, PLAIN_MARK } from "./give-back.ts";
+import { giveBack, PLAIN_TICKET } from "./give-back.ts";
 import { Limit } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
 import { earliestFor } from "./limit-state.ts";
@@ -49,7 +49,7 @@ function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number
 }
 
 function creditTo(state: BucketState, amounts: readonly Amount[]): BucketState {
-  return giveBack(state, amounts, PLAIN_MARK, T0);
+  return giveBack(state, amounts, PLAIN_TICKET, T0);
 }
 
 function tokens(amounts: Readonly<Record<string, number>>): Amount[] {

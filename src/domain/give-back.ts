@@ -15,20 +15,35 @@ export interface PeriodPin {
   readonly untilMs: number;
   readonly windowStartMs: number | undefined;
   readonly resets: number;
+  /**
+   * Only where one take came from several periods of the limit, as shards that got its rule at different instants have them: how
+   * much of it is this period's.
+   */
+  readonly milli?: number;
 }
 
-/** What a store remembers of a take, to give it back later. */
-export interface TakeMark {
+/**
+ * What a take leaves behind for giving it back: when it was, not where. A value: it may be stored and read by any process, and
+ * two tickets that say the same are the same.
+ */
+export interface Ticket {
   readonly pins: readonly PeriodPin[];
+  /** For undoing the request as a whole: the soft limits that it left below zero. */
+  readonly overdrawn: readonly string[];
+  /** For undoing the request as a whole: the limits whose window it opened. */
+  readonly opened: readonly string[];
 }
 
-/** The mark of nearly every take: nothing about it needs remembering. */
-export const PLAIN_MARK: TakeMark = Object.freeze({ pins: Object.freeze([]) });
+const NONE: readonly string[] = Object.freeze([]);
 
-/** The mark of a take, from the state it left behind. */
-export function markOf(state: BucketState, amounts: readonly Amount[], nowMs: number, calendar: Calendar): TakeMark {
-  if (state.plain) return PLAIN_MARK;
+/** The ticket of nearly every take: nothing about it needs remembering. */
+export const PLAIN_TICKET: Ticket = Object.freeze({ pins: Object.freeze([]), overdrawn: NONE, opened: NONE });
+
+/** The ticket of a take, from the state it left behind. */
+export function ticketOf(state: BucketState, amounts: readonly Amount[], nowMs: number, calendar: Calendar): Ticket {
+  if (state.plain) return PLAIN_TICKET;
   let pins: PeriodPin[] | undefined;
+  let opened: string[] | undefined;
   for (let a = 0; a < amounts.length; a++) {
     const name = (amounts[a] as Amount).limit;
     const held = findLimit(state, name);
@@ -37,8 +52,10 @@ export function markOf(state: BucketState, amounts: readonly Amount[], nowMs: nu
     const untilMs = periodEndMs(held.limit, Math.max(nowMs, state.epochMs), calendar);
     pins ??= [];
     pins.push({ limit: name, reset: held.limit.reset, untilMs, windowStartMs, resets });
+    // An earlier request has an earlier reading. One with the same reading that still holds something keeps the window open.
+    if (windowStartMs !== undefined && windowStartMs >= nowMs) opened = [...(opened ?? []), name];
   }
-  return pins === undefined ? PLAIN_MARK : { pins };
+  return pins === undefined ? PLAIN_TICKET : { pins, overdrawn: NONE, opened: opened ?? NONE };
 }
 
 /**
@@ -46,22 +63,99 @@ export function markOf(state: BucketState, amounts: readonly Amount[], nowMs: nu
  * period has ended since. The bucket must be across its boundaries, lest what comes back now is clipped by
  * a window of before.
  */
-export function giveBack(state: BucketState, amounts: readonly Amount[], mark: TakeMark, nowMs: number): BucketState {
+export function giveBack(state: BucketState, amounts: readonly Amount[], ticket: Ticket, nowMs: number): BucketState {
   const limits = state.limits.slice();
   for (const amount of amounts) {
     const i = limits.findIndex(({ name }) => name === amount.limit);
     const held = limits[i];
-    if (held === undefined || !isOfPeriod(held, mark, Math.max(nowMs, state.epochMs))) continue;
+    if (held === undefined || !isOfPeriod(held, ticket, Math.max(nowMs, state.epochMs))) continue;
     limits[i] = { ...held, tokensMilli: credit(held, amount.milli) };
   }
   return { ...state, limits };
 }
 
 /** Whether what was taken then belongs into the period that a limit is in now. */
-export function isOfPeriod({ name, limit, quota }: LimitState, { pins }: TakeMark, nowMs: number): boolean {
-  const pin = pins.find((one) => one.limit === name);
+export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, nowMs: number): boolean {
+  const pin = pinOf(ticket, name);
   if (quota === undefined) return pin === undefined;
   if (pin === undefined || pin.resets !== quota.resets || pin.windowStartMs !== quota.windowStartMs) return false;
   if (limit.resetAfterMs === undefined) return sameReset(pin.reset, limit.reset) && nowMs < pin.untilMs;
   return quota.windowStartMs !== undefined && nowMs < quota.windowStartMs + limit.resetAfterMs;
+}
+
+export function pinOf({ pins }: Ticket, limit: string): PeriodPin | undefined {
+  return pins.find((pin) => pin.limit === limit);
+}
+
+/** What of some amounts belongs to one period of each limit. */
+export interface PeriodShare {
+  readonly ticket: Ticket;
+  readonly amounts: readonly Amount[];
+}
+
+/**
+ * The amounts of a take by period. Nearly always that is one share. A limit that was taken in several periods has its amount in
+ * several shares, each at most what that period gave.
+ */
+export function byPeriod(ticket: Ticket, amounts: readonly Amount[]): readonly PeriodShare[] {
+  const { pins } = ticket;
+  if (pins.every(({ milli }) => milli === undefined)) return [{ ticket, amounts }];
+  const shares: { readonly pins: PeriodPin[]; readonly amounts: Amount[] }[] = [];
+  const shareAt = (i: number) => {
+    shares[i] ??= { pins: [], amounts: [] };
+    return shares[i];
+  };
+  for (const { limit, milli } of amounts) {
+    const own = pins.filter((pin) => pin.limit === limit);
+    if (own.length === 0) shareAt(0).amounts.push({ limit, milli });
+    let left = milli;
+    for (const [i, { milli: mostMilli, ...pin }] of own.entries()) {
+      const part = Math.min(left, mostMilli ?? left);
+      shareAt(i).pins.push(pin);
+      shareAt(i).amounts.push({ limit, milli: part });
+      left -= part;
+    }
+  }
+  return shares.map((share, i) =>
+    i === 0
+      ? { ticket: { ...ticket, pins: share.pins }, amounts: share.amounts }
+      : { ticket: { ...PLAIN_TICKET, pins: share.pins }, amounts: share.amounts },
+  );
+}
+
+/** One ticket for a take of one limit set from several shards, each with what it gave. */
+export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
+  const [first] = parts;
+  if (first === undefined) return PLAIN_TICKET;
+  if (parts.every(({ ticket }) => ticket === PLAIN_TICKET)) return PLAIN_TICKET;
+  const pins: PeriodPin[] = [];
+  for (const { ticket, amounts } of parts) {
+    for (const pin of ticket.pins) {
+      const gave = amounts.find(({ limit }) => limit === pin.limit)?.milli ?? 0;
+      const same = pins.findIndex((other) => isSamePeriod(other, pin));
+      const before = same < 0 ? 0 : (pins[same]?.milli ?? 0);
+      if (same < 0) pins.push({ ...pin, milli: gave });
+      else pins[same] = { ...pin, milli: before + gave };
+    }
+  }
+  const isOne = ({ limit }: PeriodPin) => pins.filter((pin) => pin.limit === limit).length === 1;
+  return {
+    pins: pins.map((pin) => {
+      const { milli: _, ...whole } = pin;
+      return isOne(pin) ? whole : pin;
+    }),
+    overdrawn: parts.flatMap(({ ticket }) => ticket.overdrawn),
+    opened: first.ticket.opened,
+  };
+}
+
+/** Whether two pins name the same period of the same limit. */
+export function isSamePeriod(a: PeriodPin, b: PeriodPin): boolean {
+  return (
+    a.limit === b.limit &&
+    a.resets === b.resets &&
+    a.untilMs === b.untilMs &&
+    a.windowStartMs === b.windowStartMs &&
+    sameReset(a.reset, b.reset)
+  );
 }

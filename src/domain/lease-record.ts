@@ -1,4 +1,4 @@
-import type { Amount } from "./amounts.ts";
+import type { Holding } from "./holding.ts";
 import type { Limit } from "./limit.ts";
 import type { SetOrigin } from "./limit-set.ts";
 
@@ -35,13 +35,10 @@ export interface LeaseResourceRecord {
   readonly overdrawn: readonly string[];
 }
 
-/** What was taken from one bucket at one time, and how much of it is still held. */
-export interface LeaseHolding {
+/** What a lease holds of one of its buckets with one ticket. */
+export interface LeaseHolding extends Holding {
   /** Which resource of the lease, and which level of it. */
   readonly at: readonly [resource: number, level: number];
-  /** Only the store that wrote it reads it. Undefined where nothing was taken at the start. */
-  readonly ticket: object | undefined;
-  readonly held: readonly Amount[];
 }
 
 /** How a lease was closed, and when. */

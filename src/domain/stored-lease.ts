@@ -1,14 +1,10 @@
 import type { Amount } from "./amounts.ts";
+import { PLAIN_TICKET } from "./give-back.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "./lease-record.ts";
 import type { Limit } from "./limit.ts";
 import type { SetOrigin } from "./limit-set.ts";
 import { StoredForm } from "./stored-form.ts";
-
-/** How a store writes down its tickets, and reads them back. */
-export interface TicketForm {
-  stored(ticket: object): unknown;
-  from(stored: unknown): object;
-}
+import { storedTicket, ticketFrom } from "./stored-ticket.ts";
 
 const VERSION = 1;
 const STATUSES = ["open", "settled", "rolledBack", "expired"] as const;
@@ -18,7 +14,7 @@ const ON_EXPIRY = ["charge", "refund"] as const;
  * A record as text, short because some stores charge by the kilobyte: limits that several levels share stand once, a limit is
  * named by its place among those of its level. The id stands beside it.
  */
-export function leaseText(record: LeaseRecord, tickets: TicketForm): string {
+export function leaseText(record: LeaseRecord): string {
   const sets: string[] = [];
   const setOf = (limits: readonly Limit[]): number => {
     const text = JSON.stringify(limits.map(limitRow));
@@ -33,7 +29,7 @@ export function leaseText(record: LeaseRecord, tickets: TicketForm): string {
   const holdings = record.holdings.map(({ at, ticket, held }) => {
     const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
     const amounts = held.flatMap(({ limit, milli }) => [placeOf(limits, limit), milli]);
-    return [...at, ticket === undefined ? null : [tickets.stored(ticket)], amounts];
+    return [...at, [storedTicket(ticket)], amounts];
   });
   const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
   return JSON.stringify([
@@ -48,7 +44,7 @@ export function leaseText(record: LeaseRecord, tickets: TicketForm): string {
 }
 
 /** The record that was written down, exactly. */
-export function leaseFrom(leaseId: string, text: string, tickets: TicketForm): LeaseRecord {
+export function leaseFrom(leaseId: string, text: string): LeaseRecord {
   const form = new StoredForm(`The stored lease ${leaseId}`);
   const fields = form.list(form.parse(text));
   if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
@@ -63,7 +59,7 @@ export function leaseFrom(leaseId: string, text: string, tickets: TicketForm): L
     status: form.oneOf(status, STATUSES),
     entityId: form.text(entityId),
     resources: read,
-    holdings: form.list(holdings).map((each) => holdingFrom(form, each, read, tickets)),
+    holdings: form.list(holdings).map((each) => holdingFrom(form, each, read)),
     openedAtMs: form.integer(openedAtMs),
     expiresAtMs: form.integer(expiresAtMs),
     onExpiry: form.oneOf(onExpiry, ON_EXPIRY),
@@ -128,12 +124,7 @@ function resourceFrom(form: StoredForm, row: unknown, sets: readonly (readonly L
   };
 }
 
-function holdingFrom(
-  form: StoredForm,
-  row: unknown,
-  resources: readonly LeaseResourceRecord[],
-  tickets: TicketForm,
-): LeaseHolding {
+function holdingFrom(form: StoredForm, row: unknown, resources: readonly LeaseResourceRecord[]): LeaseHolding {
   const [resource, level, ticket, amounts] = form.list(row, 4);
   const at = [form.natural(resource), form.natural(level)] as const;
   const { limits } = resources[at[0]]?.levels[at[1]] ?? form.fail("holds something of a level that it does not have");
@@ -142,7 +133,9 @@ function holdingFrom(
   for (let i = 0; i < flat.length; i += 2) {
     held.push({ limit: nameAt(form, limits, flat[i]), milli: form.natural(flat[i + 1]) });
   }
-  return { at, ticket: form.orNone(ticket, (value) => tickets.from(form.list(value, 1)[0])), held };
+  // Older records have none where nothing was taken at the start.
+  const own = form.orNone(ticket, (value) => ticketFrom(form.list(value, 1)[0]));
+  return { at, ticket: own ?? PLAIN_TICKET, held };
 }
 
 function triples(form: StoredForm, value: unknown): readonly (readonly unknown[])[] {

@@ -1,12 +1,14 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
+import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
+import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
+import type { Held } from "../ports/bucket-store.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { add, type Holding, heldOf, holdingOf, mergeByHolding } from "./holdings.ts";
 import { type LeasePart, remainingIn } from "./lease-part.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { StoreClient } from "./store-client.ts";
+import type { StoreClient, Written } from "./store-client.ts";
 
 /** Where a lease stands: only an open one can be changed. */
 export type LeaseStatus = "open" | "settled" | "rolledBack";
@@ -33,13 +35,15 @@ export interface LeaseCore {
 }
 
 interface PendingDebit {
-  readonly holding: Holding;
+  /** Which of the demands it is of. */
+  readonly level: number;
   readonly amounts: readonly Amount[];
 }
 
 /** What became of the tokens of a lease after they were taken. */
 interface Ledger {
-  readonly holdings: Holding[];
+  /** For each demand of the lease. */
+  readonly held: (readonly Holding[])[];
   /** Adjustments that certainly were not stored yet; settling tries them again. */
   pendingDebits: readonly PendingDebit[];
   /** The entity's bucket as an adjustment or a consume last left it. */
@@ -63,9 +67,8 @@ export abstract class LeaseResource<Name extends string = string> {
     const consumed = new Map<string, number>();
     const charged = this.#ledger === undefined && !this.#unmetered();
     for (const { limit, milli } of this.part.demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
-    for (const { link, milli } of this.#ledger?.holdings ?? []) {
-      if (link !== this.#entity.link) continue;
-      for (const [limit, held] of milli) add(consumed, limit, held / 1000);
+    for (const { held } of this.#ledger?.held[0] ?? []) {
+      for (const { limit, milli } of held) consumed.set(limit, (consumed.get(limit) ?? 0) + milli / 1000);
     }
     return Object.fromEntries(consumed);
   }
@@ -107,24 +110,30 @@ export abstract class LeaseResource<Name extends string = string> {
   async consume(tokens: Tokens<Name>): Promise<void> {
     const amounts = this.#checked(tokens, "consume");
     if (this.#unmetered() || amounts.length === 0) return;
-    const demands = this.part.demands
-      .map(({ link, bypass }, i) => demandOf(link, i === 0 ? amounts : sharedWith(link, amounts), bypass))
-      .filter(({ take }) => take.length > 0);
+    const asked = this.part.demands
+      .map(({ link, bypass }, level) => ({
+        level,
+        demand: demandOf(link, level === 0 ? amounts : sharedWith(link, amounts), bypass),
+      }))
+      .filter(({ demand }) => demand.take.length > 0);
+    const demands = asked.map(({ demand }) => demand);
     const taken = await this.core.maker.client.takeMore(demands);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
-    const holdings = demands.map(({ link, take }, i) => holdingOf(link, take, taken.answers[i]?.ticket));
+    const tickets = demands.map((_, i) => taken.answers[i]?.ticket ?? PLAIN_TICKET);
     // The lease may have been closed while the store was asked. A later rollback would not give this back.
     if (this.core.status !== "open") {
       await this.core.maker.client.giveBack(
-        holdings.map(heldOf),
+        demands.map(({ link }, i) => heldOf(link, tickets[i] as Ticket)),
         demands.map(({ take }) => take),
         "rollback",
       );
       throw closed(this.core.status);
     }
     const ledger = this.#openLedger();
-    ledger.holdings.push(...holdings);
+    for (const [i, { level, demand }] of asked.entries()) {
+      ledger.held[level] = withTaken(ledger.held[level] ?? [], demand.take, tickets[i] as Ticket);
+    }
     ledger.seen = taken.answers[0]?.state;
   }
 
@@ -141,23 +150,25 @@ export abstract class LeaseResource<Name extends string = string> {
     const pending = ledger.pendingDebits;
     ledger.pendingDebits = [];
     // Each by itself: that one level cannot be reached does not keep another from being charged.
-    const outcomes = await Promise.all(
-      pending.map(
-        async ({ holding, amounts }) => (await this.core.maker.client.debit(heldOf(holding), amounts)).outcome,
+    const written = await Promise.all(
+      pending.map(({ level, amounts }) =>
+        this.core.maker.client.debit(heldOf(this.#linkAt(level), PLAIN_TICKET), amounts),
       ),
     );
-    for (const [i, { holding, amounts }] of pending.entries()) {
-      if (outcomes[i] === "applied") for (const { limit, milli } of amounts) add(holding.milli, limit, milli);
-      else {
-        const reason =
-          outcomes[i] === "unknown" ? "an adjustment may not be stored" : "an adjustment could not be stored";
-        this.core.maker.degraded(holding.link, reason, undefined);
+    for (const [i, { level, amounts }] of pending.entries()) {
+      const { outcome, ticket } = written[i] as Written;
+      if (outcome === "applied") {
+        ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket ?? PLAIN_TICKET);
+      } else {
+        const reason = outcome === "unknown" ? "an adjustment may not be stored" : "an adjustment could not be stored";
+        this.core.maker.degraded(this.#linkAt(level), reason, undefined);
       }
     }
-    const missed = pending[outcomes.indexOf("no")]?.holding.link.bucket;
+    const missed = pending[written.findIndex(({ outcome }) => outcome === "no")];
     if (missed === undefined) return;
+    const { entityId, resource } = this.#linkAt(missed.level).bucket;
     throw new RateLimiterUnavailable(
-      `The adjustment of ${missed.entityId} on ${missed.resource} could not be stored; ` +
+      `The adjustment of ${entityId} on ${resource} could not be stored; ` +
         "the work is done, but the bucket does not know its true cost.",
     );
   }
@@ -167,10 +178,9 @@ export abstract class LeaseResource<Name extends string = string> {
     if (this.#unmetered()) return;
     const ledger = this.#openLedger();
     ledger.pendingDebits = [];
-    const { holdings } = ledger;
-    const amounts = holdings.map(({ milli }) => [...milli].map(([limit, held]) => ({ limit, milli: held })));
-    for (const { milli } of holdings) milli.clear();
-    await this.core.maker.client.giveBack(holdings.map(heldOf), amounts, "rollback");
+    const all = ledger.held.slice();
+    ledger.held.fill([]);
+    await this.#giveBackHeld(all, "rollback");
   }
 
   get #entity(): Demand {
@@ -195,10 +205,10 @@ export abstract class LeaseResource<Name extends string = string> {
     if (this.#ledger === undefined) {
       const { demands, taken } = this.part;
       let next = 0;
-      const holdings = demands.map(({ link, take }) =>
-        holdingOf(link, take, take.length === 0 ? undefined : taken[next++]?.ticket),
+      const held = demands.map(({ take }) =>
+        take.length === 0 ? [] : withTaken([], take, taken[next++]?.ticket ?? PLAIN_TICKET),
       );
-      this.#ledger = { holdings, pendingDebits: [], seen: undefined };
+      this.#ledger = { held, pendingDebits: [], seen: undefined };
     }
     return this.#ledger;
   }
@@ -206,62 +216,55 @@ export abstract class LeaseResource<Name extends string = string> {
   async #debit(amounts: readonly Amount[]): Promise<void> {
     if (amounts.length === 0) return;
     const ledger = this.#openLedger();
-    const { holdings } = ledger;
     await Promise.all(
-      this.part.demands.map(async ({ link }, i) => {
-        const due = i === 0 ? amounts : sharedWith(link, amounts);
-        const holding = holdings[i] as Holding;
+      this.part.demands.map(async ({ link }, level) => {
+        const due = level === 0 ? amounts : sharedWith(link, amounts);
         if (due.length === 0) return;
-        const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(holding), due);
-        if (i === 0 && state !== undefined) ledger.seen = state;
+        const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
+        if (level === 0 && state !== undefined) ledger.seen = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
-        if (outcome === "no" || outcome === "unknown") this.#notStored(holding, due, outcome);
+        if (outcome === "no" || outcome === "unknown") this.#notStored(level, due, outcome);
         // The lease was rolled back while the store was asked. No later call would give this back.
         else if (this.core.status === "rolledBack") {
-          await this.core.maker.client.giveBack(
-            [{ ...heldOf(holding), ticket: ticket ?? holding.ticket }],
-            [due],
-            "rollback",
-          );
-        } else if (ticket !== undefined) holdings.push(holdingOf(link, due, ticket));
-        else for (const { limit, milli } of due) add(holding.milli, limit, milli);
+          await this.core.maker.client.giveBack([heldOf(link, ticket ?? PLAIN_TICKET)], [due], "rollback");
+        } else ledger.held[level] = withTaken(ledger.held[level] ?? [], due, ticket ?? PLAIN_TICKET);
       }),
     );
   }
 
-  #notStored(holding: Holding, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
+  #notStored(level: number, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
     if (outcome === "no") {
       const ledger = this.#openLedger();
-      ledger.pendingDebits = [...ledger.pendingDebits, { holding, amounts }];
+      ledger.pendingDebits = [...ledger.pendingDebits, { level, amounts }];
     }
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
-    this.core.maker.degraded(holding.link, reason, undefined);
+    this.core.maker.degraded(this.#linkAt(level), reason, undefined);
   }
 
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
-    const { holdings } = this.#openLedger();
-    const returns: { holding: Holding; amounts: Amount[] }[] = [];
-    for (const { link } of this.part.demands) {
-      for (const { limit, milli } of amounts) {
-        let due = milli;
-        // Latest first: what was added last is given back to where it was taken last.
-        for (const holding of holdings.filter((one) => one.link === link).reverse()) {
-          const part = Math.min(due, holding.milli.get(limit) ?? 0);
-          if (part <= 0) continue;
-          add(holding.milli, limit, -part);
-          returns.push({ holding, amounts: [{ limit, milli: part }] });
-          due -= part;
-        }
-      }
-    }
-    const merged = mergeByHolding(returns);
+    const { held } = this.#openLedger();
+    const returns = held.map((holdings) => returnsOf(holdings, amounts));
+    for (const [level, holdings] of held.entries()) held[level] = without(holdings, returns[level] ?? []);
+    await this.#giveBackHeld(returns, reason);
+  }
+
+  /** One give-back for each ticket of each level. */
+  async #giveBackHeld(
+    returns: readonly (readonly Holding[])[],
+    reason: "release" | "adjust" | "rollback",
+  ): Promise<void> {
+    const all = returns.flatMap((holdings, level) => holdings.map((one) => ({ level, ...one })));
     await this.core.maker.client.giveBack(
-      merged.map(({ holding }) => heldOf(holding)),
-      merged.map((one) => one.amounts),
+      all.map(({ level, ticket }) => heldOf(this.#linkAt(level), ticket)),
+      all.map(({ held }) => held),
       reason,
     );
+  }
+
+  #linkAt(level: number): ChainLink {
+    return (this.part.demands[level] as Demand).link;
   }
 
   #unavailable(cause: unknown): void {
@@ -283,4 +286,9 @@ function closed(status: LeaseStatus): LeaseClosed {
   const leaseStatus = status === "settled" ? "settled" : "rolledBack";
   const how = status === "settled" ? "settled" : "rolled back";
   return new LeaseClosed("lease_closed", `The lease has been ${how}; acquire a new one.`, { leaseStatus });
+}
+
+/** A level of the lease as a store needs to see it. */
+function heldOf({ bucket, set, origin, access }: ChainLink, ticket: Ticket): Held {
+  return { bucket, set, origin, ticket, bypass: access === "bypass" };
 }

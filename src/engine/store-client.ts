@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
+import type { Ticket } from "../domain/give-back.ts";
 import type {
   Answer,
   CallContext,
@@ -13,7 +14,6 @@ import type {
   TakeContext,
   TakenAnswer,
   TakeReply,
-  Ticket,
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
@@ -197,12 +197,13 @@ export class StoreClient {
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
     const { bucket } = held;
     const due = amounts.filter(({ milli }) => milli > 0);
-    if (due.length === 0) return;
     const undoes = reason === "refused" ? { undoes: "request" as const } : {};
+    // A request that took nothing of a level was counted there all the same.
+    if (due.length === 0 && undoes.undoes === undefined) return;
     const { outcome } = this.#lifecycle.isStoreClosed
       ? NOT_STORED
       : await this.#write(bucket, () => this.#deps.scope.buckets.credit(held, due, { ...this.#context(), ...undoes }));
-    this.#publisher.gaveBack(bucket, due, { reason, confirmed: outcome === "applied" });
+    if (due.length > 0) this.#publisher.gaveBack(bucket, due, { reason, confirmed: outcome === "applied" });
     if (outcome === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
     if (outcome === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
   }

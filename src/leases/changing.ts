@@ -1,6 +1,6 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
-import { forgottenAtMs, type LeaseRecord } from "../domain/lease-record.ts";
+import { forgottenAtMs, type LeaseHolding, type LeaseRecord } from "../domain/lease-record.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyFinish } from "../ports/lease-write.ts";
@@ -8,11 +8,11 @@ import { type Charge, type ChargePlan, Charging } from "./charging.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseContended, leaseMissing, leaseNotStored } from "./errors.ts";
 import { viewOf } from "./lease-view.ts";
-import { allOf, heldAt, type Return, without, withReturned } from "./ledger.ts";
+import { allOf, compacted, heldAt, without, withReturned } from "./ledger.ts";
 
 /** What a change does to a lease; what it does not name stays. */
 export interface ChangePlan extends ChargePlan {
-  readonly returns: readonly Return[];
+  readonly returns: readonly LeaseHolding[];
   readonly reason: GaveBackEvent["reason"];
   readonly to: Partial<Pick<LeaseRecord, "status" | "closing" | "expiresAtMs">>;
 }
@@ -73,7 +73,7 @@ export class LeaseChanges {
     finishOf: FinishOf | undefined,
   ): Promise<{ readonly record: LeaseRecord; readonly charge: Charge | undefined }> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
-      const record = await this.read(leaseId);
+      const record = compacted(await this.read(leaseId));
       const plan = step(record, this.#deps.engine.clock.now());
       if (plan === "done") return { record, charge: undefined };
       const changed = await this.#attempt(record, plan, finishOf);
@@ -174,8 +174,8 @@ export class LeaseChanges {
   async #giveBack(record: LeaseRecord, { returns, reason }: ChangePlan): Promise<void> {
     if (returns.length === 0) return;
     await this.#deps.acquirer.client.giveBack(
-      returns.map(({ holding }) => heldAt(record, holding.at, holding.ticket)),
-      returns.map(({ amounts }) => amounts),
+      returns.map(({ at, ticket }) => heldAt(record, at, ticket)),
+      returns.map(({ held }) => held),
       reason,
     );
   }

@@ -1,10 +1,11 @@
 import type { BucketState } from "../domain/bucket-state.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
+import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
-import { claimAt, firstAt, heldAt, type ResourceAmounts, type Share, sharesOf, withMore, withSeen } from "./ledger.ts";
+import { claimAt, heldAt, type ResourceAmounts, type Share, sharesOf, withMore, withSeen } from "./ledger.ts";
 import { seenIn } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
 import { type LimitStanding, standingsOf } from "./standing.ts";
@@ -27,7 +28,7 @@ export interface Charge {
 interface Got {
   readonly share: Share;
   readonly held: Held;
-  readonly ticket: object | undefined;
+  readonly ticket: Ticket;
   readonly state: BucketState | undefined;
 }
 
@@ -54,7 +55,7 @@ export class Charging {
         standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
       };
     }
-    return { ...charge, undo: () => this.#undo(record, got) };
+    return { ...charge, undo: () => this.#undo(got) };
   }
 
   async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
@@ -65,7 +66,7 @@ export class Charging {
     switch (taken.kind) {
       case "granted":
         return shares.map((share, i) => {
-          const ticket = taken.answers[i]?.ticket;
+          const ticket = taken.answers[i]?.ticket ?? PLAIN_TICKET;
           return { share, held: heldOf(claims[i] as Claim, ticket), ticket, state: taken.answers[i]?.state };
         });
       case "refused":
@@ -80,7 +81,7 @@ export class Charging {
 
   async #debit(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
     const shares = sharesOf(record, amounts);
-    const helds = shares.map(({ at }) => heldAt(record, at, firstAt(record, at)?.ticket));
+    const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
     const written = await Promise.allSettled(
       helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts)),
     );
@@ -91,24 +92,24 @@ export class Charging {
       if (outcome.status === "rejected") failure ??= { error: outcome.reason };
       else if (outcome.value.outcome === "applied" || outcome.value.outcome === "gone") {
         const { ticket, state } = outcome.value;
-        got.push({ share: shares[i] as Share, held, ticket, state });
+        got.push({ share: shares[i] as Share, held, ticket: ticket ?? PLAIN_TICKET, state });
       } else failure ??= { error: leaseNotStored(`A charge of the lease ${record.leaseId}`, undefined) };
     }
     if (failure === undefined) return got;
-    await this.#undo(record, got);
+    await this.#undo(got);
     throw failure.error;
   }
 
-  async #undo(record: LeaseRecord, got: readonly Got[]): Promise<void> {
+  async #undo(got: readonly Got[]): Promise<void> {
     if (got.length === 0) return;
     await this.#deps.acquirer.client.giveBack(
-      got.map(({ share, ticket, held }) => ({ ...held, ticket: ticket ?? firstAt(record, share.at)?.ticket })),
+      got.map(({ ticket, held }) => ({ ...held, ticket })),
       got.map(({ share }) => share.amounts),
       "rollback",
     );
   }
 }
 
-function heldOf({ bucket, set, origin, bypass }: Claim, ticket: object | undefined): Held {
+function heldOf({ bucket, set, origin, bypass }: Claim, ticket: Ticket): Held {
   return { bucket, set, origin, bypass, ticket };
 }

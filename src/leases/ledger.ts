@@ -1,6 +1,13 @@
 import { type Amount, type AmountUse, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { ValidationError } from "../domain/errors.ts";
+import type { Ticket } from "../domain/give-back.ts";
+import {
+  type Holding,
+  returnsOf as returnsOfHoldings,
+  without as withoutReturns,
+  withTaken,
+} from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { shown } from "../domain/names.ts";
@@ -12,12 +19,6 @@ export type ResourceAmounts = readonly (readonly Amount[])[];
 /** What is to be taken from, or given back to, one level of one resource of a lease. */
 export interface Share {
   readonly at: LeaseHolding["at"];
-  readonly amounts: readonly Amount[];
-}
-
-/** What of one holding is given back. */
-export interface Return {
-  readonly holding: LeaseHolding;
   readonly amounts: readonly Amount[];
 }
 
@@ -95,64 +96,49 @@ export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
   );
 }
 
-/** What is given back of which holding, at most what is held: the latest first, to where it was taken last. */
-export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Return[] {
-  const returned = new Map<LeaseHolding, Amount[]>();
-  for (const share of sharesOf(record, amounts)) {
-    const holdings = record.holdings.filter(({ at }) => isSame(at, share.at)).reverse();
-    for (const { limit, milli } of share.amounts) {
-      let due = milli;
-      for (const holding of holdings) {
-        const part = Math.min(due, holding.held.find((one) => one.limit === limit)?.milli ?? 0);
-        if (part <= 0) continue;
-        returned.set(holding, [...(returned.get(holding) ?? []), { limit, milli: part }]);
-        due -= part;
-      }
-    }
-  }
-  return [...returned].map(([holding, parts]) => ({ holding, amounts: parts }));
+/** The lease with one holding for all that says the same: records of earlier versions have one for each change. */
+export function compacted(record: LeaseRecord): LeaseRecord {
+  let holdings: readonly LeaseHolding[] = [];
+  for (const { at, ticket, held } of record.holdings) holdings = withMore(holdings, { at, amounts: held }, ticket);
+  return { ...record, holdings };
+}
+
+/** What is given back of which holdings of a compacted lease, at most what is held. */
+export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly LeaseHolding[] {
+  return sharesOf(record, amounts).flatMap(({ at, amounts: due }) =>
+    returnsOfHoldings(holdingsAt(record.holdings, at), due)
+      .filter(({ held }) => held.length > 0)
+      .map((one) => ({ at, ...one })),
+  );
 }
 
 /** Everything that is held. */
-export function allOf({ holdings }: LeaseRecord): readonly Return[] {
-  return holdings.map((holding) => ({ holding, amounts: holding.held.filter(({ milli }) => milli > 0) }));
+export function allOf({ holdings }: LeaseRecord): readonly LeaseHolding[] {
+  return holdings.map((holding) => ({ ...holding, held: holding.held.filter(({ milli }) => milli > 0) }));
 }
 
 /** The holdings without what is given back. */
-export function without(holdings: readonly LeaseHolding[], returns: readonly Return[]): readonly LeaseHolding[] {
+export function without(holdings: readonly LeaseHolding[], returns: readonly LeaseHolding[]): readonly LeaseHolding[] {
   return holdings.map((holding) => {
-    const given = returns.find((one) => one.holding === holding)?.amounts;
-    if (given === undefined) return holding;
-    const held = holding.held.map(({ limit, milli }) => ({
-      limit,
-      milli: milli - (given.find((one) => one.limit === limit)?.milli ?? 0),
-    }));
-    return { ...holding, held };
+    const own = returns.filter(({ at, ticket }) => isSame(at, holding.at) && ticket === holding.ticket);
+    return { at: holding.at, ...(withoutReturns([holding], own)[0] ?? holding) };
   });
 }
 
-/**
- * The holdings with what was taken further. A debit without a ticket of its own is held with what was taken first; and so is
- * what has the very same ticket, lest a lease that consumes often grows without end.
- */
+/** The holdings with what was taken further. */
 export function withMore(
   holdings: readonly LeaseHolding[],
   { at, amounts }: Share,
-  ticket: object | undefined,
+  ticket: Ticket,
 ): readonly LeaseHolding[] {
-  const same = holdings.findIndex(
-    (holding) => isSame(holding.at, at) && (ticket === undefined || holding.ticket === ticket),
-  );
-  if (same < 0) return [...holdings, { at, ticket, held: amounts }];
-  return holdings.map((holding, i) => {
-    if (i !== same) return holding;
-    const more = amounts.filter(({ limit }) => !holding.held.some((one) => one.limit === limit));
-    const held = holding.held.map(({ limit, milli }) => ({
-      limit,
-      milli: milli + (amounts.find((one) => one.limit === limit)?.milli ?? 0),
-    }));
-    return { ...holding, held: [...held, ...more] };
-  });
+  const own = withTaken(holdingsAt(holdings, at), amounts, ticket).map((one) => ({ at, ...one }));
+  const first = holdings.findIndex((one) => isSame(one.at, at));
+  const others = holdings.filter((one) => !isSame(one.at, at));
+  return first < 0 ? [...others, ...own] : others.toSpliced(first, 0, ...own);
+}
+
+function holdingsAt(holdings: readonly LeaseHolding[], at: LeaseHolding["at"]): readonly Holding[] {
+  return holdings.filter((one) => isSame(one.at, at)).map(({ ticket, held }) => ({ ticket, held }));
 }
 
 /** One level as it was seen after a write. */
@@ -171,12 +157,12 @@ export function withSeen(
 /** What will be seen once the returns are given back: they are written after the record. */
 export function withReturned(
   resources: readonly LeaseResourceRecord[],
-  returns: readonly Return[],
+  returns: readonly LeaseHolding[],
 ): readonly LeaseResourceRecord[] {
   return resources.map((one, i) => ({
     ...one,
     levels: one.levels.map((level, j) => {
-      const back = returns.filter(({ holding }) => isSame(holding.at, [i, j])).flatMap(({ amounts }) => amounts);
+      const back = returns.filter(({ at }) => isSame(at, [i, j])).flatMap(({ held }) => held);
       if (back.length === 0 || level.bypass) return level;
       const seen = level.seen.map(({ limit, available, capacity }) => {
         const tokens = back.reduce((sum, amount) => (amount.limit === limit ? sum + amount.milli / 1000 : sum), 0);
@@ -188,7 +174,7 @@ export function withReturned(
 }
 
 /** A level of a lease as the store needs to see it to debit or credit it. */
-export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: object | undefined): Held {
+export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Ticket): Held {
   const { bypass, ...claimed } = bucketAt(record, at);
   return { ...claimed, ticket, bypass };
 }
@@ -202,11 +188,6 @@ function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["a
   const part = resources[resource] as LeaseResourceRecord;
   const { entityId, limits, origin, bypass } = part.levels[level] as LeaseLevel;
   return { bucket: bucketKey(entityId, part.resource), set: limitSet(limits), origin, bypass };
-}
-
-/** The holding of a level that was taken first. */
-export function firstAt({ holdings }: LeaseRecord, at: LeaseHolding["at"]): LeaseHolding | undefined {
-  return holdings.find((holding) => isSame(holding.at, at));
 }
 
 function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {

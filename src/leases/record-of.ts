@@ -1,4 +1,5 @@
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import { withTaken } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
 import { availabilityOf } from "../engine/availability.ts";
@@ -25,7 +26,8 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
       const seen = answer === undefined ? undefined : seenIn(demand, answer.state, takenAtMs);
       if (level === 0 && seen !== undefined) overdrawn = seen.overdrawn;
       levels.push(levelOf(demand, seen?.limits ?? []));
-      if (answer !== undefined) holdings.push({ at: [i, level], ticket: answer.ticket, held: demand.take });
+      if (answer === undefined) continue;
+      for (const held of withTaken([], demand.take, answer.ticket)) holdings.push({ at: [i, level], ...held });
     }
     resources.push({ resource, levels, overdrawn });
   }

@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import type { Ticket } from "../domain/give-back.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
@@ -19,16 +20,13 @@ export interface Claim {
 /** The bucket that a claim is about, and the limits that it goes by. */
 export type Claimed = Pick<Claim, "bucket" | "set" | "origin">;
 
-/** Where something was taken (period, shards, ...). Only the store that wrote it reads it. */
-export type Ticket = object;
-
 /** What a lease holds on one bucket, as far as a store needs to know it to debit or credit it. */
 export interface Held {
   readonly bucket: BucketKey;
   readonly set: LimitSet;
   readonly origin: SetOrigin;
-  /** Undefined where nothing was taken at the start: a debit may still follow. */
-  readonly ticket: Ticket | undefined;
+  /** Of what is given back. A debit has its own afterwards, and does not go by this one. */
+  readonly ticket: Ticket;
   /** Let through by a bypass at the start, and so all the way: only usage knows of it. */
   readonly bypass: boolean;
 }
@@ -41,7 +39,10 @@ export interface CallContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `undoes`: the request that took it was refused elsewhere, so that usage is to be as if it had never been. */
+/**
+ * `undoes`: the request that took it was refused elsewhere, so that everything is to be as if it had never been: its count and
+ * its overdrafts, and a window that it opened. Also where it took nothing.
+ */
 export interface CreditContext extends CallContext {
   readonly undoes?: "request";
 }
@@ -101,7 +102,7 @@ export type TakeReply = readonly Answer[] | "stale";
 
 /**
  * Outcome of a debit or credit. `gone`: there is nothing to give back to. `unknown`: perhaps applied; never repeat it.
- * `ticket`: of a debit that has to be given back with it and not with the ticket of what was held before.
+ * `ticket`: what gives a debit back; absent where that is the plain one.
  */
 export type WriteReply =
   | { readonly kind: "applied"; readonly state: BucketState; readonly ticket?: Ticket }

@@ -3,7 +3,6 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import type { Access } from "../domain/config.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { markOf, PLAIN_MARK } from "../domain/give-back.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
@@ -22,7 +21,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
-import type { Item, ItemAnswer, ItemKey } from "../ports/item-store.ts";
+import type { Item } from "../ports/item-store.ts";
 import { announce, installLimits, stampAccess } from "./apply.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
@@ -31,6 +30,7 @@ import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
+import type { Sent } from "./decide/take-phase.ts";
 import { makeContact, withoutContact } from "./first-contact.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
@@ -40,17 +40,16 @@ import { bucketsOn } from "./list-buckets.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
-import { pickOther, pickShard } from "./pick.ts";
+import { fullestShard, pickOther, pickShard } from "./pick.ts";
 import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardTakes } from "./shard-take.ts";
 import { SheetQueue } from "./sheets.ts";
 import { standInFor } from "./stand-in.ts";
-import { isPlainTicket, overdrawnBy, ticketOf, ticketOn } from "./ticket.ts";
+import { ticketOfJob } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
 
 const WAITING_MAX = 1_000;
-const NONE: readonly string[] = Object.freeze([]);
 /** A call, and when its caller must have an answer. */
 interface Called extends CallContext {
   readonly untilMs: number;
@@ -79,7 +78,7 @@ export class ProtocolBuckets implements BucketStore {
       nonces: new Nonces(random),
       readings,
       exact,
-      landedLate: (key, jobs, answer, readingMs) => this.#giveBackLate(key, jobs, answer, readingMs),
+      landedLate: (sent) => this.#giveBackLate(sent),
       rolled: (image) => this.#sheets.add(image),
       throttled: (cache) => this.#background.resize(cache, "more", clock.now()),
     };
@@ -112,11 +111,9 @@ export class ProtocolBuckets implements BucketStore {
 
   async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
     const context = this.#called(asked);
-    const { env } = this.#context;
     const job = this.#jobOf(held, "debit", amounts, context);
-    const before = ticketOn(held.ticket);
     const cache = this.#caches.of(held.bucket);
-    let shard = (before.parts[0]?.shard ?? 0) % cache.shardCount;
+    let shard = fullestShard(cache, job);
     for (let moves = 0; moves < MOVES_MAX; moves++) {
       const outcome = await this.#enqueue(cache, shard, job, context.signal);
       if (outcome.kind === "elsewhere") {
@@ -126,16 +123,12 @@ export class ProtocolBuckets implements BucketStore {
         continue;
       }
       if (outcome.kind === "unavailable") return outcome;
-      if (outcome.kind !== "taken") return { kind: "unavailable", applied: "no", cause: new Error(outcome.kind) };
-      const { image, written } = outcome;
-      const mark = held.bypass ? PLAIN_MARK : markOf(written, amounts, outcome.readingMs, env.calendar);
-      const ticket = ticketOf({ shard: image.key.shard, shardCount: image.shardCount }, mark, []);
-      const state = this.#stateOf(image);
-      return isPlainTicket(ticket) && isPlainTicket(before)
-        ? { kind: "applied", state }
-        : { kind: "applied", state, ticket };
+      if (outcome.kind !== "taken")
+        return { kind: "unavailable", applied: "no", cause: notDebited(outcome.kind, held) };
+      const ticket = ticketOfJob(job, outcome, this.#context.env);
+      return { kind: "applied", state: this.#stateOf(outcome.image), ticket };
     }
-    return { kind: "unavailable", applied: "no", cause: new Error("the bucket is being split all the time") };
+    return { kind: "unavailable", applied: "no", cause: notDebited("elsewhere", held) };
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
@@ -301,12 +294,10 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): Answer {
-    const { image, written, readingMs } = outcome;
+    const { image, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue());
-    const mark = claim.bypass ? PLAIN_MARK : markOf(written, claim.take, readingMs, this.#context.env.calendar);
-    const overdrawn = outcome.by.overdrafts.length === 0 ? NONE : overdrawnBy(outcome.by, claim);
-    const ticket = ticketOf({ shard: image.key.shard, shardCount: image.shardCount }, mark, overdrawn);
+    const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.#context.env);
     return { kind: "taken", state: this.#stateOf(image), ticket };
   }
 
@@ -376,21 +367,22 @@ export class ProtocolBuckets implements BucketStore {
   }
 
   /** A write whose outcome was reported as unknown was applied: no caller was granted anything for it, so it is given back. */
-  #giveBackLate(key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number): void {
-    if (answer.kind !== "applied") return;
-    const { clock, env } = this.#context;
-    const about = { atMs: readingMs, eventuallyConsistent: true, set: undefined, ownWrites: 1, sentAtSequence: 0 };
-    const { image } = this.#caches.observe(this.#caches.of(key.bucket), key, answer.item, about);
-    for (const { of, kind, amounts } of jobs) {
+  #giveBackLate({ jobs, leaves, overdrafts, intent }: Sent): void {
+    const written = { written: leaves, readingMs: intent.readingMs, by: { jobs, overdrafts } };
+    for (const job of jobs) {
       // A debit is the price of work that was done, whatever outcome its caller got.
-      if (image === undefined || kind === "debit") continue;
-      const mark = of.bypass ? PLAIN_MARK : markOf(image.state, amounts, readingMs, env.calendar);
-      const ticket = ticketOf({ shard: key.shard, shardCount: image.shardCount }, mark, []);
+      if (job.kind === "debit") continue;
+      const ticket = ticketOfJob(job, written, this.#context.env);
       const { timeoutMs } = RETRY.giveBack;
-      const call = { nowMs: clock.now(), timeoutMs, undoes: "request" } as const;
-      this.#background.track(this.credit({ ...of, ticket }, amounts, call));
+      const call = { nowMs: this.#context.clock.now(), timeoutMs, undoes: "request" } as const;
+      this.#background.track(this.credit({ ...job.of, ticket }, job.amounts, call));
     }
   }
+}
+
+function notDebited(outcome: "short" | "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
+  const why = outcome === "elsewhere" ? "its shards are being split or joined all the time" : `it is ${outcome}`;
+  return new Error(`The debit of ${bucket.entityId} on ${bucket.resource} could not be stored: ${why}.`);
 }
 
 /** Whether a state is the whole bucket's. It may be from before its shards were joined, or before it was split. */

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { calendar } from "../../test/kind-arbitraries.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { freshBucket } from "../domain/bucket-state.ts";
+import { PLAIN_TICKET } from "../domain/give-back.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
@@ -21,7 +22,7 @@ const CHAIN: readonly Claim[] = LEVELS.map((id) => ({
   bypass: false,
 }));
 
-const taken: Answer = { kind: "taken", state, ticket: {} };
+const taken: Answer = { kind: "taken", state, ticket: PLAIN_TICKET };
 const short: Answer = { kind: "short", state };
 const unavailable: Answer = { kind: "unavailable", cause: new Error("gone") };
 const contended: Answer = { kind: "contended", state };

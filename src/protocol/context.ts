@@ -1,10 +1,10 @@
-import type { ItemAnswer, ItemKey, ItemStore } from "../ports/item-store.ts";
+import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { ConfigReadings } from "./config-readings.ts";
+import type { Sent } from "./decide/take-phase.ts";
 import type { Env } from "./intent.ts";
-import type { Job } from "./job.ts";
 import type { Nonces } from "./nonces.ts";
 
 /** What all work of the protocol in one process shares. */
@@ -20,7 +20,7 @@ export interface ProtocolContext {
   /** No tolerance: a limit is never cut by more than needed (tolerance.ts). */
   readonly exact: boolean;
   /** Called when a write whose outcome was reported as unknown turns out to have been applied. */
-  readonly landedLate: (key: ItemKey, jobs: readonly Job[], answer: ItemAnswer, readingMs: number) => void;
+  readonly landedLate: (sent: Sent) => void;
   /** Called when a write of this process closed an hour of usage; the image shows the item after it. */
   readonly rolled: (image: Image) => void;
   /** Called when the store throttled a write of a take. */

@@ -22,7 +22,7 @@ import {
   findLimit,
   takeFrom,
 } from "../domain/bucket-state.ts";
-import { giveBack, markOf } from "../domain/give-back.ts";
+import { giveBack, ticketOf } from "../domain/give-back.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import type { Item } from "../ports/item-store.ts";
@@ -78,18 +78,18 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
       );
       const readingMs = epochMs + elapsedMs;
       // In the words of the table: where they are not those of the limits, see the quota that is full on Sundays.
-      const mark = markOf(imageOf(itemOf(then)).state, amounts, epochMs, calendar);
+      const ticket = ticketOf(imageOf(itemOf(then)).state, amounts, epochMs, calendar);
       return {
         then,
         now: imageOf(itemOf(now)).state,
         sees: sees as Case["sees"],
-        back: { readingMs, amounts, mark, ...PLAIN_BACK },
+        back: { readingMs, amounts, ticket, ...PLAIN_BACK },
       };
     });
 });
 
 const PLAIN_BACK = {
-  ...{ shardCount: 1, parts: [], bypass: false, requests: 0, overdrafts: [], sheeted: undefined },
+  ...{ bounded: [], parts: [], bypass: false, requests: 0, overdrafts: [], opened: [], sheeted: undefined },
 };
 
 function put({ then, now, sees, back }: Case) {
@@ -103,8 +103,8 @@ function put({ then, now, sees, back }: Case) {
 
 /** What the domain makes of it. */
 function expectedOf({ now, back }: Case): BucketState {
-  const { readingMs, amounts, mark } = back;
-  return giveBack(acrossBoundaries(now, readingMs, calendar), amounts, mark, readingMs);
+  const { readingMs, amounts, ticket } = back;
+  return giveBack(acrossBoundaries(now, readingMs, calendar), amounts, ticket, readingMs);
 }
 
 test("what comes back is what the domain gives back: never into another period, whatever happened since", () => {
@@ -156,7 +156,7 @@ test("what was taken from a quota that is full on Sundays comes back, whether th
   const full = bucketFor(undefined, { set: limitSet([week]), origin }, 0, calendar);
   const amounts = [{ limit: "week", milli: 4_000 }];
   const state = takeFrom(full, amounts, 0) as BucketState;
-  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), ...PLAIN_BACK };
+  const back = { readingMs: 1, amounts, ticket: ticketOf(state, amounts, 0, calendar), ...PLAIN_BACK };
   // As it is read by a process that has forgotten in which words the limit was given.
   const item = itemOf(state);
   const outcome = outcomeOf(creditForm(KEY, imageOf(item), back, ENV), item);
@@ -168,7 +168,7 @@ test("nothing, taken from a session that has not begun, can be given back by a p
   const origin = { asOfMs: 0, generation: null };
   const state = bucketFor(undefined, { set: limitSet([five]), origin }, 0, calendar);
   const amounts = [{ limit: "five", milli: 0 }];
-  const back = { readingMs: 1, amounts, mark: markOf(state, amounts, 0, calendar), ...PLAIN_BACK };
+  const back = { readingMs: 1, amounts, ticket: ticketOf(state, amounts, 0, calendar), ...PLAIN_BACK };
   checkWrite(creditForm(KEY, undefined, back, ENV));
 });
 

@@ -1,13 +1,14 @@
 import type { Amount } from "../domain/amounts.ts";
-import { type BucketState, findLimit } from "../domain/bucket-state.ts";
-import { isOfPeriod, type PeriodPin, type TakeMark } from "../domain/give-back.ts";
+import { acrossBoundaries, assembled, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import { isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../domain/give-back.ts";
 import { HOUR_MS } from "../domain/usage.ts";
-import type { ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
+import type { Clause, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import { hourNumber, rollTo, usageUntilS } from "./hours.ts";
 import { blankIntent, type Env, type Intent } from "./intent.ts";
 import { HUGE_MILLI, pinEpoch, TOP_MILLI } from "./moves.ts";
+import { roomFor } from "./place.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
@@ -15,15 +16,17 @@ import { WriteBuilder } from "./write-builder.ts";
 export interface GiveBack {
   readonly readingMs: number;
   readonly amounts: readonly Amount[];
-  readonly mark: TakeMark;
-  /** Of how many shards the bucket was when something was taken: split since, it comes back to all of them. */
-  readonly shardCount: number;
+  readonly ticket: Ticket;
+  /** Limits that must have room for their amount. */
+  readonly bounded: readonly string[];
   readonly parts: readonly TracePart[];
   /** Let through by a bypass: nothing was debited, so only its usage is taken back. */
   readonly bypass: boolean;
   /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
   readonly requests: number;
   readonly overdrafts: readonly Amount[];
+  /** Sessions whose window the request opened that is to be as if it had never been. */
+  readonly opened: readonly string[];
   /** The closed hour of the shard that is known to be on its sheet. */
   readonly sheeted: number | undefined;
 }
@@ -36,11 +39,11 @@ export interface GiveBack {
  * With an image, limits that the amounts no longer belong to are left out: only their usage is taken back.
  */
 export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBack, env: Env): ItemWrite {
-  const { readingMs, amounts, mark, parts, bypass } = back;
+  const { readingMs, amounts, ticket, parts, bypass } = back;
   if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
   const builder = new WriteBuilder();
   if (!bypass) {
-    builder.whereUnless(VU, ">", readingMs).whereUnless(SHARD_COUNT, "=", image?.shardCount ?? back.shardCount);
+    builder.whereUnless(VU, ">", readingMs).whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
   }
   let isLeftOut = false;
   for (const { limit, milli } of amounts) {
@@ -56,15 +59,17 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       isLeftOut = true;
       continue;
     }
-    const pin = pinOf(mark, limit);
+    const pin = pinOf(ticket, limit);
     // Nothing was taken from a session that has not begun.
     if (pin !== undefined && pin.windowStartMs === undefined && !Number.isFinite(pin.untilMs)) continue;
     addTokens(builder, image, limit, milli);
     pinPeriod(builder, limit, pin);
     if (image !== undefined) env.dialect.capCredit(builder, image, { limit, milli });
   }
-  // An amount that does not belong there now may belong there again, once the limit has changed.
-  if (isLeftOut && image !== undefined) pinEpoch(builder, image);
+  // An amount that does not belong there now may belong there again, once the limit has changed. How much room there is depends
+  // on the epoch, too.
+  if (image !== undefined && (isLeftOut || back.bounded.length > 0)) pinEpoch(builder, image);
+  if (image !== undefined) for (const [tk, milli] of bounds(image, back, env)) builder.where(tk, "<=", milli);
   if (env.dialect.countsByHour) countBack(builder, image, back, env);
   else if (bypass) for (const { limit } of amounts) builder.present(namesOf(limit).tk);
   builder.add(namesOf(WCU).tc, 1000);
@@ -87,10 +92,11 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   for (const { limit, milli } of overdrafts) builder.add(namesOf(limit).od, -milli);
 }
 
-/** Whether the item has to be told anew: time did something else than drip, an hour is over, or it would expire too early. */
+/** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
   if (!back.bypass && isPastBoundary(image, readingMs)) return true;
+  if (closable(image.state, back).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
   if (rollTo(image, intentOf(back)) !== undefined) return true;
   const ttl = numberOf(image.item, TTL);
@@ -131,23 +137,67 @@ function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const { readingMs, amounts, bypass } = back;
   const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
-  const becomes = (state: BucketState) => withLimitsAt(state, { ...at, install: undefined }, env.calendar);
+  const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back);
+  const becomes = (state: BucketState) =>
+    withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
   const rebased = rebase(image.state, becomes, at, env.calendar);
   const moves = amounts.flatMap(({ limit, milli }) =>
-    !bypass && belongs(rebased.state, limit, back) ? [{ limit, milli: -milli, mustFit: false }] : [],
+    !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back)
+      ? [{ limit, milli: -milli, mustFit: false }]
+      : [],
   );
   const step = writeRebased(image, rebased, { ...intentOf(back), moves }, env);
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
-  return step.write;
+  const { write } = step;
+  const most = bounds(image, back, env).map(([name, value]): Clause => [{ name, is: "<=", value }]);
+  // Where another request has taken from the window meanwhile, it stays open.
+  const least = closing.map((limit): Clause => {
+    const value = findLimit(image.state, limit)?.tokensMilli ?? 0;
+    return [{ name: namesOf(limit).tk, is: ">=", value }];
+  });
+  return { ...write, when: [...write.when, ...most, ...least] };
 }
 
-function belongs(state: BucketState, limit: string, { mark, readingMs }: GiveBack): boolean {
+/** The most that the limits may hold in which the give-back must have room. */
+function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk: string, milli: number])[] {
+  const { amounts, bounded, ticket, readingMs } = back;
+  if (bounded.length === 0) return [];
+  const now = acrossBoundaries(image.state, readingMs, calendar);
+  return amounts.flatMap(({ limit, milli }) => {
+    const held = findLimit(image.state, limit);
+    const roomMilli = roomFor(now, limit, ticket, readingMs);
+    if (!bounded.includes(limit) || held === undefined || roomMilli === undefined) return [];
+    return [[namesOf(limit).tk, held.tokensMilli + roomMilli - milli] as const];
+  });
+}
+
+/**
+ * Sessions that were opened by the request which is being undone, and hold everything again with what comes back: nobody else has
+ * used the window, so it is closed, as if it had never been open.
+ */
+function closable(state: BucketState, back: GiveBack): readonly string[] {
+  return back.opened.filter((limit) => {
+    const held = findLimit(state, limit);
+    const milli = back.amounts.find((one) => one.limit === limit)?.milli;
+    if (held === undefined || milli === undefined || !belongs(state, limit, back)) return false;
+    const isUsed = held.tokensMilli + milli < held.terms.capacityMilli;
+    return !isUsed && held.quota?.topUpMilli === 0 && held.rememberUntilMs === 0;
+  });
+}
+
+function withClosed(state: BucketState, closing: readonly string[], { calendar }: Env): BucketState {
+  if (closing.length === 0) return state;
+  const limits = state.limits.map((held) =>
+    closing.includes(held.name) && held.quota !== undefined
+      ? { ...held, tokensMilli: held.terms.capacityMilli, quota: { ...held.quota, windowStartMs: undefined } }
+      : held,
+  );
+  return assembled({ ...state, limits }, calendar);
+}
+
+function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveBack): boolean {
   const held = findLimit(state, limit);
-  return held !== undefined && isOfPeriod(held, mark, Math.max(readingMs, state.epochMs));
-}
-
-function pinOf({ pins }: TakeMark, limit: string): PeriodPin | undefined {
-  return pins.find((pin) => pin.limit === limit);
+  return held !== undefined && isOfPeriod(held, ticket, Math.max(readingMs, state.epochMs));
 }
 
 // An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.

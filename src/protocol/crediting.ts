@@ -1,7 +1,7 @@
-import { share } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { byPeriod, type PeriodShare } from "../domain/give-back.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
 import type { ItemKey, TracePart } from "../ports/item-store.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
@@ -19,9 +19,9 @@ import {
   START_CREDIT,
 } from "./decide/credit.ts";
 import { drive, type Machine } from "./drive.ts";
-import { RETRY } from "./retry-policy.ts";
+import { isRightPlace, type Placed, placed, unsplit } from "./place.ts";
+import { PLACES_MAX, RETRY } from "./retry-policy.ts";
 import { sheetBefore, sheetedBy } from "./sheets.ts";
-import { type ShardTicket, type TicketPart, ticketOn } from "./ticket.ts";
 import { WaitingCaller } from "./waiting-caller.ts";
 import { readWhole } from "./whole.ts";
 
@@ -32,20 +32,28 @@ interface Giving {
   /** When it is given up. */
   readonly untilMs: number;
   readonly caller: WaitingCaller;
-  /** Whether the request itself is still to be taken back: with the first shard that something is given to. */
-  readonly undo: { isDue: boolean };
+}
+
+/** Whether the request itself is taken back with a write: its count, its overdrafts, and a window that it opened. */
+type Undoes = "request" | undefined;
+
+/** What became of a part of a give-back, and what is still to be undone after it. */
+interface Given {
+  readonly replies: readonly WriteReply[];
+  readonly undoes: Undoes;
 }
 
 /**
- * Gives back to where something was taken. What was refused is tried again for as long as `RETRY.giveBack` says, in the
- * background once the caller's time is over: the caller then gets the outcome `unknown`, so that it is not given back a
- * second time. An answer that is lost ends it; one that only comes after the caller's time counts.
+ * Gives back by room: the mirror of taking. A ticket says when something was taken, not where, so a give-back is the same for
+ * every process, and splits and joins in between do not matter to it.
+ *
+ * What was refused is tried again for as long as `RETRY.giveBack` says, in the background once the caller's time is over: the
+ * caller then gets the outcome `unknown`, so that it is not given back a second time. An answer that is lost ends it; one that
+ * only comes after the caller's time counts.
  */
 export class Crediting {
   readonly #context: ProtocolContext;
   readonly #background: BackgroundTasks;
-  /** Of what was gathered from several shards: what each part still has to get back, in millitokens. */
-  readonly #owed = new WeakMap<TicketPart, Map<string, number>>();
 
   constructor(context: ProtocolContext, background: BackgroundTasks) {
     this.#context = context;
@@ -55,86 +63,96 @@ export class Crediting {
   credit(
     held: Held,
     amounts: readonly Amount[],
-    { nowMs, timeoutMs, undoes }: Pick<CallContext, "nowMs" | "timeoutMs"> & { readonly undoes: "request" | undefined },
+    { nowMs, timeoutMs, undoes }: Pick<CallContext, "nowMs" | "timeoutMs"> & { readonly undoes: Undoes },
   ): Promise<WriteReply> {
     const calledMs = this.#context.clock.now();
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
-    const giving = { held, readingMs: nowMs, untilMs, caller, undo: { isDue: undoes === "request" } };
-    const work = this.#toAllParts(giving, amounts);
+    const work = this.#give({ held, readingMs: nowMs, untilMs, caller }, amounts, undoes);
     void caller.left.then(() => this.#background.track(work));
     return Promise.race([work, caller.left.then(goesOn)]);
   }
 
-  async #toAllParts(giving: Giving, amounts: readonly Amount[]): Promise<WriteReply> {
+  async #give(giving: Giving, amounts: readonly Amount[], undoes: Undoes): Promise<WriteReply> {
     const replies: WriteReply[] = [];
-    for (const { part, due } of this.#dueTo(ticketOn(giving.held.ticket), amounts)) {
-      if (due.length === 0) continue;
-      const reply = await this.#toPart(giving, part, due).catch(notRead);
-      if (reply.kind === "unavailable" && reply.applied === "no") this.#oweAgain(part, due);
-      replies.push(reply);
+    let due = undoes;
+    for (const share of byPeriod(giving.held.ticket, amounts)) {
+      const given = await this.#giveShare(giving, share, due);
+      replies.push(...given.replies);
+      due = given.undoes;
     }
     return joined(replies);
   }
 
-  /** To the shard that it was taken from; or to all of them, where the bucket has more shards than then. */
-  async #toPart(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
-    const reply = await this.#toShard(giving, part, amounts, !giving.held.bypass);
-    return reply === "split" ? this.#spread(giving, part, amounts) : reply;
+  /** Each write by itself: what one shard has got already must not be given again because another could not be reached. */
+  async #giveShare(giving: Giving, share: PeriodShare, undoes: Undoes): Promise<Given> {
+    const replies: WriteReply[] = [];
+    let due = undoes;
+    let left = share.amounts;
+    for (let looks = 0; ; looks++) {
+      const places = await this.#placesFor(giving, { ...share, amounts: left }, looks).catch(notRead);
+      if ("kind" in places) return { replies: [...replies, places], undoes: due };
+      const outgrown: Placed[] = [];
+      for (const place of places) {
+        const result = await this.#write(giving, share, place, due);
+        if (result.kind === "outgrown") {
+          outgrown.push(place);
+          continue;
+        }
+        replies.push(result.kind === "applied" ? { kind: "applied", state: this.#state(result.image) } : result);
+        // With the first write that lands. Unknown: perhaps undone, so never again.
+        if (result.kind === "applied" || isUnknown(result)) due = undefined;
+      }
+      if (outgrown.length === 0) return { replies, undoes: due };
+      left = added(outgrown.flatMap(({ amounts }) => amounts));
+    }
   }
 
-  /** To one shard, or to where its tokens are by now; `split` where it is due to more shards, if `spreads`. */
-  async #toShard(
-    giving: Giving,
-    part: TicketPart,
-    amounts: readonly Amount[],
-    spreads: boolean,
-  ): Promise<WriteReply | "split"> {
-    const cache = this.#context.caches.of(giving.held.bucket);
-    let shard = cache.isUnknown ? part.shard : part.shard % cache.shardCount;
-    for (let moves = 0; moves < MOVES_MAX; moves++) {
-      const result = await this.#write(giving, { ...part, shard }, amounts, spreads);
-      switch (result.kind) {
-        case "applied":
-          return { kind: "applied", state: this.#state(result.image) };
-        case "unavailable":
-          return result;
-        case "split":
-          return "split";
-        case "gone":
-          return { kind: "gone" };
-        default:
-      }
-      // The shard is gone: its tokens are its sibling's now. By then the shards may have been joined once more.
-      if ((await this.#readAll(giving)).length === 0) break;
-      shard = part.shard % cache.shardCount;
+  /** By what is cached, where one shard is known to have room for all of it; otherwise all shards are read first. */
+  async #placesFor(giving: Giving, share: PeriodShare, looks: number): Promise<readonly Placed[] | WriteReply> {
+    const { held, readingMs, untilMs, caller } = giving;
+    const { caches, env } = this.#context;
+    const { amounts, ticket } = share;
+    const cache = caches.of(held.bucket);
+    if (looks === 0 && (held.bypass || cache.shardCount === 1)) return [unsplit(amounts)];
+    const place = (images: readonly Image[]) => placed(images, amounts, ticket, readingMs, env.calendar);
+    if (looks === 0) {
+      const known = place(cache.images());
+      const [only] = known;
+      if (known.length === 1 && only?.bounded.length === amounts.length) return known;
     }
-    return { kind: "gone" };
+    const policy = RETRY.giveBack;
+    const [whole] = await readWhole(this.#context, [held.bucket], { readingMs, untilMs, policy, caller });
+    const images = whole?.images ?? [];
+    if (images.length === 0) return { kind: "gone" };
+    if (images.length === 1 && images[0]?.shardCount === 1) return [unsplit(amounts)];
+    // Others have filled every place again and again: rather above a capacity than not at all.
+    return looks < PLACES_MAX ? place(images) : place(images).map((one) => ({ ...one, bounded: [] }));
   }
 
   #write(
-    { held, readingMs, untilMs, caller, undo }: Giving,
-    { shard, mark, shardCount, overdrawn }: TicketPart,
-    amounts: readonly Amount[],
-    spreads: boolean,
+    { held, readingMs, untilMs, caller }: Giving,
+    { ticket }: PeriodShare,
+    place: Placed,
+    undoes: Undoes,
   ): Promise<CreditResult> {
     const { env, caches } = this.#context;
+    const { shard, amounts, bounded } = place;
     const key: ItemKey = { bucket: held.bucket, shard };
-    const undoes = undo.isDue ? { undoes: overdrawn } : {};
-    const parts: TracePart[] = [{ of: held, kind: "credit", amounts, ...undoes }];
+    const undone = undoes === undefined ? NOTHING_UNDONE : undoneBy(held);
+    const trace = undoes === undefined ? {} : { undoes: held.ticket.overdrawn };
+    const parts: TracePart[] = [{ of: held, kind: "credit", amounts, ...trace }];
     const { bypass } = held;
-    const undone = undo.isDue ? { requests: 1, overdrafts: overdrawn.map(ofOne) } : NOTHING_UNDONE;
     const cache = caches.of(held.bucket);
     const back = (): GiveBack => {
       const sheeted = sheetedBy(cache.sheet(shard));
-      return { readingMs, amounts, mark, shardCount, parts, bypass, ...undone, sheeted };
+      return { readingMs, amounts, ticket, bounded, parts, bypass, ...undone, sheeted };
     };
     const plan: CreditPlan = {
       key,
       readingMs,
-      shardCount,
-      spreads,
-      needsImage: env.dialect.creditNeedsImage,
+      needsImage: env.dialect.creditNeedsImage || undone.opened.length > 0,
+      isPlace: (image) => bypass || isRightPlace(image, place, ticket, readingMs, env.calendar),
       sheetFor: (image) => sheetBefore(image, readingMs, cache.sheet(shard), env),
       writeFor: (image) => creditForm(key, image, back(), env),
     };
@@ -146,59 +164,7 @@ export class Crediting {
       throttled: () => {},
     };
     const policy = RETRY.giveBack;
-    const done = drive(machine, START_CREDIT, { policy, attemptsMax: policy.attempts, caller }, this.#context);
-    return done.then((result) => {
-      // Unknown: perhaps taken back, so never again.
-      const isUnknown = result.kind === "unavailable" && result.applied === "unknown";
-      if (result.kind === "applied" || isUnknown) undo.isDue = false;
-      return result;
-    });
-  }
-
-  /**
-   * What was taken before the bucket was split belongs to all shards: one alone may have no room for it, and what another
-   * owes would not be paid by it. Where they are split again meanwhile, what is left is shared out anew, all of it at once:
-   * were each share divided again, a give-back would take as many writes as the numbers of shards multiplied.
-   */
-  async #spread(giving: Giving, part: TicketPart, amounts: readonly Amount[]): Promise<WriteReply> {
-    const replies: WriteReply[] = [];
-    let left = amounts;
-    while (left.length > 0) {
-      const count = await this.#shardsToShareAmong(giving).catch(notRead);
-      if (typeof count !== "number") {
-        replies.push(count);
-        break;
-      }
-      const again: Amount[] = [];
-      for (let shard = 0; shard < count; shard++) {
-        const due = shareOf(left, shard, count);
-        if (due.length === 0) continue;
-        const own = count === 1 ? part : { ...part, shard, shardCount: count };
-        // Each by itself: what one shard has got already must not be given again because another could not be reached.
-        const reply = await this.#toShard(giving, own, due, count > 1).catch(notRead);
-        if (reply === "split") again.push(...due);
-        else replies.push(reply);
-      }
-      left = added(again);
-    }
-    return joined(replies);
-  }
-
-  /** 1 where the shards are just being split or joined: then one takes it all. */
-  async #shardsToShareAmong(giving: Giving): Promise<number> {
-    const images = await this.#readAll(giving);
-    const { shardCount } = this.#context.caches.of(giving.held.bucket);
-    return images.length === shardCount ? shardCount : 1;
-  }
-
-  async #readAll({ held, readingMs, untilMs, caller }: Giving): Promise<readonly Image[]> {
-    const [whole] = await readWhole(this.#context, [held.bucket], {
-      readingMs,
-      untilMs,
-      policy: RETRY.giveBack,
-      caller,
-    });
-    return whole?.images ?? [];
+    return drive(machine, START_CREDIT, { policy, attemptsMax: policy.attempts, caller }, this.#context);
   }
 
   #state(image: Image): BucketState {
@@ -206,61 +172,18 @@ export class Crediting {
     const states = (images.length === 0 ? [image] : images).map(({ state }) => state);
     return wholeOf(states, this.#context.env.calendar);
   }
-
-  /** What of the amounts goes back to which part; of what was gathered, each part gets at most what it gave. */
-  #dueTo({ parts }: ShardTicket, amounts: readonly Amount[]): readonly PartDue[] {
-    const [first] = parts;
-    if (parts.length === 1 && first !== undefined && first.gave === undefined) return [{ part: first, due: amounts }];
-    const left = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
-    return parts.map((part) => {
-      const due: Amount[] = [];
-      const owed = this.#owedTo(part);
-      for (const [limit, milliOwed] of owed) {
-        const milli = Math.min(milliOwed, left.get(limit) ?? 0);
-        if (milli <= 0) continue;
-        owed.set(limit, milliOwed - milli);
-        left.set(limit, (left.get(limit) ?? 0) - milli);
-        due.push({ limit, milli });
-      }
-      return { part, due };
-    });
-  }
-
-  #owedTo(part: TicketPart): Map<string, number> {
-    let owed = this.#owed.get(part);
-    if (owed === undefined) {
-      owed = new Map(part.gave?.map(({ limit, milli }) => [limit, milli]));
-      this.#owed.set(part, owed);
-    }
-    return owed;
-  }
-
-  /** It was not given back, and may be asked for again. */
-  #oweAgain(part: TicketPart, due: readonly Amount[]): void {
-    if (part.gave === undefined) return;
-    const owed = this.#owedTo(part);
-    for (const { limit, milli } of due) owed.set(limit, (owed.get(limit) ?? 0) + milli);
-  }
 }
 
-const NOTHING_UNDONE = { requests: 0, overdrafts: [] };
+type Undone = Pick<GiveBack, "requests" | "overdrafts" | "opened">;
 
-function ofOne(limit: string): Amount {
-  return { limit, milli: 1000 };
+const NOTHING_UNDONE: Undone = { requests: 0, overdrafts: [], opened: [] };
+
+function undoneBy({ ticket: { overdrawn, opened } }: Held): Undone {
+  return { requests: 1, overdrafts: overdrawn.map((limit) => ({ limit, milli: 1000 })), opened };
 }
 
-/** How often a shard is looked for that others split and join meanwhile; one that is missing for good is not there. */
-const MOVES_MAX = 8;
-
-interface PartDue {
-  readonly part: TicketPart;
-  readonly due: readonly Amount[];
-}
-
-/** What a shard gets of what all get together. */
-function shareOf(amounts: readonly Amount[], shard: number, count: number): readonly Amount[] {
-  const due = amounts.map(({ limit, milli }) => ({ limit, milli: share(milli, shard, count) }));
-  return due.filter(({ milli }) => milli !== 0);
+function isUnknown(result: CreditResult): boolean {
+  return result.kind === "unavailable" && result.applied === "unknown";
 }
 
 /** One amount for each limit. */

@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, findLimit, fits, type LimitState, takeFrom, wholeOf } from "../domain/bucket-state.ts";
-import { markOf } from "../domain/give-back.ts";
+import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../domain/give-back.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import type { Answer, Claim, TakeContext } from "../ports/bucket-store.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
@@ -13,12 +13,11 @@ import type { Doubt } from "./config-readings.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan, Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
-import type { Intent } from "./intent.ts";
+import type { Env, Intent, Step } from "./intent.ts";
 import { admit, intentOf, type Job, jobOfClaim } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { sheetBefore, sheetedBy } from "./sheets.ts";
 import { roomIn } from "./split.ts";
-import type { ShardTicket, TicketPart } from "./ticket.ts";
 import { rethrown, transactPlan } from "./whole.ts";
 
 /**
@@ -115,7 +114,7 @@ function isShort(
 
 interface Gathered {
   readonly writes: readonly ItemWrite[];
-  readonly ticket: ShardTicket;
+  readonly ticket: Ticket;
   /** The bucket after it. */
   readonly state: BucketState;
 }
@@ -134,15 +133,12 @@ function gathered(
     const key = { bucket: cache.key, shard: 0 };
     const step = createForm(key, job.of, intentOf([job], { ...how, sheeted: undefined }), env);
     if (step.kind === "short") return undefined;
-    const mark = markOf(step.state, job.amounts, readingMs, env.calendar);
-    const overdrawn = step.overdrafts.map(({ limit }) => limit);
-    const parts = [{ shard: key.shard, shardCount: 1, mark, gave: undefined, overdrawn }];
-    return { writes: [step.write], ticket: { parts }, state: step.state };
+    return { writes: [step.write], ticket: ticketOfStep(step, job, job.amounts, env), state: step.state };
   }
   const shares = sharesOf(context, images, job, readingMs, configConfirmed);
   if (shares === undefined) return undefined;
   const writes: ItemWrite[] = [];
-  const parts: TicketPart[] = [];
+  const parts: PeriodShare[] = [];
   const after: BucketState[] = [];
   for (const [i, image] of images.entries()) {
     const amounts = shares[i] ?? [];
@@ -154,12 +150,20 @@ function gathered(
     const step = formFor(image, intent, env);
     if (step.kind === "short") return undefined;
     writes.push(step.write);
-    const mark = markOf(step.state, amounts, readingMs, env.calendar);
-    const gave = images.length === 1 ? undefined : amounts;
-    const overdrawn = step.overdrafts.map(({ limit }) => limit);
-    parts.push({ shard: image.key.shard, shardCount: image.shardCount, mark, gave, overdrawn });
+    parts.push({ ticket: ticketOfStep(step, job, amounts, env), amounts });
   }
-  return { writes, ticket: { parts }, state: wholeOf(after, env.calendar) };
+  return { writes, ticket: joinedTicket(parts), state: wholeOf(after, env.calendar) };
+}
+
+function ticketOfStep(
+  { state, overdrafts }: Extract<Step, { kind: "write" }>,
+  { of, readingMs }: Job,
+  amounts: readonly Amount[],
+  env: Env,
+): Ticket {
+  if (of.bypass) return PLAIN_TICKET;
+  const ticket = ticketOf(state, amounts, readingMs, env.calendar);
+  return overdrafts.length === 0 ? ticket : { ...ticket, overdrawn: overdrafts.map(({ limit }) => limit) };
 }
 
 /** What each shard gives of each limit: the fullest first, so that few are written. */

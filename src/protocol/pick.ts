@@ -27,6 +27,15 @@ export function pickOther(cache: BucketCache, job: Job, short: number): number |
   return best;
 }
 
+/** The shard for a debit, by what is cached: the one that has the most, so that none goes into debt while another could pay. */
+export function fullestShard(cache: BucketCache, job: Job): number {
+  let best = 0;
+  for (let shard = 1; shard < cache.shardCount; shard++) {
+    if (spareIn(cache, shard, job) > spareIn(cache, best, job)) best = shard;
+  }
+  return best;
+}
+
 /** What a shard would have left of the limit that is scarcest; an unknown shard counts as plenty, so that it is asked. */
 function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job): number {
   const image = cache.seen(shard)?.image;

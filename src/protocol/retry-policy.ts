@@ -59,6 +59,9 @@ export const OUTRUN_AT_ONCE_MAX = 4;
 /** How often shards are read in a row that do not agree on how many they are. */
 export const LOOKS_MAX = 4;
 
+/** How often a give-back looks for room that others fill before it gets there. */
+export const PLACES_MAX = 8;
+
 /** How often a request follows a bucket whose shards are being split or joined. */
 export const MOVES_MAX = 6;
 

@@ -17,6 +17,7 @@ import {
 } from "./decide/take-phase.ts";
 import { drive, type Ended, type Event, type Machine, type Turn } from "./drive.ts";
 import type { Job, JobOutcome } from "./job.ts";
+import { LateWatch } from "./late-watch.ts";
 import { RETRY } from "./retry-policy.ts";
 import { guessesFor, noteSides } from "./tolerance.ts";
 
@@ -105,13 +106,9 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
   }
 
   /** Its outcome was reported as unknown. Should it turn out to have been applied, no caller was granted anything for it. */
-  #watchLate({ phase, readingMs }: TakeProgress): void {
+  #watchLate({ phase }: TakeProgress): void {
     if (phase.at !== "ambiguous") return;
-    const { laters, sent } = phase;
-    for (const later of laters) {
-      void later.then((answer) => {
-        if (answer.kind === "applied") this.#context.landedLate(this.#key, sent.jobs, answer, readingMs);
-      });
-    }
+    const watch = new LateWatch(phase, this.#context.landedLate);
+    for (const later of phase.laters) void later.answer.then((answer) => watch.on(later, answer));
   }
 }

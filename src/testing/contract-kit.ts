@@ -6,6 +6,7 @@ import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
 import type { ConfigScope, LevelConfig, PolicyChange } from "../domain/config.ts";
 import { type Entity, type NewEntity, newEntity } from "../domain/entity.ts";
+import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
@@ -18,7 +19,6 @@ import type {
   Operation,
   OperationReply,
   TakeReply,
-  Ticket,
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
@@ -220,7 +220,7 @@ export class Place {
   }
 
   #held({ bucket, set, origin, bypass }: Claim): Held {
-    return { bucket, set, origin, bypass, ticket: this.#tickets.get(bucket.id) };
+    return { bucket, set, origin, bypass, ticket: this.#tickets.get(bucket.id) ?? PLAIN_TICKET };
   }
 }
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { ConflictError } from "../domain/errors.ts";
+import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../domain/lease-record.ts";
 import { Limit } from "../domain/limit.ts";
-import type { Claim, Ticket } from "../ports/bucket-store.ts";
+import type { Claim } from "../ports/bucket-store.ts";
 import { allPages, amountsOf, claim, Kinds, MINUTE_MS, type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
 import { keyContract } from "./contract-lease-keys.ts";
 
@@ -14,11 +15,7 @@ const QUOTAS = [
 ];
 
 /** The record of a new lease on one bucket. */
-export function leaseOn(
-  { bucket, set, origin, take }: Claim,
-  ticket: Ticket | undefined,
-  leaseId: string,
-): LeaseRecord {
+export function leaseOn({ bucket, set, origin, take }: Claim, ticket: Ticket, leaseId: string): LeaseRecord {
   const { entityId, resource } = bucket;
   const level = { entityId, limits: set.limits, origin, bypass: false, seen: [] };
   return {
@@ -73,7 +70,7 @@ export function leaseContract(suite: Suite): void {
       ],
       holdings: [
         { at: [0, 0], ticket, held: amountsOf({ rpm: 1, daily: 2, session: 0 }) },
-        { at: [0, 1], ticket: undefined, held: [{ limit: "tpm", milli: 8_999_999_999_999_999 }] },
+        { at: [0, 1], ticket: PLAIN_TICKET, held: [{ limit: "tpm", milli: 8_999_999_999_999_999 }] },
         { at: [1, 0], ticket, held: [] },
       ],
       ...{ onExpiry: "charge", closing: { atMs: T0 + 1, by: 'what "was" asked' }, status: "expired" },
@@ -112,7 +109,7 @@ export function leaseContract(suite: Suite): void {
     "a record moves from one version to the next, and a repeat of the move is answered as the move",
     async (place) => {
       const { leases } = place.scope;
-      const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_1"));
+      const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
       assert.deepEqual(await leases.create({ record: first, finish: undefined }, T0), { kind: "stored" }, "a repeat");
       const other = { ...first, writer: "somebody else" };
       assert.deepEqual(await leases.create({ record: other, finish: undefined }, T0), { kind: "conflict" });
@@ -136,7 +133,7 @@ export function leaseContract(suite: Suite): void {
   );
 
   suite.test("of several that end a lease at once, one does", async (place) => {
-    const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_1"));
+    const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     const ends = Array.from({ length: 8 }, (_, i) => settled(first, T0 + i, `writer-${i}`));
     const replies = await Promise.all(ends.map((end) => place.scope.leases.move(end, undefined, T0)));
     assert.equal(replies.filter(({ kind }) => kind === "stored").length, 1);
@@ -148,7 +145,7 @@ export function leaseContract(suite: Suite): void {
     const { leases } = place.scope;
     const add = (entityId: string, resource: string, n: number) =>
       stored(place, {
-        ...leaseOn(claim(entityId, rpm, { rpm: 1 }, { resource }), undefined, `l_${entityId}-${resource}-${n}`),
+        ...leaseOn(claim(entityId, rpm, { rpm: 1 }, { resource }), PLAIN_TICKET, `l_${entityId}-${resource}-${n}`),
         expiresAtMs: T0 + n * SECOND_MS,
       });
     for (let n = 1; n <= 6; n++) await add("a", "api", n);
@@ -171,9 +168,9 @@ export function leaseContract(suite: Suite): void {
   suite.test("a lease is due at the end of its hold, wherever that was moved to, until it is closed", async (place) => {
     const { leases } = place.scope;
     const due = async (nowMs: number) => [...(await leases.findDue(nowMs, 100))].sort();
-    const one = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_1"));
+    const one = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     const two = await stored(place, {
-      ...leaseOn(claim("b", rpm, { rpm: 1 }), undefined, "l_2"),
+      ...leaseOn(claim("b", rpm, { rpm: 1 }), PLAIN_TICKET, "l_2"),
       expiresAtMs: T0 + 90_000,
     });
     assert.deepEqual(await due(T0 + MINUTE_MS - 1), []);
@@ -189,8 +186,8 @@ export function leaseContract(suite: Suite): void {
 
   suite.test("leases of one namespace are in no other, and go with it", async (place) => {
     const other = await place.register("tenant-b");
-    await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_1"));
-    await stored(other, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_2"));
+    await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
+    await stored(other, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_2"));
     assert.equal(await other.scope.leases.get("l_1"), undefined);
     assert.deepEqual(await other.scope.leases.findDue(T0 + MINUTE_MS, 10), ["l_2"]);
     const begin = { key: "k", fingerprint: "f", nowMs: T0, untilMs: T0 + 15_000 };
@@ -220,7 +217,7 @@ export function leaseContract(suite: Suite): void {
           key,
           writeOf: ([answer]) => {
             drafts++;
-            const record = leaseOn(wanted, answer?.ticket, leaseId);
+            const record = leaseOn(wanted, answer?.ticket ?? PLAIN_TICKET, leaseId);
             return { record, finish: { ...key, answer: leaseId, nowMs: T0 } };
           },
         },
@@ -256,14 +253,14 @@ export function leaseContract(suite: Suite): void {
     const { leases } = place.scope;
     const laterMs = T0 + LEASE_REMEMBERED_MS + 1;
     const open = await stored(place, {
-      ...leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_open"),
+      ...leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_open"),
       expiresAtMs: laterMs + MINUTE_MS,
     });
-    const closed = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), undefined, "l_closed"));
+    const closed = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_closed"));
     await leases.move(settled(closed, T0), undefined, T0);
     for (let i = 0; i < 40; i++) {
       await leases.create(
-        { record: leaseOn(claim("b", rpm, { rpm: 1 }), undefined, `l_${i}`), finish: undefined },
+        { record: leaseOn(claim("b", rpm, { rpm: 1 }), PLAIN_TICKET, `l_${i}`), finish: undefined },
         laterMs,
       );
     }

@@ -24,6 +24,8 @@ export interface StoredLimit {
   readonly quota: { readonly windowStartMs: number | undefined; readonly topUpMilli: number } | undefined;
 }
 
+export type { ModelPeriod } from "./model.ts";
+
 /** In which period of each quota something was taken. */
 export type ModelPins = ReadonlyMap<string, ModelPeriod>;
 
@@ -153,7 +155,7 @@ export class ModelBucket {
     for (const [name, limit] of this.#limits) {
       // It may have been forgotten just before, with nothing left to reset.
       if (!this.#configured.has(name) && limit.isForgettable(readingMs)) this.#loose.add(name);
-      if (names === undefined || names.includes(name)) limit.resetByHand();
+      if (names === undefined || names.includes(name)) limit.begin("hand");
     }
   }
 

@@ -260,14 +260,13 @@ export class ModelLimit {
     this.#mark(readingMs, toMilli, false);
   }
 
-  /** An operator begins anew. */
-  resetByHand(): void {
-    // Full for everybody, also for a clock that is behind the operator's.
+  /** Full for everybody, also for a clock that is behind: an operator begins anew, or the request that opened it never was. */
+  begin(by: "hand" | "undoing"): void {
     const { byHand } = this.#period;
     this.#filledAtMs = Number.NEGATIVE_INFINITY;
     this.#filledByMs = Number.NEGATIVE_INFINITY;
     this.#renew(this.#epochMs);
-    this.#period.byHand = this.#resets ? byHand + 1 : 0;
+    this.#period.byHand = !this.#resets ? 0 : by === "hand" ? byHand + 1 : byHand;
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */

@@ -1,4 +1,5 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
+import type { Ticket } from "../../src/domain/give-back.ts";
 import type {
   BucketStore,
   CallContext,
@@ -12,6 +13,7 @@ import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
 import type { MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
+import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
 
 /** What the simulation knows of one process. */
@@ -30,15 +32,6 @@ export interface Process {
   latestServerMs(): number;
 }
 
-/** In which periods something was taken from one shard. */
-export interface Pinned {
-  readonly shard: number;
-  readonly limits: readonly string[];
-  readonly pins: ModelPins;
-  /** How often an epoch of the bucket had been set back by then. */
-  readonly repairs: number;
-}
-
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
 export interface Asked {
   readonly process: Process;
@@ -47,7 +40,7 @@ export interface Asked {
   /** Of a reset. */
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
-  readonly pins: Pinned[];
+  readonly pins: ModelPins[];
   /** Shards and nonces by which its writes are known. */
   readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */
@@ -81,7 +74,7 @@ export class ConditionalCalls {
   readonly #asked = new WeakMap<object, Asked>();
   /** By the amounts of a claim, and its bucket. */
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
-  readonly #pins = new WeakMap<object, Asked["pins"]>();
+  readonly #pins = new PinBook();
   readonly #open = new Set<Open>();
   /** Debits that have not been answered yet. */
   readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
@@ -101,10 +94,14 @@ export class ConditionalCalls {
     return this.#claims.get(object.take ?? NOTHING)?.get(object.bucket?.id ?? "");
   }
 
-  /** In which periods something was taken that is given back now. */
-  pinsOf(held: Held): Asked["pins"] {
-    const told = held.ticket === undefined ? undefined : this.#pins.get(held.ticket);
-    return told ?? this.#yielded(held)?.pins ?? [];
+  /** In which periods of a limit something was taken that is given back now; none, of what drips. */
+  pinsOf(held: Held, limit: string): readonly Pinned[] {
+    const told = this.#pins.of(held.bucket.id, held.ticket, limit);
+    if (told.length > 0) return told;
+    // A level that is given back before its request is answered.
+    const repairs = this.repairsOf(held.bucket.id);
+    const periods = this.#yielded(held)?.pins.flatMap((pins) => pins.get(limit) ?? []) ?? [];
+    return periods.map((period) => ({ period, repairs }));
   }
 
   /** An epoch of the bucket was set back: what was taken before belongs to a time that comes once more. */
@@ -227,11 +224,12 @@ export class ConditionalCalls {
     this.#journal.violation(`refused although everything fits all the time: ${shown.join(", ")}`);
   }
 
-  #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: object | undefined): void {
-    if (bypass || pins.every((one) => one.pins.size === 0)) return;
-    if (ticket === undefined || this.#pins.has(ticket)) {
-      this.#journal.violation(`${shownKey(bucket.id)}: a take has no ticket of its own`);
-    } else this.#pins.set(ticket, pins);
+  #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
+    if (bypass) return;
+    for (const one of pins) {
+      const problems = this.#pins.note(bucket.id, ticket, one, this.repairsOf(bucket.id));
+      for (const problem of problems) this.#journal.violation(`${shownKey(bucket.id)}: ${problem}`);
+    }
   }
 
   #credited(held: Held, { operation }: Asked, reply: WriteReply, before: number | undefined): void {

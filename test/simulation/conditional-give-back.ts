@@ -1,8 +1,8 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf, SHARD_COUNT } from "../../src/protocol/attributes.ts";
-import type { ModelBucket, ModelPins } from "../../src/testing/model-bucket.ts";
+import { namesOf } from "../../src/protocol/attributes.ts";
+import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 
 /** One amount that was given back to one shard. */
@@ -20,21 +20,29 @@ export interface GivenBack {
 /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */
 export function givenBack({ key, model, held, amount, trace, before, after, calls }: GivenBack): boolean {
   model.cross(trace.readingMs);
-  // Gathered, each shard gave some of the limits: where it was taken counts for that limit alone. What drips has no pin.
-  const all = calls.pinsOf(held).filter(({ limits }) => limits.includes(amount.limit));
-  const count = Number(after[SHARD_COUNT] ?? 1);
-  const own = all.filter(({ shard }) => shard % count === key.shard);
-  const pins = (own.length > 0 ? own : all).map((one) => one.pins);
-  if (pins.length === 0) pins.push(NO_PINS);
-  const answers = new Set(pins.map((one) => model.limit(amount.limit)?.isOf(one.get(amount.limit)) ?? "no"));
+  const limit = model.limit(amount.limit);
+  const pinned = calls.pinsOf(held, amount.limit);
+  const periods = pinned.length === 0 ? [undefined] : pinned.map(({ period }) => period);
+  const answers = new Set(periods.map((period) => limit?.isOf(period) ?? "no"));
   // A period that a clock far ahead had begun too early is begun once more, and called by the same name.
-  const isEarly = all.some(({ repairs }) => repairs !== calls.repairsOf(key.bucket.id));
+  const isEarly = pinned.some(({ repairs }) => repairs !== calls.repairsOf(key.bucket.id));
+  // Each shard begins the same period by itself: whether the store knows it for the same is for conservation to judge.
+  const isNamesake = !answers.has("yes") && pinned.some(({ period }) => isAlike(period, limit?.period));
   // Gathered from shards of different periods, or joined from them: either may be meant.
-  const isEither = answers.size > 1 || answers.has("either") || isEarly;
+  const isEither = answers.size > 1 || answers.has("either") || isEarly || isNamesake;
   const { tk } = namesOf(amount.limit);
   const isOf = isEither ? after[tk] !== before?.[tk] : answers.has("yes");
-  if (isOf) model.limit(amount.limit)?.write("credit", amount.milli, trace.readingMs);
+  if (isOf) limit?.write("credit", amount.milli, trace.readingMs);
   return isOf;
 }
 
-const NO_PINS: ModelPins = new Map();
+function isAlike(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
+  return now !== undefined && taken.rule === now.rule && taken.untilMs === now.untilMs && taken.byHand === now.byHand;
+}
+
+/** A request that is undone closes the window that it opened, where nothing of it is used any more. */
+export function windowClosed(model: ModelBucket, name: string, after: Item): void {
+  const limit = model.limit(name);
+  if (limit?.windowStartMs === undefined || namesOf(name).ws in after) return;
+  if (limit.levelMilli(model.epochMs) === limit.brimMilli && limit.toppedUpMilli === 0n) limit.begin("undoing");
+}

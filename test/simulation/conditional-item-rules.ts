@@ -11,6 +11,8 @@ export interface Part {
   readonly kind: "take" | "debit" | "credit";
   readonly amounts: WriteTrace["parts"][number]["amounts"];
   readonly asked: Asked | undefined;
+  /** Of a give-back that takes the request back, too. */
+  readonly undoes?: readonly string[];
 }
 
 /** An epoch that is further ahead of the store's time is damage. */

@@ -8,7 +8,7 @@ import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
-import { givenBack } from "./conditional-give-back.ts";
+import { givenBack, windowClosed } from "./conditional-give-back.ts";
 import {
   counterProblems,
   cutProblems,
@@ -206,7 +206,7 @@ export class ConditionalRecorder {
   #moved(
     key: ItemKey,
     model: ModelBucket,
-    { of, kind, amounts, asked }: Part,
+    { of, kind, amounts, asked, undoes }: Part,
     at: { trace: WriteTrace; before: Item | undefined; after: Item; atMs: number },
   ): void {
     const { journal } = this.#context;
@@ -229,9 +229,7 @@ export class ConditionalRecorder {
       return;
     }
     const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
-    const limits = amounts.map(({ limit }) => limit);
-    if (pins !== undefined)
-      asked?.pins.push({ shard: key.shard, limits, pins, repairs: this.#calls.repairsOf(key.bucket.id) });
+    if (pins !== undefined) asked?.pins.push(pins);
     if (kind === "debit") journal.count("debits");
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
@@ -262,6 +260,7 @@ export class ConditionalRecorder {
         }),
       );
     }
+    if (undoes !== undefined) for (const { limit } of amounts) windowClosed(model, limit, after);
     this.#timely(key, asked, trace);
   }
 

@@ -65,7 +65,7 @@ export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
             ? []
             : [{ ...quota, limit: name, reset: limit.reset, resets: 0, untilMs: Number.POSITIVE_INFINITY }],
         );
-        return buckets.credit({ ...held, ticket: { pins } }, amounts, context);
+        return buckets.credit({ ...held, ticket: { ...held.ticket, pins } }, amounts, context);
       },
     })),
   },
@@ -166,15 +166,13 @@ export const KIND_MUTANTS: Readonly<Record<string, StoreMutant>> = {
           return reply.map((answer, i) => {
             const second = claims[i]?.bucket.resource !== claims[0]?.bucket.resource;
             if (answer.kind !== "taken" || !second) return answer;
-            const ticket = {};
+            const ticket = { ...answer.ticket };
             kept.add(ticket);
             return { ...answer, ticket };
           });
         },
         credit: (held, amounts, context) =>
-          held.ticket !== undefined && kept.has(held.ticket)
-            ? buckets.debit(held, [], context)
-            : buckets.credit(held, amounts, context),
+          kept.has(held.ticket) ? buckets.debit(held, [], context) : buckets.credit(held, amounts, context),
       };
     }),
   },

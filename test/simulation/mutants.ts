@@ -1,5 +1,6 @@
 import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
+import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import type { LimitSet, SetOrigin } from "../../src/domain/limit-set.ts";
 import type { Answer, BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
@@ -185,13 +186,13 @@ export const MUTANTS: Readonly<Record<string, StoreMutant>> = {
           if (reply === "stale" || reply.every(({ kind }) => kind === "taken")) return reply;
           return reply.map((answer) => {
             if (answer.kind !== "taken") return answer;
-            const ticket = {};
+            const ticket = { ...answer.ticket };
             refused.add(ticket);
             return { ...answer, ticket };
           });
         },
         credit: (held, amounts, context) => {
-          if (held.ticket === undefined || !refused.has(held.ticket)) return buckets.credit(held, amounts, context);
+          if (!refused.has(held.ticket)) return buckets.credit(held, amounts, context);
           return buckets.debit(held, [], context);
         },
       };
@@ -271,9 +272,9 @@ export function inScope(spoiled: (scope: ScopedStore) => Partial<ScopedStore>): 
 
 export function heldOf(
   { bucket, set, origin, bypass }: Claim | Held,
-  answer: { readonly ticket: object } | undefined,
+  answer: { readonly ticket: Ticket } | undefined,
 ): Held {
-  return { bucket, set, origin, bypass, ticket: answer?.ticket };
+  return { bucket, set, origin, bypass, ticket: answer?.ticket ?? PLAIN_TICKET };
 }
 
 export function stateOf(buckets: BucketStore, { bucket }: Claim | Held): BucketState | undefined {

@@ -3,6 +3,7 @@ import type { BucketKey } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
+import type { Ticket } from "../../src/domain/give-back.ts";
 import type {
   BucketStore,
   CallContext,
@@ -18,12 +19,13 @@ import type {
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
-import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { type ConfigWatch, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn, overdrawnIn } from "./model-questions.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
+import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
 import type { Truth } from "./truth.ts";
@@ -56,7 +58,7 @@ export class Recorder {
   readonly #purchases = new Purchases();
   readonly #forgotten: Forgotten;
   /** In which periods something was taken, by the ticket that was given for it. */
-  readonly #pins = new WeakMap<object, ModelPins>();
+  readonly #pins = new PinBook();
 
   constructor(journal: Journal, truth: Truth, calendar: Calendar) {
     this.#journal = journal;
@@ -191,7 +193,7 @@ export class Recorder {
     kind: "take" | "debit",
     held: Claim | Held,
     amounts: readonly Amount[],
-    { state, ticket }: { readonly state: BucketState; readonly ticket?: object },
+    { state, ticket }: { readonly state: BucketState; readonly ticket?: Ticket },
   ): void {
     const { nowMs } = call.context;
     const { bypass } = held;
@@ -210,8 +212,7 @@ export class Recorder {
     if (bypass) this.#journal.count("claims bypassed");
     this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
     if (pins !== undefined && pins.size > 0) {
-      if (ticket === undefined || this.#pins.has(ticket)) this.#tell(held.bucket, ["a take has no ticket of its own"]);
-      else this.#pins.set(ticket, pins);
+      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, 0));
     }
     if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
@@ -246,11 +247,22 @@ export class Recorder {
       this.#journal.violation(`a give-back to ${shownKey(held.bucket.id)}, which was never made`);
       return;
     }
-    const pins = held.ticket === undefined ? undefined : this.#pins.get(held.ticket);
-    const late = bypass ? 0 : model.giveBack(amounts, pins ?? NO_PINS, nowMs);
+    const late = bypass ? 0 : model.giveBack(amounts, this.#pinsOf(held, amounts), nowMs);
     if (late > 0) this.#journal.count("give-backs that came too late");
     this.#tell(held.bucket, model.problems(reply.state, nowMs));
     this.#compareStored(store, [held], nowMs);
+  }
+
+  /** The periods that a ticket means. One that was known by two takes means the same for both. */
+  #pinsOf({ bucket, ticket }: Held, amounts: readonly Amount[]): ModelPins {
+    const pins = new Map<string, ModelPeriod>();
+    for (const { limit } of amounts) {
+      const meant = new Set(this.#pins.of(bucket.id, ticket, limit).map(({ period }) => period));
+      const [period] = meant;
+      if (meant.size > 1) this.#tell(bucket, [`one ticket means ${meant.size} periods of ${limit}`]);
+      if (period !== undefined) pins.set(limit, period);
+    }
+    return pins;
   }
 
   #operated(
@@ -357,8 +369,6 @@ export class Recorder {
 
 /** What all calls say about the bucket they mean. */
 type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
-
-const NO_PINS: ModelPins = new Map();
 
 function shownWrite(what: string, { bucket, set }: Bucket, amounts: readonly Amount[], nowMs: number): string {
   const moved = amounts.map(({ limit, milli }) => `${limit}:${milli}`).join(" ");

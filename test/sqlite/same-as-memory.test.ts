@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { openMemory } from "../../src/adapters/memory/store.ts";
-import { PLAIN_MARK } from "../../src/domain/give-back.ts";
+import { PLAIN_TICKET, type Ticket } from "../../src/domain/give-back.ts";
 import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import { HOUR_MS, type UsageWindow } from "../../src/domain/usage.ts";
-import type { Ticket } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { amounts, calendar, claim, context, held, NOON, openOn, tempFile } from "./temp-store.ts";
 
@@ -88,7 +87,7 @@ async function answer({ scope, tickets }: Told, told: Step, nowMs: number): Prom
       case "reset":
         return await buckets.reset(operation, told.bypass ? ["tpm"] : undefined);
       default: {
-        const ticket = tickets.get(entityId) ?? PLAIN_MARK;
+        const ticket = tickets.get(entityId) ?? PLAIN_TICKET;
         return await buckets.credit({ ...held(wanted), ticket }, amounts(tokens), context(nowMs));
       }
     }

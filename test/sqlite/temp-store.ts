@@ -11,7 +11,7 @@ import type { Amount } from "../../src/domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../../src/domain/audit.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { type BucketState, findLimit } from "../../src/domain/bucket-state.ts";
-import { PLAIN_MARK } from "../../src/domain/give-back.ts";
+import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION, type Retention } from "../../src/domain/retention.ts";
@@ -75,7 +75,7 @@ export function claim(
 }
 
 export function held({ bucket, set, origin, bypass }: Claim): Held {
-  return { bucket, set, origin, bypass, ticket: PLAIN_MARK };
+  return { bucket, set, origin, bypass, ticket: PLAIN_TICKET };
 }
 
 export function amounts(tokens: Readonly<Record<string, number>>): Amount[] {

@@ -5,7 +5,6 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
-import { SHARD_TICKETS } from "../../protocol/stored-ticket.ts";
 import type { Attributes } from "./codec.ts";
 import { LeaseKeys } from "./lease-keys.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
@@ -159,7 +158,7 @@ export class DynamoLeases implements LeaseStore {
     const resource = resources[0]?.resource ?? "";
     const open = forgetAtMs === undefined;
     return {
-      [LEASE]: { S: leaseText(record, SHARD_TICKETS) },
+      [LEASE]: { S: leaseText(record) },
       [LEASE_VERSION]: { N: String(version) },
       [LEASE_WRITER]: { S: writer },
       [TTL]: { N: String(divCeil(forgetAtMs ?? expiresAtMs + UNENDED_KEPT_MS, 1000)) },
@@ -188,7 +187,7 @@ async function* wanted(
 }
 
 function recordIn(leaseId: string, item: Attributes): LeaseRecord {
-  return leaseFrom(leaseId, item[LEASE]?.S ?? "", SHARD_TICKETS);
+  return leaseFrom(leaseId, item[LEASE]?.S ?? "");
 }
 
 /** Whether the item is what this record was written as: its answer was lost. */

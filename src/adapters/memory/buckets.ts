@@ -15,7 +15,7 @@ import {
   touched,
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { giveBack, markOf, PLAIN_MARK, type TakeMark } from "../../domain/give-back.ts";
+import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type {
@@ -110,16 +110,15 @@ export class MemoryBuckets implements BucketStore {
     cell.state = state;
     if (amounts.some(isSome)) this.#usage?.count(cell, amounts, 1, bypass, nowMs);
     if (bypass) return { kind: "applied", state };
-    const ticket = markOf(state, amounts, nowMs, this.#calendar);
-    return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
+    const ticket = ticketOf(state, amounts, nowMs, this.#calendar);
+    return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
     if (this.#data.buckets.get(held.bucket.id)?.state === undefined) return { kind: "gone" };
     const cell = this.#cell(held.bucket) as BucketCell & { state: BucketState };
     if (!held.bypass) {
-      const mark = (held.ticket ?? PLAIN_MARK) as TakeMark;
-      cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, mark, nowMs);
+      cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, held.ticket, nowMs);
     }
     // Also what comes too late for its period: it was not used.
     if (amounts.some(isSome)) this.#usage?.count(cell, amounts, -1, held.bypass, nowMs);
@@ -205,7 +204,7 @@ export class MemoryBuckets implements BucketStore {
       hour.requests++;
       if (!bypass) this.#usage.overdrawn(hour, overdrawnOf(state, take, nowMs));
     }
-    return { kind: "taken", state, ticket: bypass ? PLAIN_MARK : markOf(state, take, nowMs, this.#calendar) };
+    return { kind: "taken", state, ticket: bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar) };
   }
 
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.

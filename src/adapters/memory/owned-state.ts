@@ -1,7 +1,7 @@
 import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
-import { PLAIN_MARK } from "../../domain/give-back.ts";
+import { PLAIN_TICKET } from "../../domain/give-back.ts";
 import type { Claimed, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
 
 /** What a cell needs so that takes can write its state in place. */
@@ -23,7 +23,7 @@ const leftMilli: number[] = [];
  */
 export class OwnedState implements TakenAnswer, SharedState {
   readonly kind = "taken";
-  readonly ticket = PLAIN_MARK;
+  readonly ticket = PLAIN_TICKET;
   readonly #owner: Owner;
   readonly #state: Omit<BucketState, "limits"> & { readonly limits: readonly OwnedLimit[] };
 

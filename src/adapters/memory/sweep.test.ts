@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { availableMilli, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket-state.ts";
-import { PLAIN_MARK } from "../../domain/give-back.ts";
+import { PLAIN_TICKET } from "../../domain/give-back.ts";
 import { Limit } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { Retention } from "../../domain/retention.ts";
@@ -118,7 +118,7 @@ test("a lease that outlives its bucket gives back without lifting a new one over
   for (let i = 0; i < 600; i++) take(`other-${i}`, later);
   assert.ok(!cells.has(wanted.bucket.id));
   const { bucket, set, origin, bypass } = wanted;
-  const held = { bucket, set, origin, bypass, ticket: PLAIN_MARK };
+  const held = { bucket, set, origin, bypass, ticket: PLAIN_TICKET };
   assert.deepEqual(buckets.credit(held, wanted.take, context(later)), { kind: "gone" });
   assert.equal(take("key", later, PER_MINUTE, 10), "taken");
   assert.equal(take("key", later, PER_MINUTE, 1), "short");

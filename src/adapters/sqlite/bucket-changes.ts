@@ -13,7 +13,7 @@ import {
   touched,
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { giveBack, markOf, PLAIN_MARK, type TakeMark } from "../../domain/give-back.ts";
+import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import { bypassOf, overdraftOf } from "../../domain/usage.ts";
 import type { Answer, Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
@@ -61,8 +61,8 @@ export function debit(context: RowsContext, held: Held, amounts: readonly Amount
   const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0 } as const;
   context.rows.put(slot, counted(before, state, counting, context));
   if (bypass) return { kind: "applied", state };
-  const ticket = markOf(state, amounts, context.nowMs, context.calendar);
-  return ticket === PLAIN_MARK ? { kind: "applied", state } : { kind: "applied", state, ticket };
+  const ticket = ticketOf(state, amounts, context.nowMs, context.calendar);
+  return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
 }
 
 export function credit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
@@ -70,7 +70,7 @@ export function credit(context: RowsContext, held: Held, amounts: readonly Amoun
   if (slot.row === undefined) return { kind: "gone" };
   const { bypass } = held;
   const before = bypass ? slot.row : across(slot.row, context);
-  const state = bypass ? before.state : giveBack(before.state, amounts, markIn(held), context.nowMs);
+  const state = bypass ? before.state : giveBack(before.state, amounts, held.ticket, context.nowMs);
   // Also what comes too late for its period: it was not used.
   const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0 } as const;
   context.rows.put(slot, counted(before, state, counting, context));
@@ -93,10 +93,6 @@ export function reset(context: RowsContext, bucket: Bucket, limits: readonly str
 }
 
 type Bucket = Pick<Claim, "bucket" | "set" | "origin">;
-
-function markIn({ ticket }: Held): TakeMark {
-  return (ticket as TakeMark | undefined) ?? PLAIN_MARK;
-}
 
 function counts(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
   if (!bypass) return amounts;
@@ -165,7 +161,7 @@ function granted(context: RowsContext, drafts: readonly Draft[]): readonly Answe
   return drafts.map(({ slot, claim, after }): Answer => {
     const row = after as BucketRow;
     context.rows.put(slot, row);
-    const ticket = claim.bypass ? PLAIN_MARK : markOf(row.state, claim.take, context.nowMs, context.calendar);
+    const ticket = claim.bypass ? PLAIN_TICKET : ticketOf(row.state, claim.take, context.nowMs, context.calendar);
     return { kind: "taken", state: row.state, ticket };
   });
 }

@@ -1,16 +1,12 @@
-import type { TakeMark } from "../../domain/give-back.ts";
 import { keyInProgress } from "../../domain/idempotency.ts";
 import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
-import { leaseFrom, leaseText, type TicketForm } from "../../domain/stored-lease.ts";
-import { markFrom, storedMark } from "../../domain/stored-mark.ts";
+import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { Answer, LeaseDraft, TakenAnswer } from "../../ports/bucket-store.ts";
 import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 
 /** The tickets of this store are marks. */
-const TICKETS: TicketForm = { stored: (ticket) => storedMark(ticket as TakeMark), from: markFrom };
-
 const STORED: LeaseReply = { kind: "stored" };
 
 /** Every so many records what is forgotten is deleted: more rows than were added meanwhile. */
@@ -91,7 +87,7 @@ export class LeaseRows {
 
   get(leaseId: string): LeaseRecord | undefined {
     const row = this.#connection.read(() => this.#sql.get.get(this.#namespaceId, leaseId));
-    return row === undefined ? undefined : leaseFrom(leaseId, row[0] as string, TICKETS);
+    return row === undefined ? undefined : leaseFrom(leaseId, row[0] as string);
   }
 
   due(nowMs: number, limitMax: number): readonly string[] {
@@ -111,7 +107,7 @@ export class LeaseRows {
         ...[entityId, entityId, resource, resource, limitMax],
       ),
     );
-    return rows.map(([id, text]) => leaseFrom(id as string, text as string, TICKETS));
+    return rows.map(([id, text]) => leaseFrom(id as string, text as string));
   }
 
   get #sql(): Statements {
@@ -146,7 +142,7 @@ function columnsOf(record: LeaseRecord) {
   const forgetAtMs = forgottenAtMs(record) ?? null;
   const dueAtMs = forgetAtMs === null ? expiresAtMs : null;
   const resource = resources[0]?.resource ?? "";
-  return [entityId, resource, version, writer, dueAtMs, forgetAtMs, leaseText(record, TICKETS)] as const;
+  return [entityId, resource, version, writer, dueAtMs, forgetAtMs, leaseText(record)] as const;
 }
 
 type Statements = Readonly<Record<keyof typeof SQL, Statement>>;

@@ -32,9 +32,8 @@ function seen(shardCount: number | "gone", options: { order?: number; old?: bool
 const PLAN: CreditPlan = {
   key: KEY,
   readingMs: 0,
-  shardCount: 1,
-  spreads: true,
   needsImage: false,
+  isPlace: ({ shardCount }) => shardCount === 1,
   sheetFor: () => undefined,
   writeFor: () => new WriteBuilder().update(KEY, "exists", undefined),
 };
@@ -65,15 +64,16 @@ test("what to do in each phase of a give-back", async (t) => {
     [guess, seen("gone"), {}, "write"],
     [guess, seen(1), {}, "write"],
     [guess, seen(2, { old: true }), {}, "write"],
-    [guess, seen(2), {}, "settle: split"],
-    [guess, seen(2), { spreads: false }, "write"],
+    [guess, seen(2), {}, "settle: outgrown"],
+    [guess, seen(2), { isPlace: () => true }, "write"],
+    [guess, seen(1), { isPlace: () => false }, "settle: outgrown"],
     [guess, undefined, { needsImage: true }, "read"],
     [guess, seen(1, { old: true }), { needsImage: true }, "read"],
     [guess, seen(1), { needsImage: true }, "write"],
     [verified(1), undefined, {}, "write"],
-    [verified(2), undefined, {}, "settle: split"],
+    [verified(2), undefined, {}, "settle: outgrown"],
     [verified("gone"), seen(1), {}, "settle: gone"],
-    [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "settle: moved"],
+    [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "settle: outgrown"],
     [verified("gone"), seen(1, { order: 6 }), {}, "write"],
     [pausing, seen(1), {}, "pause"],
     [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "settle: gone"],
@@ -106,7 +106,7 @@ test("what an answer means for a give-back", async (t) => {
     [verified(1), write, { kind: "unknown", cause: "lost" }, "settled: unavailable, unknown"],
     [pausing, { do: "pause" }, { kind: "moved on" }, "verified"],
     [{ at: "pausing", seen: undefined }, { do: "pause" }, { kind: "moved on" }, "guess"],
-    [guess, { do: "settle", result: { kind: "split" } }, { kind: "moved on" }, "settled: split"],
+    [guess, { do: "settle", result: { kind: "outgrown" } }, { kind: "moved on" }, "settled: outgrown"],
   ];
   for (const [phase, action, event, expected] of table) {
     await t.test(`${phase.at}, ${shown(action)}, ${event.kind}: ${expected}`, () => {

@@ -15,8 +15,7 @@ import type { SheetAction } from "../sheets.ts";
  *       ▼                   ▼
  *   settled   applied       the tokens are back
  *             gone          there is no such bucket any more
- *             moved         there is no such shard any more: its tokens are another's now
- *             split         there are more shards than when it was taken: it belongs to all of them
+ *             outgrown      it is not the place any more: the shards were split or joined, or others have filled this one
  *             unavailable   unknown: the answer was lost. It may have been applied, so it is never sent again.
  *                           no: every answer proved that nothing was written, until the time was used up.
  *
@@ -34,8 +33,7 @@ export type CreditPhase =
 export type CreditResult =
   | { readonly kind: "applied"; readonly image: Image }
   | { readonly kind: "gone" }
-  | { readonly kind: "moved" }
-  | { readonly kind: "split" }
+  | { readonly kind: "outgrown" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 export interface CreditProgress {
@@ -50,12 +48,10 @@ export interface CreditProgress {
 export interface CreditPlan {
   readonly key: ItemKey;
   readonly readingMs: number;
-  /** Of how many shards the bucket was when it was taken. */
-  readonly shardCount: number;
-  /** Whether it is shared out where the bucket has more shards now than when it was taken. */
-  readonly spreads: boolean;
   /** Whether the write needs an image of the item. */
   readonly needsImage: boolean;
+  /** Whether the shard, as the image shows it, is still the place for it. */
+  isPlace(image: Image): boolean;
   /** What has to be put on its sheet first, by the image. */
   sheetFor(image: Image): SheetAction | undefined;
   writeFor(image: Image | undefined): ItemWrite;
@@ -80,23 +76,22 @@ export function creditEnded({ phase }: CreditProgress): Ended<CreditResult> | un
 
 export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: CreditPlan): CreditAction {
   const { phase } = progress;
-  const { key, readingMs, shardCount, spreads, needsImage } = plan;
+  const { key, readingMs, needsImage } = plan;
   if (phase.at === "settled") return { do: "settle", result: phase.result };
   if (facts.over !== undefined) {
-    const cause = progress.cause ?? new Error("others were always faster");
+    const cause =
+      progress.cause ?? new Error("The bucket changed at each attempt to give back until the time was used up.");
     return { do: "settle", result: { kind: "unavailable", applied: "no", cause } };
   }
   if (phase.at === "pausing") return { do: "pause" };
   const seen = seenBy(phase, facts.cached);
   if (seen?.image === undefined && phase.at === "verified") {
-    return { do: "settle", result: { kind: key.shard === 0 ? "gone" : "moved" } };
+    return { do: "settle", result: { kind: key.shard === 0 ? "gone" : "outgrown" } };
   }
   const image = seen?.image;
   const read: ReadAction = { do: "read", keys: [key], consistent: true, atMs: readingMs, sets: undefined };
   if (image === undefined && needsImage) return read;
-  if (spreads && image !== undefined && image.shardCount > shardCount) {
-    return { do: "settle", result: { kind: "split" } };
-  }
+  if (image !== undefined && !plan.isPlace(image)) return { do: "settle", result: { kind: "outgrown" } };
   const sheet = image === undefined ? undefined : plan.sheetFor(image);
   // Not by an image that may be old: the entity may have been deleted since, and its usage with it.
   if (sheet !== undefined) return phase.at === "verified" ? sheet : read;

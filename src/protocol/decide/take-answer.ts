@@ -1,5 +1,7 @@
+import type { Item } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Event } from "../drive.ts";
+import type { Intent } from "../intent.ts";
 import type { Job } from "../job.ts";
 import {
   type Ambiguous,
@@ -45,8 +47,7 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
     case "failed": {
       const { seen } = event;
       if (phase.at !== "ambiguous") return { ...progress, phase: { at: "verified", seen } };
-      const isThere = seen.image?.item[intent.nonce?.name ?? ""] === intent.nonce?.value;
-      if (isThere) return taken(before, { sent, exact, landed: phase.sent }, seen);
+      if (showsNonce(seen.image?.item, intent)) return taken(before, { sent, exact, landed: phase.sent }, seen);
       return { ...progress, phase: { ...phase, seen } };
     }
     case "refused":
@@ -61,7 +62,7 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
         sent: earlier.sent,
         lost: earlier.lost + 1,
         cause: event.cause,
-        laters: event.later === undefined ? earlier.laters : [...earlier.laters, event.later],
+        laters: event.later === undefined ? earlier.laters : [...earlier.laters, { sent, answer: event.later }],
         seen: earlier.seen,
       };
       return { ...progress, phase: lost };
@@ -69,6 +70,11 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
     default:
       return progress;
   }
+}
+
+/** Whether an item shows that a write with the nonce of this one was applied. */
+export function showsNonce(item: Item | undefined, { nonce }: Intent): boolean {
+  return nonce !== undefined && item?.[nonce.name] === nonce.value;
 }
 
 /** The write was applied; it left the item as `seen` shows, or that is how it was found later. */

@@ -56,9 +56,15 @@ export interface Ambiguous {
   readonly lost: number;
   readonly cause: unknown;
   /** Answers that may still come. */
-  readonly laters: readonly Promise<ItemAnswer>[];
+  readonly laters: readonly Later[];
   /** What was seen since. */
   readonly seen: Seen | undefined;
+}
+
+/** An answer that did not come in time, and the write that it is for. */
+export interface Later {
+  readonly sent: Sent;
+  readonly answer: Promise<ItemAnswer>;
 }
 
 /** A write, and what it is for. */

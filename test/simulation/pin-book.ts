@@ -1,0 +1,41 @@
+import type { PeriodPin, Ticket } from "../../src/domain/give-back.ts";
+import { storedTicket } from "../../src/domain/stored-ticket.ts";
+import type { ModelPeriod, ModelPins } from "../../src/testing/model-bucket.ts";
+
+/** In which period of a limit something was taken, as the model has it. */
+export interface Pinned {
+  readonly period: ModelPeriod;
+  /** How often an epoch of the bucket had been set back by then. */
+  readonly repairs: number;
+}
+
+/**
+ * Which periods of the model the pins of tickets mean. Tickets are values, so a pin is known by what it says: any process may
+ * give back with it, also one that has read it from a text.
+ */
+export class PinBook {
+  readonly #known = new Map<string, Pinned[]>();
+
+  /** What a take from one shard, or from the whole bucket, was answered with. Says what is wrong with the ticket. */
+  note(bucketId: string, ticket: Ticket | undefined, pins: ModelPins, repairs: number): string[] {
+    const problems: string[] = [];
+    for (const [limit, period] of pins) {
+      const own = ticket?.pins.filter((pin) => pin.limit === limit) ?? [];
+      if (own.length === 0) problems.push(`a ticket says nothing of the period of ${limit}`);
+      for (const pin of own) {
+        const text = textOf(bucketId, pin);
+        this.#known.set(text, [...(this.#known.get(text) ?? []), { period, repairs }]);
+      }
+    }
+    return problems;
+  }
+
+  /** The periods that a ticket means for a limit; none where it has no pin, as of what drips. */
+  of(bucketId: string, { pins }: Ticket, limit: string): readonly Pinned[] {
+    return pins.filter((pin) => pin.limit === limit).flatMap((pin) => this.#known.get(textOf(bucketId, pin)) ?? []);
+  }
+}
+
+function textOf(bucketId: string, { milli: _, ...pin }: PeriodPin): string {
+  return `${bucketId} ${JSON.stringify(storedTicket({ pins: [pin], overdrawn: [], opened: [] }))}`;
+}
