@@ -85,6 +85,22 @@ for (const [name, openStore] of EVERY_STORE) {
       ]);
     });
 
+    test("a rollback after a thousand consumes is one give-back a bucket, also of a quota", async (t) => {
+      const { limiter, calls } = await open(t);
+      await limiter.setLimits("key-1", [Limit.quota("month", 5_000, { reset: { cron: "0 0 1 * *" } })], {
+        resource: "gpt-4",
+      });
+      const lease = await limiter.acquire({ ...key, consume: { month: 1 } });
+      for (let i = 0; i < 1_000; i++) await lease.consume({ month: 1 });
+      assert.deepEqual(lease.consumed, { month: 1_001 });
+      await lease.rollback();
+      assert.equal(calls.filter((call) => call === "credit").length, 1);
+      assert.deepEqual(
+        (await limiter.available(key)).filter(({ entityId }) => entityId === "key-1").map(({ available }) => available),
+        [5_000],
+      );
+    });
+
     test("a stream that ends early is charged: the body hears of the abort, adjusts and returns", async (t) => {
       const { limiter } = await open(t);
       const controller = new AbortController();

@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { LeaseClosed, NotFoundError, RateLimitExceeded, ValidationError, VersionError } from "../../src/entry/index.ts";
+import type { LeaseRecord } from "../../src/domain/lease-record.ts";
+import { leaseText } from "../../src/domain/stored-lease.ts";
+import { partsOf } from "../../src/engine/limiter-parts.ts";
+import {
+  LeaseClosed,
+  Limit,
+  NotFoundError,
+  RateLimitExceeded,
+  ValidationError,
+  VersionError,
+} from "../../src/entry/index.ts";
 import { standingsIn } from "../../src/leases/refused.ts";
 import { overriding } from "../../src/testing/overriding.ts";
 import { EVERY_STORE } from "../every-store.ts";
@@ -38,6 +48,36 @@ for (const [name, openStore] of EVERY_STORE) {
       );
       assert.deepEqual(await desk.get(id({ lease })), view);
       assert.deepEqual(changes, [view]);
+    });
+
+    test("the record of a lease on quotas does not grow with what is adjusted and consumed, nor with the days", async (t) => {
+      const { desk, limiter, clock } = await openWorld(t, openStore);
+      const daily = Limit.quota("day", 1_000_000, { reset: { cron: "0 0 * * *" } });
+      await limiter.setLimits("key-1", [daily, Limit.perDay("tpm", 1_000_000)], { resource: "gpt-4" });
+      const { lease } = await desk.acquire(taking({ day: 1 }, { holdMs: DAY_MS }));
+      const { leases } = partsOf(limiter).deps.scope;
+      const record = async () => (await leases.get(id({ lease }))) as LeaseRecord;
+      const change = async (times: number) => {
+        for (let i = 0; i < times; i++) {
+          await desk.adjust(id({ lease }), { delta: { day: 1 } });
+          await desk.consume(id({ lease }), { amounts: { day: 1, tpm: 1 } });
+        }
+        await desk.extend(id({ lease }), { holdMs: DAY_MS });
+      };
+      await change(5);
+      const early = leaseText(await record()).length;
+      await change(50);
+      assert.ok(leaseText(await record()).length <= early + 20, "some more digits");
+      for (let day = 0; day < 5; day++) {
+        await clock.advance(DAY_MS - 1);
+        await change(5);
+      }
+      const { holdings } = await record();
+      assert.ok(holdings.filter(({ at }) => at[1] === 0).length <= 2, JSON.stringify(holdings));
+      assert.deepEqual((await desk.get(id({ lease }))).consumed, { day: 161, tpm: 80 });
+      await desk.rollback(id({ lease }));
+      const [left] = await limiter.available(key1);
+      assert.equal(left?.available, 1_000_000, "what was taken today came back");
     });
 
     test("a hold of nothing charges at once, makes no lease, and tells of none", async (t) => {

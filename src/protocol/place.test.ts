@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { calendar } from "../../test/kind-arbitraries.ts";
+import { imageOf, itemOf, KEY, withTokens } from "../../test/protocol-kit.ts";
+import { availableMilli, bucketFor, findLimit } from "../domain/bucket-state.ts";
+import { PLAIN_TICKET, ticketOf } from "../domain/give-back.ts";
+import { limitMakers } from "../domain/limit.ts";
+import { limitSet } from "../domain/limit-set.ts";
+import type { Image } from "./codec.ts";
+import { isRightPlace, placed } from "./place.ts";
+
+const T0 = Date.UTC(2026, 2, 15, 12);
+const Kinds = limitMakers(calendar);
+const set = limitSet([
+  Kinds.quota("month", 100, { reset: { cron: "0 0 1 * *" } }),
+  Kinds.custom("slow", { capacity: 100, refillAmount: 1, refillPeriodMs: 1_000_000_000_000 }),
+]);
+const whole = bucketFor(undefined, { set, origin: { asOfMs: 0, generation: null } }, T0, calendar);
+
+/** A shard that holds so much of each limit, of 100 each. */
+function shardWith(shard: number, month: number, slow: number): Image {
+  const state = withTokens(withTokens(whole, "month", month * 1_000), "slow", slow * 1_000);
+  return { ...imageOf(itemOf(state), { ...KEY, shard }), shardCount: 8 };
+}
+
+const anyShards = fc
+  .array(fc.record({ month: fc.integer({ min: -50, max: 120 }), slow: fc.integer({ min: -50, max: 120 }) }), {
+    minLength: 1,
+    maxLength: 8,
+  })
+  .map((all) => all.map(({ month, slow }, shard) => shardWith(shard, month, slow)));
+const anyAmounts = fc
+  .record({ month: fc.nat(400), slow: fc.nat(400) })
+  .map((all) => Object.entries(all).map(([limit, tokens]) => ({ limit, milli: tokens * 1_000 })));
+const ticket = ticketOf(whole, [{ limit: "month", milli: 1 }], T0, calendar);
+
+test("everything is placed once; while a shard has room, nothing rises above another's capacity", () => {
+  fc.assert(
+    fc.property(anyShards, anyAmounts, (images, amounts) => {
+      const places = placed(images, amounts, ticket, T0, calendar);
+      for (const { limit, milli } of amounts) {
+        const parts = places.map((place) => ({
+          ...place,
+          milli: place.amounts.find((one) => one.limit === limit)?.milli ?? 0,
+          image: images[place.shard] as Image,
+        }));
+        assert.equal(
+          parts.reduce((sum, part) => sum + part.milli, 0),
+          milli,
+        );
+        const roomIn = (image: Image) =>
+          Math.max(0, 100_000 - availableMilli(image.state, findLimit(image.state, limit) as never, T0));
+        const room = images.reduce((sum, image) => sum + roomIn(image), 0);
+        const above = parts.reduce((sum, part) => sum + Math.max(0, part.milli - roomIn(part.image)), 0);
+        assert.equal(above, Math.max(0, milli - room), `${limit}: room ${room}`);
+        for (const part of parts) {
+          assert.ok(isRightPlace(part.image, part, ticket, T0, calendar));
+          if (room >= milli && part.milli > 0) assert.ok(part.bounded.includes(limit), "the write is bounded by it");
+        }
+      }
+    }),
+  );
+});
+
+test("one shard with room for all of it gets all of it, the roomiest first", () => {
+  const images = [shardWith(0, 90, 90), shardWith(1, 20, 50), shardWith(2, 40, 0)];
+  const place = (month: number, slow: number) =>
+    placed(
+      images,
+      [
+        { limit: "month", milli: month * 1_000 },
+        { limit: "slow", milli: slow * 1_000 },
+      ],
+      ticket,
+      T0,
+      calendar,
+    ).map(({ shard, amounts }) => [shard, ...amounts.map(({ milli }) => milli / 1_000)]);
+  assert.deepEqual(place(30, 40), [[1, 30, 40]], "the second limit goes where the first one goes");
+  assert.deepEqual(place(30, 60), [
+    [1, 30],
+    [2, 60],
+  ]);
+  assert.deepEqual(place(100, 0), [
+    [1, 80],
+    [2, 20],
+  ]);
+});
+
+test("what does not belong to the present period goes to one shard, to be counted", () => {
+  const [place, ...others] = placed(
+    [shardWith(0, 90, 0), shardWith(1, 0, 0)],
+    [{ limit: "month", milli: 5_000 }],
+    PLAIN_TICKET,
+    T0,
+    calendar,
+  );
+  assert.deepEqual(others, []);
+  assert.deepEqual(place, { shard: 0, shardCount: 8, amounts: [{ limit: "month", milli: 5_000 }], bounded: [] });
+});
+
+test("a shard that others have filled, or that is one of another number by now, is not the place any more", () => {
+  const [place] = placed([shardWith(0, 50, 0)], [{ limit: "month", milli: 50_000 }], ticket, T0, calendar);
+  assert.ok(place !== undefined);
+  assert.ok(isRightPlace(shardWith(0, 50, 0), place, ticket, T0, calendar));
+  assert.ok(isRightPlace(shardWith(0, 10, 0), place, ticket, T0, calendar));
+  assert.ok(!isRightPlace(shardWith(0, 51, 0), place, ticket, T0, calendar));
+  assert.ok(!isRightPlace({ ...shardWith(0, 50, 0), shardCount: 4 }, place, ticket, T0, calendar));
+});
