@@ -30,9 +30,9 @@ import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
-import type { Sent } from "./decide/take-phase.ts";
 import { makeContact, withoutContact } from "./first-contact.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
+import type { Sent } from "./job.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
 import { Lane } from "./lane.ts";

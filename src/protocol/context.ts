@@ -3,8 +3,8 @@ import type { Clock } from "../ports/system.ts";
 import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { ConfigReadings } from "./config-readings.ts";
-import type { Sent } from "./decide/take-phase.ts";
 import type { Env } from "./intent.ts";
+import type { Sent } from "./job.ts";
 import type { Nonces } from "./nonces.ts";
 
 /** What all work of the protocol in one process shares. */

@@ -45,6 +45,17 @@ export type JobOutcome =
   /** The shard is not there; the bucket has others. */
   | { readonly kind: "elsewhere" };
 
+/** A write, and what it is for. */
+export interface Sent {
+  readonly why: "take" | "install-limits" | "repair-epoch";
+  /** Those that are taken when it is applied; none, where it only installs limits or repairs the epoch. */
+  readonly jobs: readonly Job[];
+  readonly intent: Intent;
+  /** The state that it leaves, tokens aside. */
+  readonly leaves: BucketState;
+  readonly overdrafts: readonly Amount[];
+}
+
 /** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
 interface Admission {
   readonly admitted: readonly Job[];

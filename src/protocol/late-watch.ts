@@ -1,6 +1,7 @@
 import type { ItemAnswer } from "../ports/item-store.ts";
 import { showsNonce } from "./decide/take-answer.ts";
-import type { Ambiguous, Later, Sent } from "./decide/take-phase.ts";
+import type { Ambiguous, Later } from "./decide/take-phase.ts";
+import type { Sent } from "./job.ts";
 
 /**
  * The answers that come too late to a take whose outcome was reported as unknown. `applied` says that this sending landed. A

@@ -2,12 +2,11 @@ import type { Item } from "../../ports/item-store.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Event } from "../drive.ts";
 import type { Intent } from "../intent.ts";
-import type { Job } from "../job.ts";
+import type { Job, Sent } from "../job.ts";
 import {
   type Ambiguous,
   GUESS,
   type Phase,
-  type Sent,
   type Settled,
   type TakeAction,
   type TakeProgress,

@@ -1,11 +1,9 @@
-import type { Amount } from "../../domain/amounts.ts";
-import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
 import type { Seen, SheetNote } from "../bucket-cache.ts";
 import type { Image } from "../codec.ts";
 import type { Ended, ReadAction, Turn, WriteAction } from "../drive.ts";
-import type { Guess, Intent, Move } from "../intent.ts";
-import type { Job, JobOutcome } from "../job.ts";
+import type { Guess, Move } from "../intent.ts";
+import type { Job, JobOutcome, Sent } from "../job.ts";
 import type { SheetAction } from "../sheets.ts";
 
 /*
@@ -65,17 +63,6 @@ export interface Ambiguous {
 export interface Later {
   readonly sent: Sent;
   readonly answer: Promise<ItemAnswer>;
-}
-
-/** A write, and what it is for. */
-export interface Sent {
-  readonly why: "take" | "install-limits" | "repair-epoch";
-  /** Those that are taken when it is applied; none, where it only installs limits or repairs the epoch. */
-  readonly jobs: readonly Job[];
-  readonly intent: Intent;
-  /** The state that it leaves, tokens aside. */
-  readonly leaves: BucketState;
-  readonly overdrafts: readonly Amount[];
 }
 
 export interface TakeProgress {

@@ -10,13 +10,12 @@ import { claim } from "../../testing/contract-kit.ts";
 import { nonceSlot } from "../attributes.ts";
 import type { Seen } from "../bucket-cache.ts";
 import type { Event } from "../drive.ts";
-import type { Job, JobOutcome } from "../job.ts";
+import type { Job, JobOutcome, Sent } from "../job.ts";
 import { nextTake } from "./take.ts";
 import { onTake } from "./take-answer.ts";
 import {
   imageFor,
   type Phase,
-  type Sent,
   startTake,
   type TakeAction,
   type TakeFacts,

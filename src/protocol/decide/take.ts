@@ -3,13 +3,12 @@ import { nonceSlot } from "../attributes.ts";
 import type { ReadAction } from "../drive.ts";
 import { createForm, formFor } from "../forms.ts";
 import type { Env, Intent, Step } from "../intent.ts";
-import { admit, installLimitsIntent, intentOf, type Job, type JobOutcome, newestOf } from "../job.ts";
+import { admit, installLimitsIntent, intentOf, type Job, type JobOutcome, newestOf, type Sent } from "../job.ts";
 import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
 import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
 import { sheetBefore, sheetedBy } from "../sheets.ts";
 import {
   type Ambiguous,
-  type Sent,
   type Settle,
   type TakeAction,
   type TakeFacts,
