@@ -163,9 +163,11 @@ export function newestLimits(
   if (others.length === 0) return undefined;
   const { origin, limits } = newest.state;
   const set = limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+  // Not by a reading from before they were configured: the time between would count by them.
+  const installedMs = Math.max(readingMs, origin.asOfMs);
   return others.flatMap((image) => {
     const { bucket } = image.key;
-    return installWrite(context, image, { bucket, set, origin, readingMs, configConfirmed: false }) ?? [];
+    return installWrite(context, image, { bucket, set, origin, readingMs: installedMs, configConfirmed: false }) ?? [];
   });
 }
 
