@@ -3,11 +3,13 @@ import { limitMakers } from "../../src/domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import type { CallContext, Claim, Held, Operation } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import { BucketBalance } from "./bucket-balance.ts";
 import { type BucketSite, openSite } from "./bucket-sites.ts";
 import { type Ask, type BucketStoreKind, type BucketWorld, drawBucketWorld, type Happening } from "./bucket-world.ts";
 import { calendar } from "./calendar.ts";
 import { PromisedLimit, type Rule } from "./promised-limit.ts";
 import type { SeedReport } from "./simulation.ts";
+import { ticketFrom, ticketText } from "./ticket-text.ts";
 
 const BUCKET = bucketKey("somebody", "api");
 
@@ -24,14 +26,23 @@ export async function playBucketWorld(world: BucketWorld, seed: number): Promise
 
 /** Something that was taken, and not given back yet. */
 interface Lease {
-  readonly held: Held;
-  /** In millitokens, and in which eras of the limit they were taken. */
-  readonly left: Map<string, { milli: number; readonly eras: readonly object[] }>;
+  readonly held: Omit<Held, "ticket">;
+  /** The ticket as it is stored: whoever gives back reads it anew. */
+  readonly ticket: string;
+  /** In millitokens, and in which eras of the limit they were taken, after how many changes of its rule. */
+  readonly left: Map<string, Left>;
+}
+
+interface Left {
+  milli: number;
+  readonly of: PromisedLimit;
+  readonly eras: readonly object[];
+  readonly changes: number;
 }
 
 /**
- * One bucket, a few processes, one clock, no engine. What is granted is held against the most that the promise allows;
- * whether enough is granted is not asked here.
+ * One bucket, a few processes, one clock, no engine. What is granted is held against the most that the promise allows, and
+ * what the bucket holds after each happening against what it held before.
  */
 class BucketPlay {
   readonly violations: string[] = [];
@@ -51,16 +62,21 @@ class BucketPlay {
   readonly #underWay: { readonly limit: string; readonly milli: number; readonly eras: readonly object[] }[] = [];
   /** By so many milliseconds the bucket's time may be ahead. */
   #writes = 0;
+  readonly #balance: BucketBalance;
+  /** The rules by which each limit went while something is under way. */
+  #seen: Map<string, Set<string>> | undefined;
 
   constructor(world: BucketWorld, seed: number) {
     this.#world = world;
     this.#nowMs = world.startMs;
+    this.#balance = new BucketBalance({ isExact: world.exact || world.store !== "bucket-conditional" });
     this.#sets = world.sets.map((rules) => limitSet(rules.map(limitOf)));
     this.#site = openSite(world, BUCKET, {
       seed,
       now: () => this.#nowMs,
       moved: () => {
         this.#writes++;
+        this.#balance.wrote();
         this.#look();
       },
       operated: (key) => this.#operations.get(key)?.(),
@@ -74,8 +90,15 @@ class BucketPlay {
     try {
       for (const happening of this.#world.happenings) {
         if (this.violations.length > 0) break;
-        await this.#happen(happening);
+        this.#balance.begin(this.#site.stored(), this.#nowMs);
+        this.#seen = new Map();
         this.#look();
+        await this.#happen(happening);
+        const steady = new Set([...this.#seen].flatMap(([name, rules]) => (rules.size === 1 ? [name] : [])));
+        this.#seen = undefined;
+        for (const limit of this.#limits.values()) limit.settle();
+        this.#look();
+        this.#weigh(steady);
       }
     } catch (error) {
       this.#violation(`it failed: ${error instanceof Error ? error.stack : error}`);
@@ -83,6 +106,20 @@ class BucketPlay {
       await this.#site.close();
     }
     return this;
+  }
+
+  /** Nothing was minted, and nothing lost, of limits that went by one rule all the time. */
+  #weigh(steady: ReadonlySet<string>): void {
+    const stored = this.#site.stored();
+    for (const problem of this.#balance.problems(stored, this.#nowMs, steady)) this.#violation(problem);
+    for (const [name, limit] of this.#limits) {
+      const due = limit.exactMilli;
+      const held = due === undefined ? undefined : BucketBalance.heldMilli(stored, name, this.#nowMs);
+      if (due === undefined || held === undefined || this.#balance.isInDoubt) continue;
+      const apart = Math.abs(Number(held) - due);
+      if (apart > this.#shardsMost)
+        this.#violation(`the bucket holds ${held} of ${name}, and its period leaves ${due}`);
+    }
   }
 
   async #happen(what: Happening): Promise<void> {
@@ -116,7 +153,10 @@ class BucketPlay {
       if (this.#sets[this.#set]?.limits.every(({ name }) => name !== limit)) return;
       return this.#operate(
         `${tokens} of ${limit} are bought`,
-        () => this.#limits.get(limit)?.topUp(tokens * 1000),
+        () => {
+          this.#limits.get(limit)?.topUp(tokens * 1000);
+          this.#balance.back(limit, tokens * 1000, tokens * 1000);
+        },
         (operation) => this.#site.buckets(by).topUp(operation, [{ limit, milli: tokens * 1000 }]),
       );
     },
@@ -124,7 +164,11 @@ class BucketPlay {
       this.#operate(
         `${limits ?? "all"} are reset`,
         () => {
-          for (const [name, limit] of this.#limits) if (limits?.includes(name) ?? true) limit.reset();
+          for (const [name, limit] of this.#limits) {
+            if (limits !== undefined && !limits.includes(name)) continue;
+            limit.reset();
+            this.#balance.reset(name);
+          }
         },
         (operation) => this.#site.buckets(by).reset(operation, limits),
       ),
@@ -177,7 +221,9 @@ class BucketPlay {
     const shown = take.map(({ limit, milli }) => `${milli} of ${limit}`).join(", ");
     this.#tell(`${by} asks for ${shown || "nothing"}: ${answer?.kind}`);
     this.#count(`claims ${answer?.kind}`);
+    if (answer?.kind === "unavailable") for (const one of take) this.#balance.perhapsOut(one.limit, one.milli);
     if (answer?.kind !== "taken") return;
+    for (const { limit, milli } of take) this.#balance.out(limit, milli);
     const left: Lease["left"] = new Map();
     for (const { limit, milli } of take) {
       const promised = this.#limits.get(limit);
@@ -186,11 +232,12 @@ class BucketPlay {
         continue;
       }
       const over = promised.take(milli, 1 + this.#shardsMost);
-      left.set(limit, { milli, eras: promised.eras });
+      left.set(limit, { milli, of: promised, eras: promised.eras, changes: promised.changes });
       if (over > 0) this.#violation(`${over} millitokens of ${limit} were granted above the promise`);
     }
     const { bucket, origin, bypass } = asked;
-    this.#leases.push({ held: { bucket, set, origin, bypass, ticket: answer.ticket }, left });
+    const ticket = ticketText(answer.ticket, this.#site.tickets);
+    this.#leases.push({ held: { bucket, set, origin, bypass }, ticket, left });
   }
 
   async #giveBack({ by, lease: index, tokens }: Extract<Happening, { do: "giveBack" | "debit" }>): Promise<void> {
@@ -199,7 +246,7 @@ class BucketPlay {
     const amounts = [...lease.left].flatMap(([limit, held]) => {
       const milli = Math.min(held.milli, tokens * 1000);
       held.milli -= milli;
-      return milli === 0 ? [] : [{ limit, milli, eras: held.eras }];
+      return milli === 0 ? [] : [{ ...held, limit, milli }];
     });
     if (amounts.length === 0) return;
     // Beside others it may be applied at any moment until it is answered.
@@ -212,9 +259,18 @@ class BucketPlay {
     this.#look();
     if (this.#site.isBusy) give(false);
     const given = amounts.map(({ limit, milli }) => ({ limit, milli }));
-    const reply = await this.#site.buckets(by).credit(lease.held, given, this.#context());
+    const reply = await this.#site.buckets(by).credit(this.#heldOf(lease), given, this.#context());
     this.#tell(`${by} gives back ${given.map(({ limit, milli }) => `${milli} of ${limit}`)}: ${reply.kind}`);
     this.#look();
+    for (const { limit, milli, of, eras, changes } of amounts) {
+      if (reply.kind === "unavailable" && reply.applied === "unknown") this.#balance.perhapsBack(limit, milli);
+      if (reply.kind !== "applied") continue;
+      const promised = this.#limits.get(limit);
+      const takes = promised === of ? of.takesBack(eras, changes) : "either";
+      // Beside others its period may have been over when it came.
+      const isCertain = takes === "all" && !this.#site.isBusy;
+      this.#balance.back(limit, isCertain ? milli : 0, takes === "nothing" ? 0 : milli);
+    }
     if (!this.#site.isBusy && reply.kind !== "gone") give(reply.kind === "applied");
   }
 
@@ -223,17 +279,23 @@ class BucketPlay {
     const [limit] = lease?.left.keys() ?? [];
     if (lease === undefined || limit === undefined) return;
     const milli = Math.min(tokens, 20) * 1000;
-    const reply = await this.#site.buckets(by).debit(lease.held, [{ limit, milli }], this.#context());
+    const reply = await this.#site.buckets(by).debit(this.#heldOf(lease), [{ limit, milli }], this.#context());
     this.#tell(`${by} debits ${milli} of ${limit}: ${reply.kind}`);
     this.#look();
+    if (reply.kind === "applied") this.#balance.out(limit, milli);
+    else if (reply.kind === "unavailable") this.#balance.perhapsOut(limit, milli);
     const promised = this.#limits.get(limit);
     if (reply.kind !== "applied" || promised === undefined) return;
     // Beside others, one that was answered later may have come first.
     promised.debit(milli, this.#site.shards === 1 && !this.#site.isBusy);
     if (reply.ticket === undefined) return;
-    const { bucket, set, origin, bypass } = lease.held;
-    const held = { bucket, set, origin, bypass, ticket: reply.ticket };
-    this.#leases.push({ held, left: new Map([[limit, { milli, eras: promised.eras }]]) });
+    const ticket = ticketText(reply.ticket, this.#site.tickets);
+    const { eras, changes } = promised;
+    this.#leases.push({ held: lease.held, ticket, left: new Map([[limit, { milli, of: promised, eras, changes }]]) });
+  }
+
+  #heldOf({ held, ticket }: Lease): Held {
+    return { ...held, ticket: ticketFrom(ticket, this.#site.tickets) };
   }
 
   async #operate(what: string, apply: () => void, act: (operation: Operation) => unknown): Promise<void> {
@@ -262,6 +324,7 @@ class BucketPlay {
       this.#tell(what);
     } catch (error) {
       if (!this.#site.hasFaults) throw error;
+      this.#balance.lose();
       this.#tell(`${what}, or not: ${(error as Error).name}`);
     }
   }
@@ -274,14 +337,15 @@ class BucketPlay {
     const nowMs = Math.max(this.#nowMs, Math.min(epochMs, this.#nowMs + this.#writes));
     if (shards > 1) this.#count(`with ${shards} shards`);
     for (const [name, inForce] of rules) {
+      const seen = this.#seen?.get(name) ?? new Set<string>();
+      this.#seen?.set(name, seen);
+      for (const rule of inForce) seen.add(JSON.stringify(rule));
       const known = this.#limits.get(name);
       if (known === undefined) this.#limits.set(name, this.#made(name, inForce, nowMs));
-      else if (known.goBy(inForce, this.#nowMs, inForce.length === shards))
-        this.#count("forgotten limits that come back");
-      if (shards > 1 && nowMs > this.#nowMs) known?.runAhead(nowMs);
-      else known?.advance(nowMs);
+      else if (known.goBy(inForce, this.#nowMs, shards)) this.#count("forgotten limits that come back");
+      this.#limits.get(name)?.runAhead(nowMs);
     }
-    for (const [name, limit] of this.#limits) if (!rules.has(name)) limit.goBy([], this.#nowMs, false);
+    for (const [name, limit] of this.#limits) if (!rules.has(name)) limit.goBy([], this.#nowMs, shards);
   }
 
   #made(name: string, rules: readonly Rule[], nowMs: number): PromisedLimit {

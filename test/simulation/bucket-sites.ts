@@ -8,15 +8,19 @@ import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
+import type { TicketForm } from "../../src/domain/stored-lease.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
 import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
+import type { StoredBucket } from "../../src/testing/model-bucket.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
+import type { StoredShard } from "./bucket-balance.ts";
 import type { BucketWorld, Fault } from "./bucket-world.ts";
 import { calendar } from "./calendar.ts";
-import { ruleOf, rulesIn } from "./item-reader.ts";
+import { readItem, ruleOf, rulesIn } from "./item-reader.ts";
 import type { Rule } from "./promised-limit.ts";
+import { ITEM_TICKETS, MARK_TICKETS } from "./ticket-text.ts";
 
 /** What stands on the bucket: by what each of its limits goes, on any of its shards. */
 export interface Standing {
@@ -31,6 +35,10 @@ export interface BucketSite {
   buckets(by: number): BucketStore;
   origin(by: number, change: number, nowMs: number): SetOrigin;
   inForce(): Standing;
+  /** The bucket as it is stored, shard by shard; none where there is none. */
+  stored(): readonly StoredShard[];
+  /** How tickets are written down with leases. */
+  readonly tickets: TicketForm;
   readonly shards: number;
   /** Several are under way. */
   readonly isBusy: boolean;
@@ -98,6 +106,11 @@ function wholeSite(store: Store, bucket: BucketKey, { now }: SiteContext, closed
       const rules = new Map(state?.limits.map(({ limit }) => [limit.name, [ruleOf(limit)]]) ?? []);
       return { shards: 1, rules, epochMs: 0 };
     },
+    stored: () => {
+      const [state] = buckets.read([bucket]) as readonly (StoredBucket | undefined)[];
+      return state === undefined ? [] : [{ state, part: undefined }];
+    },
+    tickets: MARK_TICKETS,
     shards: 1,
     isBusy: false,
     hasFaults: false,
@@ -168,6 +181,12 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
       }
       return { shards: Math.max(1, items().length), rules, epochMs };
     },
+    stored: () =>
+      items().map(([key, item]) => {
+        const { state, shardCount: count } = readItem(key, item, calendar);
+        return { state, part: count === 1 ? undefined : { index: key.shard, count } };
+      }),
+    tickets: ITEM_TICKETS,
     get shards() {
       return Math.max(1, items().length);
     },

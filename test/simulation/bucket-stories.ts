@@ -12,8 +12,13 @@ export interface BucketStory {
   readonly name: string;
   /** The store on which it failed. */
   readonly stores: readonly BucketStoreKind[];
+  /** Of what happens by chance in it. */
+  readonly seed: number;
   readonly world: Omit<BucketWorld, "store">;
 }
+
+/** Those that do not depend on chance have no seed. */
+type KeptStory = Omit<BucketStory, "name" | "seed"> & { readonly seed?: number };
 
 /** The stories that are kept, by their file names. */
 export function keptBucketStories(): BucketStory[] {
@@ -21,8 +26,8 @@ export function keptBucketStories(): BucketStory[] {
     .filter((file) => file.startsWith("bucket-"))
     .sort()
     .map((file) => {
-      const { stores, world } = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")) as Omit<BucketStory, "name">;
-      return { name: file.replace(/^bucket-|\.json$/g, "").replaceAll("-", " "), stores, world };
+      const { stores, seed, world } = JSON.parse(readFileSync(new URL(file, FOLDER), "utf8")) as KeptStory;
+      return { name: file.replace(/^bucket-|\.json$/g, "").replaceAll("-", " "), stores, seed: seed ?? 1, world };
     });
 }
 
@@ -47,7 +52,7 @@ export async function shrinkBucketWorld(
     if (await fails(other)) world = other;
   }
   const { store: _, ...kept } = world;
-  return { story: { stores: [store], world: kept }, report: await playBucketWorld(world, seed) };
+  return { story: { stores: [store], seed, world: kept }, report: await playBucketWorld(world, seed) };
 }
 
 /** What happened together, one after the other, where that fails as well. */

@@ -21,6 +21,9 @@ const MILLI = 25_200_000;
 
 const DRIPS = {};
 
+/** No bucket's time is ahead of the clock by more: a millisecond for each write of one happening. */
+const AHEAD_MAX_MS = 100;
+
 /**
  * The most that one limit of a bucket may hold, written from the promise alone. It is not forgotten by being lowered,
  * changed or left out: only when it is full, and every rule it went by since would have filled it too. Time is that of one
@@ -28,9 +31,12 @@ const DRIPS = {};
  */
 export class PromisedLimit {
   #rules: InForce[];
-  /** It is not there, or not on every shard: where it was not, it begins anew. */
-  #isMissing = false;
+  /** On which part of the shards it is not: where it was not, it begins anew. */
+  #missing = 0;
   #atMs: number;
+  /** By so much the time of its shards is ahead of that, and what has dripped in by it. */
+  #aheadMs = 0;
+  #aheadUnits = 0;
   #units: number;
   #toppedUp = 0;
   #windowEndMs: number | undefined;
@@ -40,10 +46,18 @@ export class PromisedLimit {
   #countsUntilMs = Number.NEGATIVE_INFINITY;
   /** What nobody can say of: debts that other shards do not pay, give-backs that may land later. */
   #doubtUnits = 0;
+  /** What was cut off by a lower rule while something is under way that may have come before. */
+  #cutUnits = 0;
+  /** When its last window ended. */
+  #endedMs = Number.NEGATIVE_INFINITY;
+  /** How often it began to go by another rule. */
+  #changes = 0;
+  /** It holds just what the promise says, as far as is known: it has gone by one rule since it began. */
+  #isExact = true;
 
   constructor(rules: readonly Rule[], atMs: number) {
     this.#atMs = atMs;
-    this.#rules = rules.map((rule) => ({ rule, era: eraOf(rule) }));
+    this.#rules = different(rules).map((rule) => ({ rule, era: eraOf(rule) }));
     this.#units = this.#brimUnits;
   }
 
@@ -61,25 +75,53 @@ export class PromisedLimit {
     return this.#rules.map(({ era }) => era);
   }
 
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Of a quota: what its period must hold, to the millitoken; undefined where nobody can say. */
+  get exactMilli(): number | undefined {
+    const [only, ...more] = this.#rules;
+    const isQuota = only?.rule.refill === 0 && more.length === 0;
+    // When a window ends depends on the bucket's time, which may be ahead of the clock.
+    if (only?.rule.sessionMs !== undefined && this.#windowEndMs === undefined) return undefined;
+    return isQuota && this.#isExact && !this.#isMissing && this.#doubtUnits === 0 ? this.mostMilli : undefined;
+  }
+
+  /** What a give-back of these eras, made now, adds: all of it, nothing, or one of both. */
+  takesBack(eras: readonly object[], changes: number): "all" | "nothing" | "either" {
+    const own = this.eras;
+    if (!own.some((era) => eras.includes(era))) return changes === this.#changes ? "nothing" : "either";
+    const isOne = new Set([...own, ...eras]).size === 1;
+    return isOne && changes === this.#changes ? "all" : "either";
+  }
+
   /**
-   * What it goes by from now on, on any of the shards; none: it is not there. `isEverywhere`: every shard has it. True where
-   * it had been forgotten.
+   * What it goes by from now on, on each of the shards that have it; none: it is not there. True where it had been forgotten.
    */
-  goBy(rules: readonly Rule[], nowMs: number, isEverywhere: boolean): boolean {
+  goBy(rules: readonly Rule[], nowMs: number, shards: number): boolean {
     this.advance(nowMs);
     const mayBegin = this.#isMissing && this.#isForgettable;
-    this.#isMissing = rules.length === 0 || !isEverywhere;
+    const missing = this.#missing;
+    this.#missing = 1 - rules.length / shards;
     if (rules.length === 0 || (sameRules(rules, this.#rules) && !mayBegin)) return false;
     if (!mayBegin) {
+      const brim = this.#brimUnits;
       this.#replace(rules);
+      // A shard that hears of the limit only now begins with its share of what the limit is by now.
+      this.#doubtUnits += missing * Math.max(0, this.#brimUnits - brim);
       return false;
     }
-    this.#rules = rules.map((rule) => ({ rule, era: eraOf(rule) }));
+    // Where some shard had it still, or it may not have been full, it need not have begun anew.
+    const isAnew = missing === 1 && this.#doubtUnits === 0 && this.#missing === 0;
+    this.#rules = different(rules).map((rule) => ({ rule, era: eraOf(rule) }));
     this.#begin();
+    this.#isExact = isAnew;
     return true;
   }
 
   advance(toMs: number): void {
+    this.#catchUp(toMs - this.#atMs);
     while (this.#atMs < toMs) {
       const nextMs = Math.min(this.#nextResetMs, toMs);
       this.#drip(nextMs - this.#atMs);
@@ -92,20 +134,40 @@ export class PromisedLimit {
   }
 
   /**
-   * Its shards are ahead of the clock one by one, as each of them is written at one instant: while some have begun another
-   * period, what is left of the last one may be taken from the others.
+   * Writes at one instant tell the bucket from a millisecond later each: its time is ahead of the clock by so much, shard by
+   * shard. What drips in by then may be taken now; and while some shards have begun another period, what is left of the last
+   * one may be taken from the others.
    */
   runAhead(toMs: number): void {
-    const [left, eras] = [Math.max(0, this.#units), this.eras];
-    this.advance(toMs);
-    if (this.eras.some((era) => !eras.includes(era))) this.#doubtUnits += left;
+    if (this.#nextResetMs <= toMs) {
+      const left = Math.max(0, this.#units);
+      this.advance(toMs);
+      this.#doubtUnits += left;
+      this.#isExact = false;
+      return;
+    }
+    const aheadMs = Math.max(0, toMs - this.#atMs);
+    // By the rule that it went by when it came to be ahead.
+    this.#aheadUnits += Math.max(0, aheadMs - this.#aheadMs) * this.#unitsPerMs;
+    this.#aheadMs = aheadMs;
   }
 
   /** Something was granted: how much of it is more than there may have been, in millitokens; 0 when nothing is. */
   take(milli: number, roundingMilli: number): number {
-    const overUnits = milli * MILLI - this.#units - this.#doubtUnits - roundingMilli * MILLI;
+    const mostUnits = this.#units + this.#doubtUnits + this.#aheadUnits + this.#cutUnits;
+    const overUnits = milli * MILLI - mostUnits - roundingMilli * MILLI;
+    // It may have been taken before that was cut off.
+    const before = Math.min(this.#cutUnits, milli * MILLI);
+    this.#cutUnits -= before;
+    this.#units += before;
+    if (before > 0) this.#isExact = false;
     this.#spend(milli);
     return milli === 0 ? 0 : Math.max(0, Math.ceil(overUnits / MILLI));
+  }
+
+  /** Nothing is under way: what was cut off is gone. */
+  settle(): void {
+    this.#cutUnits = 0;
   }
 
   debit(milli: number, isPaidByAll: boolean): void {
@@ -138,11 +200,17 @@ export class PromisedLimit {
     this.#filledAtMs = Number.NEGATIVE_INFINITY;
     this.#countsUntilMs = Number.NEGATIVE_INFINITY;
     this.#doubtUnits = 0;
+    this.#isExact = true;
     this.#units = this.#brimUnits;
   }
 
   #replace(rules: readonly Rule[]): void {
     const before = this.#rules;
+    this.#changes++;
+    this.#isExact = false;
+    // What had dripped in by the time of the shards is there, and the new rule counts from then on.
+    this.#units = Math.min(this.#units + this.#aheadUnits, Math.max(this.#units, this.#brimUnits));
+    this.#aheadUnits = 0;
     const gone = before.filter(({ rule }) => !rules.some((one) => isSame(one, rule)));
     for (const { rule } of gone) {
       this.#filledAtMs = Math.max(this.#filledAtMs, this.#fullAtMs(rule));
@@ -150,11 +218,12 @@ export class PromisedLimit {
     }
     const wasClosed = before.every(({ rule }) => rule.sessionMs !== undefined) && this.#windowEndMs === undefined;
     const startMs = this.#windowEndMs === undefined ? undefined : this.#windowEndMs - sessionOf(before);
-    this.#rules = rules.map((rule) => {
+    this.#rules = different(rules).map((rule) => {
       const known = before.find((one) => isSame(one.rule, rule)) ?? before.find((one) => isOneKind(one.rule, rule));
       return { rule, era: known?.era ?? eraOf(rule) };
     });
     if (rules.every(({ refill }) => refill > 0)) this.#toppedUp = 0;
+    this.#cutUnits += Math.max(0, this.#units - this.#brimUnits);
     this.#units = Math.min(this.#units, this.#brimUnits);
     const sessionMs = sessionOf(this.#rules);
     this.#windowEndMs = undefined;
@@ -166,6 +235,18 @@ export class PromisedLimit {
       this.#windowEndMs = (startMs ?? this.#atMs) + sessionMs;
   }
 
+  /** The clock comes closer to the time of the shards. */
+  #catchUp(ms: number): void {
+    if (this.#aheadMs === 0 || ms <= 0) return;
+    const left = Math.max(0, this.#aheadMs - ms);
+    this.#aheadUnits = Math.ceil((this.#aheadUnits * left) / this.#aheadMs);
+    this.#aheadMs = left;
+  }
+
+  get #isMissing(): boolean {
+    return this.#missing > 0;
+  }
+
   #spend(milli: number): void {
     this.#units -= milli * MILLI;
     if (milli > 0) this.#openWindow();
@@ -173,25 +254,34 @@ export class PromisedLimit {
 
   #openWindow(): void {
     const sessionMs = sessionOf(this.#rules);
-    if (sessionMs > 0) this.#windowEndMs ??= this.#atMs + sessionMs;
+    if (sessionMs === 0 || this.#windowEndMs !== undefined) return;
+    if (this.#atMs < this.#endedMs + AHEAD_MAX_MS) this.#isExact = false;
+    this.#windowEndMs = this.#atMs + sessionMs;
   }
 
   #renew(concerns: (rule: Rule) => unknown): void {
     this.#toppedUp = 0;
+    if (this.#windowEndMs !== undefined) this.#endedMs = this.#windowEndMs;
     this.#windowEndMs = undefined;
     this.#units = this.#brimUnits;
+    this.#isExact = this.#rules.length === 1;
     for (const one of this.#rules) if (concerns(one.rule)) one.era = eraOf(one.rule);
   }
 
+  get #unitsPerMs(): number {
+    return Math.max(...this.#rules.map(({ rule }) => unitsPerMs(rule)));
+  }
+
   #drip(ms: number): void {
-    const perMs = Math.max(...this.#rules.map(({ rule }) => unitsPerMs(rule)));
+    const perMs = this.#unitsPerMs;
     const room = this.#brimUnits - this.#units;
     if (perMs === 0 || room <= 0) return;
     this.#units += Math.min(room, Math.min(ms, Math.ceil(room / perMs)) * perMs);
   }
 
   get #isForgettable(): boolean {
-    const isFull = this.#units >= this.#brimUnits - MILLI;
+    // What may be full may have been forgotten.
+    const isFull = this.#units + this.#doubtUnits >= this.#brimUnits - MILLI;
     return isFull && this.#toppedUp === 0 && this.#windowEndMs === undefined && this.#filledAtMs <= this.#atMs;
   }
 
@@ -233,6 +323,11 @@ export function isSame(a: Rule, b: Rule): boolean {
 /** Full again by the same clock: what was taken under the one is given back under the other. */
 function isOneKind(a: Rule, b: Rule): boolean {
   return a.everyMs === b.everyMs && (a.sessionMs === undefined) === (b.sessionMs === undefined);
+}
+
+/** What several shards go by alike, once. */
+function different(rules: readonly Rule[]): Rule[] {
+  return rules.filter((rule, i) => rules.findIndex((one) => isSame(one, rule)) === i);
 }
 
 function sameRules(rules: readonly Rule[], inForce: readonly InForce[]): boolean {
