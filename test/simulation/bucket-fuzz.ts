@@ -1,15 +1,15 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
-import { limitMakers } from "../../src/domain/limit.ts";
+import { PLAIN_TICKET } from "../../src/domain/give-back.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import type { CallContext, Claim, Held, Operation } from "../../src/ports/bucket-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { BucketBalance } from "./bucket-balance.ts";
 import { type BucketSite, openSite } from "./bucket-sites.ts";
 import { type Ask, type BucketStoreKind, type BucketWorld, drawBucketWorld, type Happening } from "./bucket-world.ts";
-import { calendar } from "./calendar.ts";
 import { PromisedLimit, type Rule } from "./promised-limit.ts";
+import { limitOf } from "./rule-limit.ts";
 import type { SeedReport } from "./simulation.ts";
-import { ticketFrom, ticketText } from "./ticket-text.ts";
+import { ticketIn, ticketText } from "./ticket-text.ts";
 
 const BUCKET = bucketKey("somebody", "api");
 
@@ -236,7 +236,7 @@ class BucketPlay {
       if (over > 0) this.#violation(`${over} millitokens of ${limit} were granted above the promise`);
     }
     const { bucket, origin, bypass } = asked;
-    const ticket = ticketText(answer.ticket, this.#site.tickets);
+    const ticket = ticketText(answer.ticket);
     this.#leases.push({ held: { bucket, set, origin, bypass }, ticket, left });
   }
 
@@ -288,14 +288,13 @@ class BucketPlay {
     if (reply.kind !== "applied" || promised === undefined) return;
     // Beside others, one that was answered later may have come first.
     promised.debit(milli, this.#site.shards === 1 && !this.#site.isBusy);
-    if (reply.ticket === undefined) return;
-    const ticket = ticketText(reply.ticket, this.#site.tickets);
+    const ticket = ticketText(reply.ticket ?? PLAIN_TICKET);
     const { eras, changes } = promised;
     this.#leases.push({ held: lease.held, ticket, left: new Map([[limit, { milli, of: promised, eras, changes }]]) });
   }
 
   #heldOf({ held, ticket }: Lease): Held {
-    return { ...held, ticket: ticketFrom(ticket, this.#site.tickets) };
+    return { ...held, ticket: ticketIn(ticket) };
   }
 
   async #operate(what: string, apply: () => void, act: (operation: Operation) => unknown): Promise<void> {
@@ -387,15 +386,3 @@ class BucketPlay {
 }
 
 const HOUR_MS = 3_600_000;
-const make = limitMakers(calendar);
-
-function limitOf({ name, capacity, refill, periodMs, everyMs, sessionMs }: Rule) {
-  if (sessionMs !== undefined) return make.quota(name, capacity, { resetAfterMs: sessionMs });
-  if (everyMs === undefined) return make.custom(name, { capacity, refillAmount: refill, refillPeriodMs: periodMs });
-  const cron = CRONS[everyMs / 60_000];
-  if (cron === undefined) throw new RangeError(`There is no cron here for every ${everyMs} ms.`);
-  return make.quota(name, capacity, { reset: { cron } });
-}
-
-/** By the minutes that a period is long. */
-const CRONS: Readonly<Record<number, string>> = { 15: "*/15 * * * *", 60: "0 * * * *", 1440: "0 0 * * *" };

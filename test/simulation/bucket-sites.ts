@@ -8,7 +8,6 @@ import { newEntity } from "../../src/domain/entity.ts";
 import { Limit } from "../../src/domain/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limit-set.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
-import type { TicketForm } from "../../src/domain/stored-lease.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
@@ -20,7 +19,6 @@ import type { BucketWorld, Fault } from "./bucket-world.ts";
 import { calendar } from "./calendar.ts";
 import { readItem, ruleOf, rulesIn } from "./item-reader.ts";
 import type { Rule } from "./promised-limit.ts";
-import { ITEM_TICKETS, MARK_TICKETS } from "./ticket-text.ts";
 
 /** What stands on the bucket: by what each of its limits goes, on any of its shards. */
 export interface Standing {
@@ -37,8 +35,6 @@ export interface BucketSite {
   inForce(): Standing;
   /** The bucket as it is stored, shard by shard; none where there is none. */
   stored(): readonly StoredShard[];
-  /** How tickets are written down with leases. */
-  readonly tickets: TicketForm;
   readonly shards: number;
   /** Several are under way. */
   readonly isBusy: boolean;
@@ -110,7 +106,6 @@ function wholeSite(store: Store, bucket: BucketKey, { now }: SiteContext, closed
       const [state] = buckets.read([bucket]) as readonly (StoredBucket | undefined)[];
       return state === undefined ? [] : [{ state, part: undefined }];
     },
-    tickets: MARK_TICKETS,
     shards: 1,
     isBusy: false,
     hasFaults: false,
@@ -186,7 +181,6 @@ function conditionalSite(world: BucketWorld, bucket: BucketKey, context: SiteCon
         const { state, shardCount: count } = readItem(key, item, calendar);
         return { state, part: count === 1 ? undefined : { index: key.shard, count } };
       }),
-    tickets: ITEM_TICKETS,
     get shards() {
       return Math.max(1, items().length);
     },
