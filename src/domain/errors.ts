@@ -4,6 +4,8 @@ interface ErrorOptions {
   readonly cause?: unknown;
   /** What may be said to whoever made the request, where the message tells more than that. */
   readonly publicDetail?: string;
+  /** All that failed, where it was several. */
+  readonly errors?: readonly unknown[];
 }
 
 /** What a problem body may tell. */
@@ -19,13 +21,17 @@ export interface ProblemOptions {
 export class LimiterError extends Error {
   /** Stable: programs may branch on it. */
   readonly code: string;
+  /** Where several things failed at once, each of them, the first of which is the `cause`; otherwise absent. */
+  declare readonly errors?: readonly unknown[];
   readonly #publicDetail: string | undefined;
 
   constructor(code: string, message: string, options: ErrorOptions = {}) {
-    const { publicDetail, ...rest } = options;
+    const { publicDetail, errors, ...rest } = options;
     super(message, rest);
     this.name = new.target.name;
     this.code = code;
+    // As an `AggregateError` has it. Not there at all on the others, which are one thing.
+    if (errors !== undefined) Object.defineProperty(this, "errors", { value: errors, enumerable: false });
     this.#publicDetail = publicDetail;
   }
 

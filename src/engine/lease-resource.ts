@@ -4,11 +4,12 @@ import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domai
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
 import type { Held } from "../ports/bucket-store.ts";
+import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { type LeasePart, remainingIn } from "./lease-part.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
-import type { StoreClient, Written } from "./store-client.ts";
+import type { StoreClient } from "./store-client.ts";
 
 /** Where a lease stands: only an open one can be changed. */
 export type LeaseStatus = "open" | "settled" | "rolledBack";
@@ -103,7 +104,7 @@ export abstract class LeaseResource<Name extends string = string> {
     if (this.#unmetered()) return;
     const more = amounts.filter(({ milli }) => milli > 0);
     const less = amounts.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
-    await Promise.all([this.#debit(more), this.#giveBack(less, "adjust")]);
+    await allDone([this.#debit(more), this.#giveBack(less, "adjust")]);
   }
 
   /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. */
@@ -143,32 +144,28 @@ export abstract class LeaseResource<Name extends string = string> {
     if (!this.#unmetered()) await this.#giveBack(amounts, "release");
   }
 
-  /** Stores what is still pending; throws when that is not possible. For the lease, once the work is done. */
+  /** Stores what is still pending; throws once all was tried, when some could not be stored. For the lease, once the work is done. */
   protected async flushPendingDebits(): Promise<void> {
     const ledger = this.#ledger;
     if (ledger === undefined) return;
     const pending = ledger.pendingDebits;
     ledger.pendingDebits = [];
     // Each by itself: that one level cannot be reached does not keep another from being charged.
-    const written = await Promise.all(
-      pending.map(({ level, amounts }) =>
-        this.core.maker.client.debit(heldOf(this.#linkAt(level), PLAIN_TICKET), amounts),
-      ),
-    );
-    for (const [i, { level, amounts }] of pending.entries()) {
-      const { outcome, ticket } = written[i] as Written;
-      if (outcome === "applied") {
-        ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket ?? PLAIN_TICKET);
-      } else {
-        const reason = outcome === "unknown" ? "an adjustment may not be stored" : "an adjustment could not be stored";
-        this.core.maker.degraded(this.#linkAt(level), reason, undefined);
-      }
+    await allDone(pending.map((one) => this.#flush(ledger, one)));
+  }
+
+  async #flush(ledger: Ledger, { level, amounts }: PendingDebit): Promise<void> {
+    const link = this.#linkAt(level);
+    const { outcome, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), amounts);
+    if (outcome === "applied") {
+      ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket ?? PLAIN_TICKET);
+      return;
     }
-    const missed = pending[written.findIndex(({ outcome }) => outcome === "no")];
-    if (missed === undefined) return;
-    const { entityId, resource } = this.#linkAt(missed.level).bucket;
+    if (outcome === "unknown") return this.core.maker.degraded(link, "an adjustment may not be stored", undefined);
+    this.core.maker.degraded(link, "an adjustment could not be stored", undefined);
+    if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
-      `The adjustment of ${entityId} on ${resource} could not be stored; ` +
+      `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
         "the work is done, but the bucket does not know its true cost.",
     );
   }
@@ -216,7 +213,7 @@ export abstract class LeaseResource<Name extends string = string> {
   async #debit(amounts: readonly Amount[]): Promise<void> {
     if (amounts.length === 0) return;
     const ledger = this.#openLedger();
-    await Promise.all(
+    await allDone(
       this.part.demands.map(async ({ link }, level) => {
         const due = level === 0 ? amounts : sharedWith(link, amounts);
         if (due.length === 0) return;

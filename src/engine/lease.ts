@@ -1,4 +1,5 @@
 import { ValidationError } from "../domain/errors.ts";
+import { allDone } from "./all-done.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
 
@@ -65,19 +66,23 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     );
   }
 
-  /** Keeps what was consumed and closes the lease. A second time does nothing. */
+  /**
+   * Keeps what was consumed and closes the lease. A second time does nothing. It throws when an adjustment could not be stored; those
+   * of the other levels and resources are stored all the same.
+   */
   async settle(): Promise<void> {
     if (this.core.status !== "open") return;
     this.core.status = "settled";
-    await this.flushPendingDebits();
-    for (const other of this.#others?.values() ?? []) await other.settle();
+    if (this.#others === undefined) return this.flushPendingDebits();
+    await allDone([this.flushPendingDebits(), ...Array.from(this.#others.values(), (other) => other.settle())]);
   }
 
-  /** Gives everything back and closes the lease. A second time does nothing. */
+  /** Gives everything back, on every resource, and closes the lease. A second time does nothing. */
   async rollback(): Promise<void> {
     if (this.core.status !== "open") return;
     this.core.status = "rolledBack";
-    await Promise.all([this.giveAllBack(), ...[...(this.#others?.values() ?? [])].map((other) => other.rollback())]);
+    if (this.#others === undefined) return this.giveAllBack();
+    await allDone([this.giveAllBack(), ...Array.from(this.#others.values(), (other) => other.rollback())]);
   }
 
   /** Rolls back unless it was settled: for `await using`. */

@@ -17,6 +17,7 @@ import type {
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { GaveBackEvent } from "../ports/events.ts";
+import { allDone } from "./all-done.ts";
 import type { CallStart, DenyMemory } from "./deny-memory.ts";
 import type { EventPublisher } from "./event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
@@ -109,10 +110,13 @@ export class StoreClient {
     amounts: readonly (readonly Amount[])[],
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
-    await Promise.all(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
-    // What a refused request gives back it had only just taken. If that woke others, two of them that share a parent would
-    // wake each other without end, refused each time.
-    if (reason !== "refused") this.#room.wakeHeads();
+    try {
+      await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
+    } finally {
+      // What a refused request gives back it had only just taken. If that woke others, two of them that share a parent would
+      // wake each other without end, refused each time.
+      if (reason !== "refused") this.#room.wakeHeads();
+    }
   }
 
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
