@@ -83,6 +83,39 @@ export function usageContract(suite: Suite): void {
     ]);
   });
 
+  suite.test(
+    "what is given back long after it was taken is not used, also where its bucket is forgotten",
+    async (place) => {
+      const crowd = (name: string) => Array.from({ length: 300 }, (_, i) => claim(`${name}-${i}`, both, { tpm: 1 }));
+      const free = claim("b", both, { tpm: 40 }, { bypass: true });
+      await place.take([claim("a", both, { tpm: 700 })], T0);
+      await place.take([free], T0);
+      await Promise.all(crowd("early").map((one) => place.take([one], T0)));
+      // Full for hours; and others come, with whom a store may sweep.
+      await Promise.all(crowd("late").map((one) => place.take([one], T0 + 3 * HOUR_MS)));
+      await place.credit(claim("a", both, {}), { tpm: 600 }, T0 + 3 * HOUR_MS);
+      await place.credit(free, { tpm: 40 }, T0 + 3 * HOUR_MS);
+      const told = (await usage(place, "daily")).filter(({ entityId }) => entityId.length === 1);
+      assert.deepEqual(
+        told.map(({ entityId, requests, counters, bypassed }) => [entityId, requests, counters, bypassed.tpm ?? 0]),
+        [
+          ["a", 1, { tpm: 100 }, 0],
+          ["b", 1, { tpm: 0 }, 0],
+        ],
+      );
+      assert.equal(await place.grants(claim("a", both, { tpm: 1_000 }), T0 + 3 * HOUR_MS), true, "as full as it was");
+      assert.equal(await place.grants(claim("a", both, { tpm: 1 }), T0 + 3 * HOUR_MS), false, "and no fuller");
+    },
+  );
+
+  suite.test("what is given back to an entity that was deleted does not bring its usage back", async (place) => {
+    await place.create({ id: "a" });
+    await place.take([claim("a", both, { rpm: 5 })], T0);
+    await place.scope.entities.delete("a", place.event("entity_deleted", "a"));
+    await place.credit(claim("a", both, {}), { rpm: 5 }, T0 + 1);
+    assert.deepEqual(await usage(place, "hourly"), []);
+  });
+
   const where = suite.gaps.has("pastHours") ? "in the hour that is open" : "where it thinks it is";
   suite.test(`a clock that is behind counts ${where}, and nothing is lost`, async (place) => {
     for (let hour = 0; hour < 3; hour++) await place.take([claim("a", both, { rpm: hour + 1 })], T0 + hour * HOUR_MS);

@@ -115,13 +115,14 @@ export class MemoryBuckets implements BucketStore {
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    if (this.#data.buckets.get(held.bucket.id)?.state === undefined) return { kind: "gone" };
-    const cell = this.#cell(held.bucket) as BucketCell & { state: BucketState };
+    if (!this.#data.buckets.has(held.bucket.id)) return { kind: "gone" };
+    const cell = this.#cell(held.bucket);
+    // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
+    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, -1, held.bypass, nowMs);
+    if (cell.state === undefined) return { kind: "gone" };
     if (!held.bypass) {
       cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, held.ticket, nowMs);
     }
-    // Also what comes too late for its period: it was not used.
-    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, -1, held.bypass, nowMs);
     return { kind: "applied", state: cell.state };
   }
 

@@ -18,7 +18,7 @@ import { bypassOf, overdraftOf } from "../../domain/usage.ts";
 import type { Answer, Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 import { type Shape, shapeOf } from "./codec.ts";
-import { type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
+import { asCount, type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
 
 /** What a call does to the rows of one namespace, inside a transaction. Each puts all its rows or, when it throws, none. */
 export interface RowsContext {
@@ -67,12 +67,17 @@ export function debit(context: RowsContext, held: Held, amounts: readonly Amount
 
 export function credit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
   const slot = context.rows.slot(context.namespace, held.bucket);
-  if (slot.row === undefined) return { kind: "gone" };
   const { bypass } = held;
+  // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
+  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0 } as const;
+  if (slot.row === undefined) {
+    const { nowMs } = context;
+    if (context.countsUsage)
+      for (const count of asCount({ ...counting, nowMs })) context.rows.countForgotten(slot, count);
+    return { kind: "gone" };
+  }
   const before = bypass ? slot.row : across(slot.row, context);
   const state = bypass ? before.state : giveBack(before.state, amounts, held.ticket, context.nowMs);
-  // Also what comes too late for its period: it was not used.
-  const counting = { amounts: counts(amounts, bypass), sign: -1, requests: 0 } as const;
   context.rows.put(slot, counted(before, state, counting, context));
   return { kind: "applied", state };
 }

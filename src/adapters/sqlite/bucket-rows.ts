@@ -96,6 +96,12 @@ export class BucketRows {
     this.#dirty.push(slot);
   }
 
+  /** Counts usage of a bucket that was forgotten. One that has no usage at all was deleted, and nothing may bring it back. */
+  countForgotten({ namespaceId, key }: Slot, count: HourCount): void {
+    const name = { namespaceId, ...key };
+    if (this.#usage.has(name)) this.#usage.add(name, count);
+  }
+
   /** Writes what was put, and answers how many buckets are new. */
   write(): number {
     let inserted = 0;

@@ -81,7 +81,8 @@ export function leaving(open: OpenHour, limits: Names): readonly HourCount[] {
 
 export const NONE: readonly HourCount[] = Object.freeze([]);
 
-function asCount({ amounts, sign, requests, nowMs }: Counting): readonly HourCount[] {
+/** The counting by itself, for the table; none when it counts nothing. */
+export function asCount({ amounts, sign, requests, nowMs }: Counting): readonly HourCount[] {
   const counted = amounts.filter(({ milli }) => milli !== 0);
   if (counted.length === 0 && requests === 0) return NONE;
   const signed = counted.map(({ limit, milli }) => ({ limit, milli: sign * milli }));

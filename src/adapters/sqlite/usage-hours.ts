@@ -14,6 +14,7 @@ interface BucketName {
 export class UsageHours {
   readonly #get: Statement;
   readonly #put: Statement;
+  readonly #any: Statement;
   #added = 0;
 
   constructor(connection: Connection) {
@@ -24,6 +25,14 @@ export class UsageHours {
       `INSERT INTO usage (namespace, hour_ms, entity, resource, requests, counters) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET requests = excluded.requests, counters = excluded.counters`,
     );
+    this.#any = connection.prepare(
+      `SELECT 1 FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ? AND resource = ? LIMIT 1`,
+    );
+  }
+
+  /** Whether there is any usage of a bucket. */
+  has({ namespaceId, entityId, resource }: BucketName): boolean {
+    return this.#any.get(namespaceId, entityId, resource) !== undefined;
   }
 
   add({ namespaceId, entityId, resource }: BucketName, count: HourCount): void {
