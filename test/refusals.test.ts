@@ -142,7 +142,7 @@ for (const [name, openStore] of EVERY_STORE) {
       );
     });
 
-    test("a shortage of a millitoken is not shown as -1", async (t) => {
+    test("a millitoken that is owed shows as -1, for it refuses a request for 0", async (t) => {
       const { limiter, clock } = await open(t);
       await limiter.setResourceDefaults("api", [
         Limit.custom("r", { capacity: 10, refillAmount: 1, refillPeriodMs: 1_000 }),
@@ -152,9 +152,9 @@ for (const [name, openStore] of EVERY_STORE) {
       await clock.advance(999);
       const outcome = await limiter.tryAcquire({ ...about, consume: { r: 0 } });
       assert.ok(!outcome.ok, "a millitoken is owed");
-      assert.equal(outcome.primary.available, 0);
+      assert.equal(outcome.primary.available, -1);
       assert.equal(outcome.retryAfterMs, 1);
-      assert.equal((await limiter.available(about))[0]?.available, 0);
+      assert.equal((await limiter.available(about))[0]?.available, -1);
     });
 
     test("after limits were changed", async (t) => {

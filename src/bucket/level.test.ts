@@ -48,13 +48,24 @@ test("a limit that refills nothing stays where it is, for ever", () => {
   assert.deepEqual(rebase(holding(400), terms, 1e12), holding(400));
 });
 
-test("a debt of half a token shows as -1 whole tokens, never as 0; one of a millitoken does not show", () => {
-  assert.equal(wholeTokens(-500), -1);
+test("a debt of a single millitoken shows as -1 whole token, never as 0", () => {
+  assert.equal(wholeTokens(-1), -1);
+  assert.equal(wholeTokens(0), 0);
   assert.equal(wholeTokens(999), 0);
   assert.equal(wholeTokens(-1000), -1);
-  assert.equal(wholeTokens(-1499), -1);
-  assert.equal(wholeTokens(-1500), -2);
-  assert.equal(wholeTokens(-1), 0);
+  assert.equal(wholeTokens(-1001), -2);
+  assert.equal(wholeTokens(-4364), -5);
+});
+
+test("whole tokens are the exact ones rounded down, from the deepest debt to the largest capacity", () => {
+  const levels = fc.tuple(magnitude(0, 9_000_000_000_000_000), fc.boolean());
+  fc.assert(
+    fc.property(levels, ([size, isOwed]) => {
+      const milli = isOwed ? 0 - size : size;
+      assert.equal(BigInt(wholeTokens(milli)), floorDiv(BigInt(milli), 1000n));
+    }),
+    { numRuns: 3000 },
+  );
 });
 
 test("terms without a period are refused rather than divided by", () => {

@@ -21,11 +21,11 @@ export function levelMilli(balance: Balance, terms: Terms, elapsedMs: number): n
 }
 
 /**
- * Whole tokens in a level, for people to read: what is there is rounded down, a debt to the nearest token. Half a token owed
- * shows as -1, a millitoken owed, which the next moment pays, as 0.
+ * Whole tokens in a level, for people to read: rounded down, debts too. A limit that owes anything shows at least -1, so that
+ * none that refuses a request for 0 ever shows 0.
  */
 export function wholeTokens(milli: number): number {
-  return milli >= 0 ? divFloor(milli, 1000) : 0 - divFloor(500 - milli, 1000);
+  return divFloor(milli, 1000);
 }
 
 /** The same balance relative to an epoch `elapsedMs` later, with the overflow cut off: conserves every millitoken. */

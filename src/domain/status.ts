@@ -1,6 +1,6 @@
 import type { LimitKind } from "./limit-kind.ts";
 
-/** How one limit of one entity stood when it was asked for. Whole tokens; `available` is negative in debt. */
+/** How one limit of one entity stood when it was asked for. Whole tokens, rounded down; `available` is negative in debt. */
 export interface Status {
   /** Whose limit: the entity that asked, or a parent of it. */
   readonly entityId: string;
@@ -8,7 +8,7 @@ export interface Status {
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
-  /** Whole tokens, negative in debt. */
+  /** Whole tokens, rounded down; negative in debt, however small the debt. */
   readonly available: number;
   /** Whole tokens: the most it holds at present. */
   readonly capacity: number;
@@ -27,4 +27,15 @@ export interface Status {
    * primary status of a refusal: until the whole request fits, the same as the refusal's own.
    */
   readonly retryAfterMs: number;
+}
+
+/** Why a limit stands in the way, in words. One that owes refuses a request for 0 too. */
+export function shortfallText({
+  limit,
+  entityId,
+  available,
+  requested,
+}: Pick<Status, "limit" | "entityId" | "available" | "requested">): string {
+  if (available >= 0) return `${limit} of ${entityId} holds ${available} of ${requested} asked for`;
+  return `${limit} of ${entityId} owes ${-available} and is asked for ${requested}; nothing is granted before that is paid`;
 }

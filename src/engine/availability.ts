@@ -3,7 +3,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 
-/** What one limit of one level holds. Whole tokens; `available` is negative in debt. */
+/** What one limit of one level holds. Whole tokens, rounded down; `available` is negative in debt, however small the debt. */
 export interface Availability {
   /** The entity, or a parent of it. */
   readonly entityId: string;

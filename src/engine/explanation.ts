@@ -7,7 +7,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { boundaryAfter } from "../domain/limit-state.ts";
-import type { Status } from "../domain/status.ts";
+import { type Status, shortfallText } from "../domain/status.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
@@ -27,7 +27,7 @@ export interface LimitExplanation {
   readonly definition: Limit;
   /** Whole tokens, in force now: a window of the schedule, or a top-up, may make it differ from the definition's. */
   readonly capacity: number;
-  /** Negative in debt. */
+  /** Whole tokens, rounded down; negative in debt. */
   readonly available: number;
   /** Whether a window of the schedule is open. */
   readonly inWindow: boolean;
@@ -109,8 +109,7 @@ export async function explain(
     const refusal = refusalOf(asked, { askedMs: nowMs, toldMs: nowMs }, calendar);
     checkRefusal(demands, refusal);
     const { primary } = refusal;
-    const reason = `${primary.limit} of ${primary.entityId} holds ${primary.available} of ${primary.requested} asked for`;
-    return { ...base, outcome: "refused", retryAfterMs, reason, primary };
+    return { ...base, outcome: "refused", retryAfterMs, reason: shortfallText(primary), primary };
   } catch (error) {
     if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") throw error;
     return { ...base, outcome: "never", retryAfterMs: Number.POSITIVE_INFINITY, reason: error.message };

@@ -1,3 +1,4 @@
+import { wholeTokens } from "../bucket/level.ts";
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
@@ -63,7 +64,7 @@ export interface OperationResult {
   readonly entityId: string;
   /** On which resource. */
   readonly resource: string;
-  /** Whole tokens that each limit gained by a top-up: a limit that drips has no room above its capacity. */
+  /** Whole tokens, rounded down, that each limit gained by a top-up: a limit that drips has no room above its capacity. */
   readonly amounts: Readonly<Record<string, number>>;
   /** The key had been used before: nothing was done now. */
   readonly repeated: boolean;
@@ -199,5 +200,7 @@ function resultOf(
   { entityId, resource }: TopUpRequest | ResetRequest,
   { repeated, amounts }: OperationReply,
 ): OperationResult {
-  return { entityId, resource, amounts: tokensOf(amounts), repeated };
+  // What a limit that drips has room for need not be whole.
+  const gained = amounts.map(({ limit, milli }) => [limit, wholeTokens(milli)] as const);
+  return { entityId, resource, amounts: Object.fromEntries(gained), repeated };
 }

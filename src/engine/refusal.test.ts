@@ -82,11 +82,11 @@ test("a status speaks of what there was before the request, also where the reque
   assert.equal(statuses[0]?.available, 50);
 });
 
-test("a shortage of a millitoken is no debt of a token, and one that is paid next is waited for one millisecond", () => {
+test("a millitoken owed shows as a debt of 1, as it refuses a request for 0, and is waited for one millisecond", () => {
   const slow = [Limit.custom("r", { capacity: 10, refillAmount: 1, refillPeriodMs: 1_000 })];
   const observed = [asked("a", slow, { r: 11 }, { r: 0 })];
   const refusal = refusalOf(observed, { askedMs: T0 + 999, toldMs: T0 + 999 }, calendar);
-  assert.equal(refusal.primary.available, 0);
+  assert.equal(refusal.primary.available, -1);
   assert.equal(refusal.primary.exceeded, true);
   assert.equal(refusal.retryAfterMs, 1);
 });

@@ -1,4 +1,5 @@
 import { ResourceDisabled, ValidationError } from "../../domain/errors.ts";
+import { shortfallText } from "../../domain/status.ts";
 import type { Availability, Explanation, Outcome } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
@@ -73,9 +74,8 @@ async function answered(context: CommandContext, options: GlobalOptions, outcome
   }
   const { statuses, primary, retryAfterMs } = outcome;
   await printValue(context, options, { ok: false, statuses, primary, retryAfterMs }, () => {
-    const { limit, entityId, available, requested } = primary;
     return (
-      `Refused: ${limit} of ${entityId} holds ${available}, and ${requested} were asked for. ` +
+      `Refused: ${shortfallText(primary)}. ` +
       `${retryAfterMs === Number.POSITIVE_INFINITY ? "That much will never fit." : `It fits in ${waitText(retryAfterMs)}.`}\n`
     );
   });
