@@ -27,6 +27,7 @@ import {
   type Planned,
   type PlanTime,
   planOf,
+  takable,
   timeLeft,
 } from "./plan.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
@@ -289,7 +290,7 @@ export class Acquirer {
         ? this.#requestLimits.stored(entity, at.nowMs)
         : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
-    return planOf(request, own, others, at);
+    return takable(planOf(request, own, others, at), this.#deps.store);
   }
 
   #isUnknown({ created }: ChainLink): boolean {

@@ -7,6 +7,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
     ...others,
     store: {
       name: store.name,
+      atomicBucketsMax: store.atomicBucketsMax,
       namespaces: guarded(store.namespaces, lifecycle),
       scope: (namespaceId) => store.scope(namespaceId),
       ping: () => {

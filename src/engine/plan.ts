@@ -1,7 +1,9 @@
 import type { Tokens } from "../domain/amounts.ts";
+import { checkAtomic } from "../domain/atomic.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
+import type { Store } from "../ports/store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
@@ -65,6 +67,12 @@ export function planOf(
     atomic: request.atomic === true,
     signal: request.signal,
   };
+}
+
+/** The plan; throws where it must be taken at once and is more than the store can take at once. */
+export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBucketsMax">): Plan {
+  if (plan.atomic) checkAtomic(plan.request, { items: plan.claims.length, itemsMax: atomicBucketsMax });
+  return plan;
 }
 
 /** Whether all links were read from the same configuration. */

@@ -25,6 +25,8 @@ export interface Store {
   readonly name: string;
   /** The clock of its buckets, where it has one: a limiter on this store must use it too. */
   readonly clock?: Clock;
+  /** The most buckets that a request with `atomic` may take from; `Infinity`: as many as it names. */
+  readonly atomicBucketsMax: number;
   /** The namespaces there are. */
   readonly namespaces: NamespaceStore;
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */

@@ -110,6 +110,7 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
     },
   ],
   partRounding: [{ says: "parts of a bucket", ask: (dialect) => dialect.partRounding, own: "exact", shared: "floor" }],
+  atomicItemsMax: [{ says: "items of a take", ask: (dialect) => dialect.atomicItemsMax, own: 100, shared: 92 }],
   pinTerms: [
     {
       says: "a write that takes",

@@ -3,6 +3,7 @@ import type { Part } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
+import { LEVELS_MAX } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../domain/limit-set.ts";
@@ -43,6 +44,8 @@ export interface Dialect {
 
   // Taking.
 
+  /** The most items that are written in one transaction with a take, so that what goes with them has room, too. */
+  readonly atomicItemsMax: number;
   /** Makes the write fail where the original has changed the terms of these limits in place. */
   pinTerms(builder: WriteBuilder, seen: SeenItem, limits: readonly { readonly limit: string }[]): void;
   /** Whether a write has to move the epoch for reasons that only the original gives. */
@@ -112,12 +115,16 @@ interface SharedWant {
 /** Softness is a deadline to the original; ours lasts until configuration says otherwise. */
 export const SOFT_FOREVER_MS = 253_402_300_799_000;
 
+/** What one transaction of an `ItemStore` holds. */
+const TRANSACTION_ITEMS_MAX = 100;
+
 /** A table that only this implementation writes. */
 export const OWN: Dialect = {
   checkLimits: () => {},
   checkTopUp: () => {},
   sameParameters: () => true,
   partRounding: "exact",
+  atomicItemsMax: TRANSACTION_ITEMS_MAX,
   pinTerms: () => {},
   needsRebase: () => false,
   spendsRefill: () => true,
@@ -171,6 +178,9 @@ export const SHARED: Dialect = {
   },
 
   partRounding: "floor",
+
+  // A new item names its owner, which is checked in the same transaction: an item more for each level.
+  atomicItemsMax: TRANSACTION_ITEMS_MAX - LEVELS_MAX,
 
   // Also of limits that are not there: the original may leave, or put there, terms without tokens.
   pinTerms: (builder, { item }, limits) => {

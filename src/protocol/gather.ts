@@ -1,4 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
+import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, findLimit, fits, type LimitState, takeFrom, wholeOf } from "../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../domain/give-back.ts";
@@ -95,6 +96,11 @@ function draw(
     }
     writes.push(...taken.writes);
     answers.push({ kind: "taken", state: taken.state, ticket: taken.ticket });
+  }
+  // Of a bucket in shards a claim may take from several.
+  const [first] = claims;
+  if (first !== undefined) {
+    checkAtomic(first.bucket, { items: writes.length, itemsMax: context.env.dialect.atomicItemsMax });
   }
   return { kind: "transact", writes, event: undefined, result: answers };
 }

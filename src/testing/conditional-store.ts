@@ -98,6 +98,7 @@ export function openConditional(
   };
   return {
     name: "conditional",
+    atomicBucketsMax: (given.dialect ?? OWN).atomicItemsMax,
     lineTo,
     bucketsOf,
     namespaces: overriding(base.namespaces, {

@@ -58,6 +58,7 @@ export interface FaultOptions {
  */
 export class FaultStore implements Store {
   readonly name: string;
+  readonly atomicBucketsMax: number;
   readonly namespaces: NamespaceStore;
   readonly #inner: Store;
   readonly #options: FaultOptions;
@@ -66,6 +67,7 @@ export class FaultStore implements Store {
 
   constructor(inner: Store, options: FaultOptions) {
     this.name = `faulty ${inner.name}`;
+    this.atomicBucketsMax = inner.atomicBucketsMax;
     this.#inner = inner;
     this.#options = options;
     this.namespaces = this.#namespacesOf(inner.namespaces);

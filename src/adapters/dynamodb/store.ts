@@ -87,6 +87,7 @@ export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   };
   return {
     name: `dynamodb:${table}`,
+    atomicBucketsMax: (options.shared ? SHARED : OWN).atomicItemsMax,
     namespaces: new DynamoNamespaces({ records, watch, auditOf: (namespaceId) => scope(namespaceId).audit }),
     scope,
     ping: async () => {

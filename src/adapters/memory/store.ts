@@ -31,6 +31,7 @@ export function newMemoryData(retention: Retention): MemoryData {
 export function memoryOver(data: MemoryData, calendar: Calendar): Store {
   return {
     name: "memory",
+    atomicBucketsMax: Number.POSITIVE_INFINITY,
     namespaces: new MemoryNamespaces(data),
     scope: (namespaceId) => ({
       buckets: new MemoryBuckets(data, namespaceId, calendar),

@@ -77,6 +77,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   };
   return {
     name: `sqlite:${options.file}`,
+    atomicBucketsMax: Number.POSITIVE_INFINITY,
     namespaces: new SqliteNamespaces(parts),
     scope: (namespaceId) => ({
       buckets: new SqliteBuckets(parts, new LeaseRows(connection, namespaceId), namespaceId),
