@@ -7,7 +7,7 @@ import type { LimitState } from "../src/domain/limit-state.ts";
 import type { Item, ItemKey, ItemValue } from "../src/ports/item-store.ts";
 import { namesOf } from "../src/protocol/attributes.ts";
 import type { ProtocolBuckets } from "../src/protocol/buckets.ts";
-import { decode, type Image } from "../src/protocol/codec.ts";
+import { type Image, readableImage } from "../src/protocol/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../src/protocol/dialect.ts";
 import { newItem } from "../src/protocol/encode-item.ts";
 import type { Env } from "../src/protocol/intent.ts";
@@ -144,7 +144,7 @@ export function isClosed({ limit, quota }: LimitState): boolean {
 }
 
 export function imageOf(item: Item, key: ItemKey = KEY): Image {
-  return decode(key, item, { calendar, dialect: OWN, like: undefined, set: undefined });
+  return readableImage(key, item, { calendar, dialect: OWN, like: undefined, set: undefined });
 }
 
 export function itemOf(state: BucketState): Record<string, ItemValue> {

@@ -15,6 +15,7 @@ const HOUR_MS = 3_600_000;
 const SWEPT: SweepReport = {
   ...{ complete: true, bucketsSwept: 0, hoursClosed: 0, shardsJoined: 0, deletionsFinished: 0, purgesFinished: 0 },
   failures: 0,
+  shardsUnreadable: 0,
 };
 
 function world(given: Partial<FollowerParts> = {}) {

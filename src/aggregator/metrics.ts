@@ -8,6 +8,7 @@ const UNITS = {
   BucketsSwept: "Count",
   HoursClosed: "Count",
   ShardsJoined: "Count",
+  ShardsUnreadable: "Count",
   ClosedUntilAgeHours: "None",
   Errors: "Count",
 } as const;

@@ -3,9 +3,10 @@ import { keyIn } from "../adapters/dynamodb/records-write.ts";
 import { GSI4PK, GSI4SK, NAMESPACE_INDEX, parseItemKey } from "../adapters/dynamodb/schema.ts";
 import { putClosedUntil, readClosedUntil } from "../adapters/dynamodb/usage-closed.ts";
 import { UsedResources } from "../adapters/dynamodb/usage-resources.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import { HOUR_MS, hourOf } from "../domain/usage.ts";
-import type { ShardPlace } from "../protocol/close-hours.ts";
+import type { HourCloser, ShardPlace } from "../protocol/close-hours.ts";
 import { faultFields } from "./log.ts";
 import type { SweepPosition } from "./sweep-ledger.ts";
 import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";
@@ -25,8 +26,10 @@ export interface SweepReport {
   readonly deletionsFinished: number;
   /** Purges of namespaces likewise. */
   readonly purgesFinished: number;
-  /** What could not be done this time; the next sweep tries again. */
+  /** What could not be done this time; the next sweep tries again. Damaged shards are among them. */
   readonly failures: number;
+  /** Shards of buckets that are damaged; the log says which. They wait until they are mended, or their buckets reset. */
+  readonly shardsUnreadable: number;
   /** All hours before this instant are on sheets, in every namespace; absent where that is not known yet. */
   readonly closedUntilMs?: number;
 }
@@ -44,7 +47,15 @@ const JOINS_MAX = 5;
 class Sweep {
   readonly #parts: SweepParts;
   readonly #counts = {
-    ...{ bucketsSwept: 0, hoursClosed: 0, shardsJoined: 0, deletionsFinished: 0, purgesFinished: 0, failures: 0 },
+    ...{
+      bucketsSwept: 0,
+      hoursClosed: 0,
+      shardsJoined: 0,
+      deletionsFinished: 0,
+      purgesFinished: 0,
+      failures: 0,
+      shardsUnreadable: 0,
+    },
   };
   #position: SweepPosition;
 
@@ -72,6 +83,7 @@ class Sweep {
     metrics.add("HoursClosed", this.#counts.hoursClosed);
     metrics.add("ShardsJoined", this.#counts.shardsJoined);
     if (this.#counts.failures > 0) metrics.add("Errors", this.#counts.failures);
+    if (this.#counts.shardsUnreadable > 0) metrics.add("ShardsUnreadable", this.#counts.shardsUnreadable);
     const report = { complete, ...this.#counts, ...(closedUntilMs === undefined ? {} : { closedUntilMs }) };
     log.info("swept", report);
     return report;
@@ -139,14 +151,26 @@ class Sweep {
     let { openHour, hasFailed } = this.#position;
     // Whether all shards of a bucket in shards that are among these have been idle for a while.
     const split = new Map<string, { readonly bucket: ShardPlace["bucket"]; isIdle: boolean }>();
+    const damaged = new Set<string>();
     for (const [i, answer] of answers.entries()) {
       const place = places[i]!;
       this.#counts.bucketsSwept += 1;
+      if (answer.kind === "unreadable") {
+        // What it has counted is on no sheet, so the namespace is not closed beyond it.
+        hasFailed = true;
+        this.#counts.failures += 1;
+        this.#counts.shardsUnreadable += 1;
+        damaged.add(place.bucket.id);
+        const { shard, attribute } = answer.cause;
+        log.error("a bucket is damaged", { namespace: namespaceId, shard, attribute, ...faultFields(answer.cause) });
+        log.debug("bucket", placeFields(place));
+        continue;
+      }
       if (answer.kind === "failed") {
         hasFailed = true;
         this.#counts.failures += 1;
         log.warn("a bucket could not be closed", { namespace: namespaceId, ...faultFields(answer.cause) });
-        log.debug("bucket", { entity: place.bucket.entityId, resource: place.bucket.resource, shard: place.shard });
+        log.debug("bucket", placeFields(place));
         continue;
       }
       if (answer.kind === "gone") continue;
@@ -159,11 +183,22 @@ class Sweep {
       split.set(place.bucket.id, known);
     }
     for (const { bucket, isIdle } of split.values()) {
-      for (let join = 0; isIdle && join < JOINS_MAX && (await hours.joinIdle(bucket, clock.now())); join++) {
+      const mayJoin = isIdle && !damaged.has(bucket.id);
+      for (let join = 0; mayJoin && join < JOINS_MAX && (await this.#joined(hours, bucket)); join++) {
         this.#counts.shardsJoined += 1;
       }
     }
     this.#position = { ...this.#position, key: placeText(places.at(-1)!), openHour, hasFailed };
+  }
+
+  /** Another shard of the bucket may be damaged: that is told when its turn comes. */
+  async #joined(hours: HourCloser, bucket: ShardPlace["bucket"]): Promise<boolean> {
+    try {
+      return await hours.joinIdle(bucket, this.#parts.clock.now());
+    } catch (error) {
+      if (error instanceof ItemUnreadable) return false;
+      throw error;
+    }
   }
 
   /** All buckets of a namespace were gone through. */
@@ -221,6 +256,10 @@ class Sweep {
     const { startedAtMs, afterHours } = this.#position;
     return { startedAtMs, afterHours };
   }
+}
+
+function placeFields({ bucket, shard }: ShardPlace) {
+  return { entity: bucket.entityId, resource: bucket.resource, shard };
 }
 
 /** The sort key of a bucket's shard in the index of its namespace. */

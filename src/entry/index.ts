@@ -16,6 +16,7 @@ export {
   ValidationError,
   VersionError,
 } from "../domain/errors.ts";
+export { ItemUnreadable } from "../domain/item-unreadable.ts";
 export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";

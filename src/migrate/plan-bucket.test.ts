@@ -5,7 +5,7 @@ import { decodeItem } from "../adapters/dynamodb/codec.ts";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
-import { decode } from "../protocol/codec.ts";
+import { readableImage } from "../protocol/codec.ts";
 import { OWN } from "../protocol/dialect.ts";
 import type { OldLimit } from "./plan-bucket.ts";
 import { planBucket } from "./plan-bucket.ts";
@@ -57,7 +57,7 @@ test("every limit of a bucket holds what it would have held, to the millitoken, 
       );
       const key = { bucket: bucketKey("e", "r"), shard: 0 };
       const context = { calendar, dialect: OWN, like: undefined, set: undefined };
-      const { state } = decode(key, decodeItem(attributes), context);
+      const { state } = readableImage(key, decodeItem(attributes), context);
       const sinceMs = Math.max(...old.map(({ refilledAtMs }) => refilledAtMs));
       for (const laterMs of instants) {
         const atMs = sinceMs + laterMs;

@@ -15,7 +15,7 @@ import { wholeOf } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { limitNamesIn } from "../protocol/attributes.ts";
-import { decode } from "../protocol/codec.ts";
+import { readableImage } from "../protocol/codec.ts";
 import { SHARED } from "../protocol/dialect.ts";
 import { newItem } from "../protocol/encode-item.ts";
 import { keptUntilFromS } from "../protocol/ttl.ts";
@@ -55,7 +55,7 @@ export function planShards(
   const items = shards.map(({ shard, item }) => ({ shard, item: withWindow(decodeItem(item)) }));
   const states = items.map(
     ({ shard, item }) =>
-      decode({ bucket, shard }, item, { calendar, dialect: SHARED, like: undefined, set: undefined }).state,
+      readableImage({ bucket, shard }, item, { calendar, dialect: SHARED, like: undefined, set: undefined }).state,
   );
   const { shards: _, ...whole } = wholeOf(states, calendar);
   const owed = whole.limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli }));

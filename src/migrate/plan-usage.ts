@@ -3,7 +3,7 @@ import { texts } from "../adapters/dynamodb/records-write.ts";
 import { itemPlace, itemTableKey, TTL } from "../adapters/dynamodb/schema.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { HOUR_MS } from "../domain/usage.ts";
-import { dayOf, type HourCounts, hourNumber, sheetText } from "../protocol/hours.ts";
+import { dayOf, hourNumber, sheetText } from "../protocol/hours.ts";
 import { SHARDS_MAX } from "../protocol/split.ts";
 import { groupedBy, type NewItem, newItemOf } from "./planned.ts";
 
@@ -55,7 +55,7 @@ function hourText(hour: number): string {
   return String(hour % 24).padStart(2, "0");
 }
 
-function hoursOf(usage: readonly OldUsage[]): readonly HourCounts[] {
+function hoursOf(usage: readonly OldUsage[]): readonly OldHour[] {
   const of = (window: string) =>
     new Map(
       usage
@@ -63,14 +63,21 @@ function hoursOf(usage: readonly OldUsage[]): readonly HourCounts[] {
         .map(({ start, item }) => [hourNumber(instantOf(start)), countsIn(item)] as const),
     );
   const [hourly, daily, monthly] = [of("hourly"), of("daily"), of("monthly")];
-  const found = new Map<number, HourCounts>();
+  const found = new Map<number, OldHour>();
   for (const [hour, counts] of hourly) found.set(hour, { hour, ...firstHourOf(hour, counts, hourly, daily.size > 0) });
   for (const [hour, counts] of daily) keepSum(found, hour, counts, dayOf);
   for (const [hour, counts] of monthly) keepSum(found, hour, counts, monthOf);
   return [...found.values()].sort((a, b) => a.hour - b.hour);
 }
 
-type Counts = Omit<HourCounts, "hour">;
+/** What was counted in an hour, of whole tokens: all of it safe integers. */
+interface OldHour {
+  readonly hour: number;
+  readonly requests: number;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+type Counts = Omit<OldHour, "hour">;
 
 /**
  * The original keeps the first hour of a day and the day itself under one key. Where it counts days at all, an item of that
@@ -86,7 +93,7 @@ function firstHourOf(hour: number, counts: Counts, hourly: ReadonlyMap<number, C
 }
 
 /** What the sum of a day or month has more than its hours is put into its first hour. */
-function keepSum(found: Map<number, HourCounts>, hour: number, sum: Counts, windowOf: (hour: number) => string): void {
+function keepSum(found: Map<number, OldHour>, hour: number, sum: Counts, windowOf: (hour: number) => string): void {
   const own = [...found.values()].filter((each) => windowOf(each.hour) === windowOf(hour));
   const left = minus(sum, own);
   const counts = new Map([...left.counts].filter(([, value]) => value > 0));

@@ -4,8 +4,11 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { BucketOwner, MaybePromise } from "./bucket-store.ts";
 
-/** What an attribute holds. Numbers are exact integers. */
-export type ItemValue = number | string | boolean;
+/**
+ * What an attribute holds. Numbers are exact integers, a bigint is one beyond ±(2^53 - 1). An item that another program wrote, or
+ * that is damaged, may have any number; it is read as it stands, and its reader says what is wrong with it.
+ */
+export type ItemValue = number | bigint | string | boolean;
 
 /** An item as it is stored, without its key. A value: a change makes a new one. */
 export type Item = Readonly<Record<string, ItemValue>>;

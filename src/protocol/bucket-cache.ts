@@ -2,6 +2,7 @@ import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { Item, ItemKey } from "../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, namesOf, RF, UH, VU, WCU } from "./attributes.ts";
@@ -242,7 +243,13 @@ export class BucketCaches {
     const { atMs, eventuallyConsistent, set } = about;
     const isBehind = before !== undefined && like !== undefined && isOlder(item, like.item);
     if (isBehind && eventuallyConsistent && !before.eventuallyConsistent) return before;
-    const image = decode(key, item, { calendar: this.#calendar, dialect: this.#dialect, like, set });
+    const decoded = decode(key, item, { calendar: this.#calendar, dialect: this.#dialect, like, set });
+    if (decoded.kind === "damaged") {
+      // Not by what it was before: the next caller reads it, and hears the same.
+      cache.forgetShards();
+      throw new ItemUnreadable(key, decoded.damage);
+    }
+    const { image } = decoded;
     // What was observed while this call was under way is later than its answer.
     if (isBehind && before.order > about.sentAtSequence) {
       return { image, eventuallyConsistent, atMs, order: about.sentAtSequence };
@@ -283,7 +290,8 @@ function noteUtilization(
   for (const { name, terms } of after.state.limits) {
     if (terms.refillAmountMilli === 0) continue;
     const { tc } = namesOf(name);
-    const taken = (numberOf(after.item, tc) ?? 0) - (numberOf(before.item, tc) ?? 0);
+    // By which nothing is decided: it may be rounded.
+    const taken = Number(after.item[tc] ?? 0) - Number(before.item[tc] ?? 0);
     const used = (taken * terms.refillPeriodMs) / (terms.refillAmountMilli * (toMs - fromMs));
     // A single span may be short, and then it says little.
     utilization.set(name, ((utilization.get(name) ?? used) + used) / 2);

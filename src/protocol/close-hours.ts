@@ -1,6 +1,7 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { HOUR_MS } from "../domain/usage.ts";
-import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
+import type { Item, ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { namesOf, RQ, SHARD_COUNT, TTL, UH } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -39,6 +40,8 @@ export type ShardClosed =
   /** Its open hour, in hours since 1970, has not been over for long enough. */
   | { readonly kind: "open"; readonly hours: number; readonly shardCount: number; readonly openHour: number }
   | { readonly kind: "gone" }
+  /** It is damaged: its hours stay as they are until it is mended or reset. */
+  | { readonly kind: "unreadable"; readonly cause: ItemUnreadable }
   /** Others wrote at every attempt, or the store did not answer: next time. */
   | { readonly kind: "failed"; readonly cause: unknown };
 
@@ -65,14 +68,24 @@ export async function closeHours(
   const answers: ShardClosed[] = [];
   for (const [i, key] of keys.entries()) {
     const item = found[i];
-    const image = item === undefined ? undefined : observed(context, key, item, options.nowMs);
-    answers.push(image === undefined ? { kind: "gone" } : await closeOne(context, image, options));
+    answers.push(item === undefined ? { kind: "gone" } : await closeOne(context, key, item, options).catch(unreadable));
   }
   return answers;
 }
 
-async function closeOne(context: ProtocolContext, seen: Image, options: CloseOptions): Promise<ShardClosed> {
-  let image = seen;
+/** One damaged shard does not keep the others from being closed. */
+function unreadable(error: unknown): ShardClosed {
+  if (error instanceof ItemUnreadable) return { kind: "unreadable", cause: error };
+  throw error;
+}
+
+async function closeOne(
+  context: ProtocolContext,
+  key: ItemKey,
+  item: Item,
+  options: CloseOptions,
+): Promise<ShardClosed> {
+  let image = observed(context, key, item, options.nowMs);
   let hours = 0;
   for (let steps = 0; steps < STEPS_MAX; steps++) {
     const step = nextStep(context, image, options);
@@ -135,7 +148,7 @@ function lettingGo(image: Image, nowMs: number, env: Env): ItemWrite | undefined
   return builder.update(key, "exists", { form: "take", readingMs: nowMs, parts: [], spare: [] });
 }
 
-function observed({ caches }: ProtocolContext, key: ItemKey, item: NonNullable<Image["item"]>, atMs: number): Image {
+function observed({ caches }: ProtocolContext, key: ItemKey, item: Item, atMs: number): Image {
   const about = { atMs, eventuallyConsistent: false, set: undefined, ownWrites: 0, sentAtSequence: caches.sequence };
   return caches.observe(caches.of(key.bucket), key, item, about).image as Image;
 }

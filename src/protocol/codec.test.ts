@@ -4,11 +4,12 @@ import fc from "fast-check";
 import { calendar } from "../../test/kind-arbitraries.ts";
 import { anyScene, imageOf, itemOf, KEY } from "../../test/protocol-kit.ts";
 import { isIdle } from "../domain/bucket-state.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { fullLimit } from "../domain/limit-state.ts";
 import type { Item } from "../ports/item-store.ts";
-import { canonicalOfSet, decode, withCallersLimitObjects } from "./codec.ts";
+import { canonicalOfSet, readableImage, withCallersLimitObjects } from "./codec.ts";
 import { OWN, SHARED } from "./dialect.ts";
 
 const Kinds = limitMakers(calendar);
@@ -27,7 +28,7 @@ test("a state of any kinds of limits comes back from its item as it was", () => 
   fc.assert(
     fc.property(anyScene(4), fc.boolean(), ({ state, set }, knowsSet) => {
       const item = itemOf(state);
-      const image = decode(KEY, item, {
+      const image = readableImage(KEY, item, {
         calendar,
         dialect: OWN,
         like: undefined,
@@ -58,9 +59,9 @@ test("an image that is like an earlier one is the same as if it had been read an
       const later = { ...item, b_l0_tk: Number(item.b_l0_tk) + delta, b_l0_tc: 9, b_rq: 3 };
       for (const dialect of [OWN, SHARED]) {
         const context = { calendar, dialect, set: undefined };
-        const like = decode(KEY, item, { ...context, like: undefined });
-        const quick = decode(KEY, later, { ...context, like });
-        assert.deepEqual(quick, decode(KEY, later, { ...context, like: undefined }));
+        const like = readableImage(KEY, item, { ...context, like: undefined });
+        const quick = readableImage(KEY, later, { ...context, like });
+        assert.deepEqual(quick, readableImage(KEY, later, { ...context, like: undefined }));
       }
     }),
     { numRuns: 100 },
@@ -70,8 +71,8 @@ test("an image that is like an earlier one is the same as if it had been read an
 test("on a shared table parameters that were changed in place are not taken for those of before", () => {
   const item: Item = { rf: MONDAY_MS, ...perMinute("rpm", 100) };
   const context = { calendar, dialect: SHARED, set: undefined };
-  const like = decode(KEY, item, { ...context, like: undefined });
-  const { state } = decode(KEY, { ...item, b_rpm_cp: 50_000 }, { ...context, like });
+  const like = readableImage(KEY, item, { ...context, like: undefined });
+  const { state } = readableImage(KEY, { ...item, b_rpm_cp: 50_000 }, { ...context, like });
   assert.equal(state.limits[0]?.terms.capacityMilli, 50_000);
 });
 
@@ -169,9 +170,27 @@ test("a limit that is remembered in another zone than the bucket's keeps its own
 test("what cannot be read is said to be so, with the attribute and the remedy", () => {
   assert.throws(
     () => imageOf({ rf: 1, ...perMinute("rpm", 1), b_rpm_cp: "many" }),
-    /b_rpm_cp is many.*delete the bucket/,
+    /"b_rpm_cp" of the bucket of .*, shard 0, is "many", not a whole number .*Reset the whole bucket/,
   );
-  assert.throws(() => imageOf({ rf: 1, ...perMinute("rpm", 1), b_rpm_sched: "?!" }), RangeError);
+  for (const damage of [
+    { b_rpm_sched: "?!" },
+    { b_rpm_tk: "1" },
+    { rf: "soon" },
+    { b_rpm_rp: 0 },
+    { shard_count: 1.5 },
+  ]) {
+    const item = { rf: 1, ...perMinute("rpm", 1), ...damage };
+    assert.throws(
+      () => imageOf(item),
+      (error) => error instanceof ItemUnreadable && error.attribute === Object.keys(damage)[0],
+    );
+  }
+});
+
+test("a count past 2^53 is a count, on any limit and the requests; tokens past it are none", () => {
+  const counted = { b_rpm_tc: 2n ** 60n, b_rpm_by: 2n ** 60n, b_rpm_tp: -(2n ** 60n), b_rq: 2n ** 60n };
+  assert.equal(imageOf({ rf: 1, ...perMinute("rpm", 1), ...counted }).state.limits.length, 1);
+  assert.throws(() => imageOf({ rf: 1, ...perMinute("rpm", 1), b_rpm_tk: 2n ** 60n }), ItemUnreadable);
 });
 
 test("a shard's terms are its share of what the item says undivided", () => {
@@ -195,7 +214,7 @@ function sizeOf(item: Item): number {
     bytes += Buffer.byteLength(name);
     if (typeof value === "string") bytes += Buffer.byteLength(value);
     else if (typeof value === "boolean") bytes += 1;
-    else bytes += Math.ceil(String(Math.abs(value)).replace(/0+$/, "").length / 2) + 1;
+    else bytes += Math.ceil(String(value).replace("-", "").replace(/0+$/, "").length / 2) + 1;
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 import type { Part } from "../bucket/share.ts";
 import { assembled, type BucketState, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import { kindOf, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
@@ -23,6 +24,7 @@ import {
   SHARD_COUNT,
   UH,
 } from "./attributes.ts";
+import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
 
 /** An item as it was seen, and what it means. */
@@ -47,12 +49,19 @@ interface DecodeContext {
   readonly set: LimitSet | undefined;
 }
 
-/** What an item says. Throws a `RangeError` for one that cannot be read. */
-export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): Image {
+/** What an item says, or what of it cannot be read. */
+export type DecodedItem =
+  | { readonly kind: "decoded"; readonly image: Image }
+  | { readonly kind: "damaged"; readonly damage: Damage };
+
+export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): DecodedItem {
   if (like !== undefined && isSameButTokens(item, like, dialect)) {
     const { shardCount, canonical, hourEndMs } = like;
-    return { key, item, state: withTokens(like.state, item), shardCount, canonical, hourEndMs };
+    const image = { key, item, state: withTokens(like.state, item), shardCount, canonical, hourEndMs };
+    return { kind: "decoded", image };
   }
+  const damage = damageIn(item);
+  if (damage !== undefined) return { kind: "damaged", damage };
   const shardCount = numberOf(item, SHARD_COUNT) ?? 1;
   const { partRounding: rounding } = dialect;
   const part: Part | undefined = shardCount === 1 ? undefined : { index: key.shard, count: shardCount, rounding };
@@ -62,15 +71,27 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const configured = typeof listed === "string" ? listed.split(",").filter((name) => names.includes(name)) : names;
   const others = names.filter((name) => !configured.includes(name));
   const carried = item[FRF] === epochMs;
-  const limits = [...configured, ...others].map((name, i) =>
-    decodedLimit(item, name, { epochMs, carried, part, calendar, set, configured: i < configured.length }),
-  );
+  const limits: LimitState[] = [];
+  for (const [i, name] of [...configured, ...others].entries()) {
+    const found = limitIn(item, name, { set, calendar });
+    if (found.kind === "damaged") return found;
+    const context = { epochMs, carried, part, calendar, configured: i < configured.length };
+    limits.push(decodedLimit(item, found.limit, context));
+  }
   const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
   const origin = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
   const state = assembled({ epochMs, limits, signature, origin }, calendar);
-  return { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };
+  const image = { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };
+  return { kind: "decoded", image };
+}
+
+/** The image of an item that is to be readable; throws `ItemUnreadable` where it is not. */
+export function readableImage(key: ItemKey, item: Item, context: DecodeContext): Image {
+  const decoded = decode(key, item, context);
+  if (decoded.kind === "damaged") throw new ItemUnreadable(key, decoded.damage);
+  return decoded.image;
 }
 
 /** An item of an earlier release has no hour: its first begins with the next write that counts. */
@@ -199,6 +220,8 @@ function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   if (item[RF] !== before[RF] || item[BN] !== before[BN]) return false;
   if (item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
   if (item[SHARD_COUNT] !== before[SHARD_COUNT] || !dialect.sameParameters(item, before)) return false;
+  // Tokens that are none are looked at closer.
+  for (const { name } of like.state.limits) if (!Number.isSafeInteger(item[namesOf(name).tk])) return false;
   // Of a bucket without a number of its own, those of its quotas tell that it was made anew in the same millisecond.
   return like.state.plain || like.state.limits.every(({ name }) => item[namesOf(name).rn] === before[namesOf(name).rn]);
 }
@@ -219,14 +242,13 @@ interface LimitContext {
   readonly carried: boolean;
   readonly part: Part | undefined;
   readonly calendar: Calendar;
-  readonly set: LimitSet | undefined;
   readonly configured: boolean;
 }
 
-function decodedLimit(item: Item, name: string, context: LimitContext): LimitState {
-  const { epochMs, carried, calendar, set, configured } = context;
+function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitState {
+  const { epochMs, carried, calendar, configured } = context;
+  const { name } = limit;
   const names = namesOf(name);
-  const limit = limitIn(item, name, names, set);
   const drips = kindOf(limit) === "drip";
   const grantedAmong = numberOf(item, names.gc);
   const part =
@@ -253,7 +275,12 @@ function decodedLimit(item: Item, name: string, context: LimitContext): LimitSta
   };
 }
 
-function limitIn(item: Item, name: string, names: LimitNames, set: LimitSet | undefined): Limit {
+function limitIn(
+  item: Item,
+  name: string,
+  { set, calendar }: { readonly set: LimitSet | undefined; readonly calendar: Calendar },
+): { readonly kind: "limit"; readonly limit: Limit } | Extract<DecodedItem, { kind: "damaged" }> {
+  const names = namesOf(name);
   const tz = item[names.tz] ?? item[SCHED_TZ] ?? TZ_DEFAULT;
   const sched = textOf(item, names.sched, SCHED);
   const rsa = numberOf(item, names.rsa);
@@ -265,33 +292,48 @@ function limitIn(item: Item, name: string, names: LimitNames, set: LimitSet | un
     const sameTerms = own.cp === item[names.cp] && own.ra === item[names.ra] && own.rp === item[names.rp];
     const sameKind = own.sched === sched && own.rsched === rsched && own.rsa === rsa;
     const sameZone = own.tz === undefined || own.tz === tz;
-    if (sameTerms && sameKind && sameZone && own.soft === names.soft in item) return given;
+    if (sameTerms && sameKind && sameZone && own.soft === names.soft in item) {
+      return { kind: "limit", limit: given };
+    }
   }
   const schedule = sched === undefined ? undefined : decodeSchedule(sched, String(tz));
   const reset = rsched === undefined ? undefined : decodeReset(rsched);
-  for (const decoded of [schedule, reset]) {
-    if (decoded?.kind === "unreadable") throw new RangeError(`Limit "${name}": ${decoded.problem}`);
+  for (const [attribute, decoded] of [
+    [names.sched in item ? names.sched : SCHED, schedule],
+    [names.rsched in item ? names.rsched : RSCHED, reset],
+  ] as const) {
+    if (decoded?.kind === "unreadable") return damaged(attribute, item, `a schedule (${decoded.problem})`);
   }
-  return Object.freeze({
+  const crons = [
+    ...(schedule?.kind === "decoded" ? schedule.value.map(({ cron }) => [cron, "window"] as const) : []),
+    ...(reset?.kind === "decoded" ? [[reset.value, "reset"] as const] : []),
+  ];
+  for (const [cron, use] of crons) {
+    const problem = calendar.problemOf(cron, String(tz), use);
+    if (problem !== undefined) return damaged(names.tz in item ? names.tz : SCHED_TZ, item, `a zone (${problem})`);
+  }
+  for (const needed of [names.cp, names.ra, names.rp]) {
+    if (!(needed in item)) return damaged(needed, item, "a whole number");
+  }
+  const limit = Object.freeze({
     name,
-    capacity: wholeIn(item, names.cp) / 1000,
-    refillAmount: wholeIn(item, names.ra) / 1000,
-    refillPeriodMs: wholeIn(item, names.rp),
+    capacity: Number(item[names.cp]) / 1000,
+    refillAmount: Number(item[names.ra]) / 1000,
+    refillPeriodMs: Number(item[names.rp]),
     ...(names.soft in item ? { soft: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
     ...(reset?.kind === "decoded" ? { reset: { cron: reset.value, tz: String(tz) } } : {}),
     ...(rsa === undefined ? {} : { resetAfterMs: rsa * 1000 }),
   });
+  return { kind: "limit", limit };
+}
+
+function damaged(attribute: string, item: Item, wants: string): Extract<DecodedItem, { kind: "damaged" }> {
+  return { kind: "damaged", damage: { attribute, value: item[attribute], wants } };
 }
 
 /** The limit's own text, else the item's default; "-" stands for none. */
 function textOf(item: Item, own: string, common: string): string | undefined {
   const text = item[own] ?? item[common];
   return typeof text === "string" && text !== "-" ? text : undefined;
-}
-
-function wholeIn(item: Item, name: string): number {
-  const value = item[name];
-  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
-  throw new RangeError(`The stored ${name} is ${String(value)}, not a whole number; reset or delete the bucket.`);
 }

@@ -1,10 +1,12 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import type { Item, ItemAnswer, ItemKey, ItemWrite, Undecided } from "../ports/item-store.ts";
+import type { Item, ItemAnswer, ItemKey, ItemWrite, TransactionAnswer, Undecided } from "../ports/item-store.ts";
 import type { Seen } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
+import { damageIn } from "./damage.ts";
 import { isShardKey } from "./item-key.ts";
 import { backoffMs, type RetryPolicy } from "./retry-policy.ts";
 import { type SheetAction, writeSheet } from "./sheets.ts";
@@ -130,8 +132,13 @@ export async function drive<Progress, Act extends Action, Result>(
         attempts++;
         const sentAtSequence = context.caches.sequence;
         const timeoutMs = timeLeft(untilMs, budget, nowMs);
-        const answer = context.items.write(action.write, { timeoutMs });
-        const first = answer instanceof Promise ? await answer : answer;
+        let first: ItemAnswer;
+        try {
+          const answer = context.items.write(action.write, { timeoutMs });
+          first = answer instanceof Promise ? await answer : answer;
+        } catch (error) {
+          throw await damageOr(context, [action.write], error, timeoutMs);
+        }
         const told = orLater(context, budget, first);
         event = observed(context, action, told instanceof Promise ? await told : told, sentAtSequence);
         for (let resends = 0; event.kind === "refused"; resends++) {
@@ -219,9 +226,39 @@ function observed(
   return { kind: answer.kind, seen: caches.observe(caches.of(key.bucket), key, answer.item, about) };
 }
 
-async function transact({ items, caches }: ProtocolContext, action: TransactAction, timeoutMs: number): Promise<Event> {
+/**
+ * The store cannot carry out a write. Where that is because of what stands in an item, such as a text that it was to add to, the
+ * error says which item and what; otherwise it is the store's own. A write goes by what was seen of an item before.
+ */
+async function damageOr(
+  { items }: ProtocolContext,
+  writes: readonly ItemWrite[],
+  error: unknown,
+  timeoutMs: number,
+): Promise<unknown> {
+  if (!(error instanceof LimiterError) || error.code !== "store_refused") return error;
+  const keys = writes.map(({ key }) => key).filter(isShardKey);
+  try {
+    const found = await items.read(keys, { consistent: true }, { timeoutMs });
+    for (const [i, key] of keys.entries()) {
+      const damage = found[i] === undefined ? undefined : damageIn(found[i]);
+      if (damage !== undefined) return new ItemUnreadable(key, damage);
+    }
+  } catch {
+    // What the store said first is told.
+  }
+  return error;
+}
+
+async function transact(context: ProtocolContext, action: TransactAction, timeoutMs: number): Promise<Event> {
+  const { items, caches } = context;
   const { writes, token, event } = action;
-  const answer = await items.transact(writes, { token, event }, { timeoutMs });
+  let answer: TransactionAnswer;
+  try {
+    answer = await items.transact(writes, { token, event }, { timeoutMs });
+  } catch (error) {
+    throw await damageOr(context, writes, error, timeoutMs);
+  }
   // No images come back, so what was known of the items is out of date.
   for (const { key } of writes) caches.of(key.bucket).forget();
   if (answer.kind === "applied") return { kind: "committed" };

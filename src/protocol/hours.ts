@@ -1,4 +1,6 @@
+import { type Count, countOfText } from "../bucket/count.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
+import { type DamagedItem, ItemUnreadable } from "../domain/item-unreadable.ts";
 import { bypassOf, HOUR_MS, overdraftOf } from "../domain/usage.ts";
 import type { Item, ItemKey, ItemValue, ItemWrite } from "../ports/item-store.ts";
 import { namesOf, RQ, RQP, TTL, UH, UP, WCU } from "./attributes.ts";
@@ -12,7 +14,7 @@ export interface HourCounts {
   readonly hour: number;
   readonly requests: number;
   /** By the name that usage has for it: a limit, or what of it was bypassed or overdrawn. */
-  readonly counts: ReadonlyMap<string, number>;
+  readonly counts: ReadonlyMap<string, Count>;
 }
 
 export function hourNumber(atMs: number): number {
@@ -117,17 +119,37 @@ export function sheetText({ requests, counts }: HourCounts): string {
   return [String(requests), ...Array.from(counts, ([name, milli]) => `${name}=${milli}`)].join(";");
 }
 
-/** The hours of a sheet, in their order. */
-export function hoursOnSheet(day: string, sheet: Item): HourCounts[] {
-  const names = Object.keys(sheet).filter((name) => HOUR_NAME.test(name));
+/** The hours of a sheet, in their order; throws `ItemUnreadable` for one that says no hours. */
+export function hoursOnSheet({ day, item, ...of }: SheetOf): HourCounts[] {
+  const names = Object.keys(item).filter((name) => HOUR_NAME.test(name));
   return names.sort().map((name) => {
-    const [requests, ...counts] = String(sheet[name]).split(";");
-    return {
-      hour: dayStartHour(day) + Number(name.slice(1)),
-      requests: Number(requests),
-      counts: new Map(counts.map((count) => [count.slice(0, count.lastIndexOf("=")), valueIn(count)])),
-    };
+    const found = countsOfText(String(item[name]));
+    if (found !== undefined) return { hour: dayStartHour(day) + Number(name.slice(1)), ...found };
+    const damage = { attribute: name, value: item[name], wants: "requests and counts (12;rpm=12000)" };
+    throw new ItemUnreadable({ ...of, sheet: day }, damage);
   });
+}
+
+/** A sheet as it was read, and whose it is. */
+export interface SheetOf {
+  readonly bucket: DamagedItem["bucket"];
+  readonly shard: number;
+  readonly day: string;
+  readonly item: Item;
+}
+
+function countsOfText(text: string): Omit<HourCounts, "hour"> | undefined {
+  const [first = "", ...rest] = text.split(";");
+  const requests = countOfText(first);
+  if (requests === undefined) return undefined;
+  const counts = new Map<string, Count>();
+  for (const one of rest) {
+    const at = one.lastIndexOf("=");
+    const count = countOfText(one.slice(at + 1));
+    if (at < 1 || count === undefined) return undefined;
+    counts.set(one.slice(0, at), count);
+  }
+  return { requests: Number(requests), counts };
 }
 
 /** The day of an hour, as sheets are named. */
@@ -142,10 +164,6 @@ function dayStartHour(day: string): number {
 function placeOf(hour: number): { readonly day: string; readonly name: string } {
   const text = new Date(hour * HOUR_MS).toISOString();
   return { day: text.slice(0, 10), name: `h${text.slice(11, 13)}` };
-}
-
-function valueIn(count: string): number {
-  return Number(count.slice(count.lastIndexOf("=") + 1));
 }
 
 const HOUR_NAME = /^h([01][0-9]|2[0-3])$/;
@@ -165,13 +183,14 @@ interface Kinds {
 function countsIn(item: Item, { hour, requests, names }: Kinds): HourCounts | undefined {
   const at = item[hour];
   if (typeof at !== "number") return undefined;
-  const counts = new Map<string, number>();
+  const counts = new Map<string, Count>();
   for (const name of Object.keys(item).sort()) {
     const [, limit, what] = COUNTER.exec(name) ?? [];
     if (limit === undefined || limit === WCU || what === undefined) continue;
     const value: ItemValue = item[name] ?? 0;
     const naming = Object.hasOwn(names, what) ? names[what] : undefined;
-    if (naming !== undefined && typeof value === "number" && value !== 0) counts.set(naming(limit), value);
+    const isCount = typeof value === "number" || typeof value === "bigint";
+    if (naming !== undefined && isCount && value !== 0) counts.set(naming(limit), value);
   }
   return { hour: at, requests: Number(item[requests] ?? 0), counts };
 }

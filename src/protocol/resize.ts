@@ -1,3 +1,4 @@
+import type { Count } from "../bucket/count.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
 import { limitSet } from "../domain/limit-set.ts";
@@ -89,9 +90,9 @@ function hoursBefore(
   const { env, caches } = context;
   if (!env.dialect.countsByHour) return [];
   const hour = Math.max(hourNumber(atMs), ...images.map(({ item }) => numberOf(item, UH) ?? 0));
-  // Beyond, what one shard counted cannot be added to another exactly.
-  if (images.some(({ item }) => [...(openHourIn(item)?.counts.values() ?? [])].some((one) => !isFine(one))))
-    return undefined;
+  // Beyond, what one shard counted in the hour that is open cannot be added to another exactly. It waits for the next hour.
+  const open = images.flatMap(({ item }) => (item[UH] === hour ? (openHourIn(item) ?? []) : []));
+  if (open.some(({ counts }) => [...counts.values()].some((one) => !isFine(one)))) return undefined;
   const writes: ItemWrite[] = [];
   for (const image of images) {
     const note = caches.of(image.key.bucket).sheet(image.key.shard);
@@ -105,8 +106,8 @@ function hoursBefore(
 }
 
 /** A few dozen of these can be summed up. */
-function isFine(milli: number): boolean {
-  return Math.abs(milli) < Number.MAX_SAFE_INTEGER / 64;
+function isFine(milli: Count): boolean {
+  return typeof milli === "number" && Math.abs(milli) < Number.MAX_SAFE_INTEGER / 64;
 }
 
 const NOT_DONE: Drawn<boolean> = { kind: "result", result: false, installs: [] };

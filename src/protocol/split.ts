@@ -152,7 +152,8 @@ function resized(
 /** What shards that go have counted in the open hour: it goes to the one that they join, whose hour is the same. */
 function countsOf(items: readonly Item[]): Pick<Intent, "counted" | "bypassed" | "overdrafts" | "requests"> {
   const hours = items.flatMap((item) => openHourIn(item) ?? []);
-  const counts = hours.flatMap(({ counts }) => [...counts]);
+  // They were looked at before the shards were joined: all of them are small enough to be summed up.
+  const counts = hours.flatMap(({ counts }) => Array.from(counts, ([name, milli]) => [name, Number(milli)] as const));
   const { counters, bypassed, overdrafts } = countersOf(counts);
   return {
     counted: amountsIn(counters),

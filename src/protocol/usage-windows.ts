@@ -1,3 +1,5 @@
+import { type Count, plus, tokensOfCount } from "../bucket/count.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import {
   countersOf,
   HOUR_MS,
@@ -7,6 +9,7 @@ import {
   windowStartMs,
 } from "../domain/usage.ts";
 import type { Item } from "../ports/item-store.ts";
+import { countDamageIn } from "./damage.ts";
 import { closedHourIn, type HourCounts, hoursOnSheet, isNothing, openHourIn } from "./hours.ts";
 
 /** What usage is read from: the items of shards as they stood, and sheets that were read after them. */
@@ -25,15 +28,18 @@ export interface UsageOf {
 }
 
 /** The hours of one bucket that were counted. Of an hour that a shard has and its sheet too, the sheet counts. */
-export function hoursOf({ shards, sheets }: UsageItems): HourCounts[] {
+export function hoursOf(bucket: UsageOf, { shards, sheets }: UsageItems): HourCounts[] {
   const found = new Map<string, HourCounts>();
   for (const { shard, item } of shards) {
+    const damage = countDamageIn(item);
+    // What it has counted cannot be told, and a sum without it would be too low without a word.
+    if (damage !== undefined) throw new ItemUnreadable({ bucket, shard }, damage);
     for (const counts of [closedHourIn(item), openHourIn(item)]) {
       if (counts !== undefined) found.set(`${shard} ${counts.hour}`, counts);
     }
   }
   for (const { shard, day, item } of sheets) {
-    for (const counts of hoursOnSheet(day, item)) found.set(`${shard} ${counts.hour}`, counts);
+    for (const counts of hoursOnSheet({ bucket, shard, day, item })) found.set(`${shard} ${counts.hour}`, counts);
   }
   return [...found.values()].filter((counts) => !isNothing(counts));
 }
@@ -58,7 +64,7 @@ export async function* windowsInOrder(
     return windowsOf(of, { shards, sheets: own }, { window, ...span });
   };
   // What the shards have may be on no sheet yet.
-  const hours = hoursOf({ shards, sheets: [] }).map(({ hour }) => stepOf(hour * HOUR_MS));
+  const hours = hoursOf(of, { shards, sheets: [] }).map(({ hour }) => stepOf(hour * HOUR_MS));
   const live = [...new Set(hours)].sort((a, b) => a - b);
   let own: SheetItem[] = [];
   let startMs = Number.NEGATIVE_INFINITY;
@@ -79,13 +85,13 @@ export async function* windowsInOrder(
 
 /** The windows of one bucket that something was counted in, in their order. */
 export function windowsOf(of: UsageOf, items: UsageItems, { window, fromMs, toMs }: WindowSpan): UsageSnapshot[] {
-  const windows = new Map<number, { requests: number; counts: Map<string, number> }>();
-  for (const { hour, requests, counts } of hoursOf(items)) {
+  const windows = new Map<number, { requests: number; counts: Map<string, Count> }>();
+  for (const { hour, requests, counts } of hoursOf(of, items)) {
     const startMs = windowStartMs(window, hour * HOUR_MS);
     if (startMs < fromMs || startMs >= toMs) continue;
     const sums = windows.get(startMs) ?? { requests: 0, counts: new Map() };
     sums.requests += requests;
-    for (const [name, milli] of counts) sums.counts.set(name, (sums.counts.get(name) ?? 0) + milli);
+    for (const [name, milli] of counts) sums.counts.set(name, plus(sums.counts.get(name) ?? 0, milli));
     windows.set(startMs, sums);
   }
   const inOrder = [...windows].sort(([a], [b]) => a - b);
@@ -93,6 +99,6 @@ export function windowsOf(of: UsageOf, items: UsageItems, { window, fromMs, toMs
     ...{ entityId: of.entityId, resource: of.resource, window, windowStartMs: startMs },
     windowEndMs: windowEndMs(window, startMs),
     requests,
-    ...countersOf(Array.from(counts, ([name, milli]) => [name, milli / 1000] as const)),
+    ...countersOf(Array.from(counts, ([name, milli]) => [name, tokensOfCount(milli)] as const)),
   }));
 }

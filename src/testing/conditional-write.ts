@@ -1,5 +1,7 @@
 import { Buffer } from "node:buffer";
+import { plus } from "../bucket/count.ts";
 import type { AuditEvent } from "../domain/audit.ts";
+import { LimiterError } from "../domain/errors.ts";
 import type { Clause, Comparison, Item, ItemKey, ItemValue, ItemWrite, Presence } from "../ports/item-store.ts";
 
 /** The effect of a write on the item as it is. `after` undefined: there is no item then. */
@@ -110,10 +112,10 @@ function passes(test: Comparison | Presence, item: Item): boolean {
   const found = Object.hasOwn(item, test.name) ? item[test.name] : undefined;
   if (!("value" in test)) return (found !== undefined) === (test.is === "present");
   // Values of two types do not compare, and what is not there compares with nothing: neither is even unequal.
-  if (typeof found !== typeof test.value) return false;
+  if (typeOf(found) !== typeOf(test.value)) return false;
   if (test.is === "=") return found === test.value;
   if (test.is === "<>") return found !== test.value;
-  const order = compared(found as number | string, test.value as number | string);
+  const order = compared(found as number | bigint | string, test.value as number | bigint | string);
   switch (test.is) {
     case "<":
       return order < 0;
@@ -127,10 +129,14 @@ function passes(test: Comparison | Presence, item: Item): boolean {
 }
 
 /** Below 0, 0 or above, as a is before, the same as or after b. Both are numbers, or both strings. */
-function compared(a: number | string, b: number | string): number {
-  if (typeof a === "number") return a - (b as number);
+function compared(a: number | bigint | string, b: number | bigint | string): number {
+  if (typeof a !== "string") return a < (b as number | bigint) ? -1 : a > (b as number | bigint) ? 1 : 0;
   // By the bytes of UTF-8, as the store does: code units order a surrogate pair differently.
   return Buffer.compare(Buffer.from(a), Buffer.from(b as string));
+}
+
+function typeOf(value: ItemValue | undefined): string {
+  return typeof value === "bigint" ? "number" : typeof value;
 }
 
 function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item | undefined): Item {
@@ -141,11 +147,15 @@ function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item |
   for (const name in set) after[name] = stored(set[name] as ItemValue);
   for (const name in add) {
     const found = Object.hasOwn(after, name) ? after[name] : 0;
-    if (typeof found !== "number") {
-      throw new Error(`"${name}" of ${shownKey(key)} is ${JSON.stringify(found)}; only to a number can be added.`);
+    if (typeof found !== "number" && typeof found !== "bigint") {
+      // As DynamoDB answers it: an operand of the wrong type.
+      throw new LimiterError(
+        "store_refused",
+        `"${name}" of ${shownKey(key)} is ${JSON.stringify(found)}; only to a number can be added.`,
+      );
     }
-    const sum = found + (add[name] as number);
-    // A counter of what was used may outgrow exact integers: nothing is decided by it.
+    const sum = plus(found, add[name] as number);
+    // A store adds exactly, and a counter of what was used may outgrow the safe integers; nothing else may.
     if (!USED.test(name)) checkValue(sum, name, key);
     after[name] = stored(sum);
   }
@@ -153,7 +163,7 @@ function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item |
   return Object.freeze(after);
 }
 
-const USED = /_(tc|by)$/;
+const USED = /_(tc|by|od)$/;
 
 /** A store knows no negative zero. */
 function stored(value: ItemValue): ItemValue {
@@ -173,6 +183,8 @@ function checkClause(clause: Clause, key: ItemKey): void {
 
 function checkValue(value: unknown, name: string, key: ItemKey): void {
   if (typeof value === "string" || typeof value === "boolean" || Number.isSafeInteger(value)) return;
+  // A count that was seen past them, in a condition.
+  if (typeof value === "bigint" && USED.test(name)) return;
   throw new Error(
     `"${name}" of ${shownKey(key)} is ${value}; an attribute holds a safe integer, a string or a boolean.`,
   );

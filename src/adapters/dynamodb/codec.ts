@@ -1,7 +1,9 @@
+import { countOfText } from "../../bucket/count.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import { VersionError } from "../../domain/errors.ts";
 import { shown } from "../../domain/names.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
+import { isReadAttribute } from "../../protocol/damage.ts";
 import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";
 
 /** A value as DynamoDB writes it: one member that names the type. Numbers are decimal strings. */
@@ -23,6 +25,7 @@ export function encodeValue(value: ItemValue, name: string): string {
     if (Number.isSafeInteger(value)) return `{"N":"${value}"}`;
     throw new RangeError(`"${name}" is ${value}; the table holds whole numbers from -(2^53 - 1) to 2^53 - 1.`);
   }
+  if (typeof value === "bigint") return `{"N":"${value}"}`;
   if (typeof value === "string") return `{"S":${JSON.stringify(value)}}`;
   return value ? TRUE : FALSE;
 }
@@ -49,15 +52,19 @@ export function encodeOperation(record: Item): string {
   return `${others}${others === "" ? "" : ","}"${AMOUNTS}":{"M":${JSON.stringify(map)}}`;
 }
 
-/** An item of a bucket: its own attributes, without its place in the table. Attributes of types that we never write are left out. */
+/**
+ * An item of a bucket: its own attributes, without its place in the table. What has a type that we never write is left out; but
+ * where a number or text of ours belongs, it stands as text, so that what is damaged is not taken for what is not there.
+ */
 export function decodeItem(attributes: Attributes): Item {
   const item: Record<string, ItemValue> = {};
   for (const name in attributes) {
     if (PLACE_ATTRIBUTES.has(name)) continue;
     const value = attributes[name] as AttributeValue;
-    if (value.N !== undefined) item[name] = decodeNumber(value.N, name);
+    if (value.N !== undefined) item[name] = numberIn(value.N);
     else if (value.S !== undefined) item[name] = value.S;
     else if (value.BOOL !== undefined) item[name] = value.BOOL;
+    else if (isReadAttribute(name)) item[name] = JSON.stringify(value);
   }
   return item;
 }
@@ -106,10 +113,16 @@ export function decodeJson({ N, S, BOOL, M, L, SS }: AttributeValue): unknown {
 const TRUE = '{"BOOL":true}';
 const FALSE = '{"BOOL":false}';
 
-/** A whole number, exactly; but the counter of all that was ever taken, by which nothing is decided, may be inexact. */
+/** A number of a bucket, as it stands: exact if it is whole. Whoever reads the item says what is wrong with any other. */
+function numberIn(text: string): number | bigint {
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : (countOfText(text) ?? value);
+}
+
+/** A whole number, exactly. */
 export function decodeNumber(text: string, name: string): number {
   const value = Number(text);
-  if (Number.isSafeInteger(value) || (name.endsWith("_tc") && Number.isInteger(value))) return value;
+  if (Number.isSafeInteger(value)) return value;
   throw new VersionError(
     "item_unreadable",
     `"${name}" of an item in the table is ${text}, not a whole number up to 2^53 - 1: ` +

@@ -113,7 +113,7 @@ export class SheetUsage implements UsageStore {
     );
     const isClosed = isSheetsOnly(span, query.closedUntilMs);
     for await (const { of, items } of this.#buckets(query, { days, start: group, isClosed }, next)) {
-      for (const { hour } of hoursOf(items)) next.note(hour * HOUR_MS);
+      for (const { hour } of hoursOf(of, items)) next.note(hour * HOUR_MS);
       yield* windowsOf(of, items, span);
     }
   }
@@ -166,7 +166,10 @@ export class SheetUsage implements UsageStore {
     } else {
       for await (const chunk of inChunks(places.shards(undefined), SHARDS_AT_ONCE)) {
         const shards = await itemsIn(this.#records, chunk);
-        for (const { hour } of hoursOf({ shards, sheets: [] })) next.note(hour * HOUR_MS);
+        for (const one of shards) {
+          const { bucket } = one.place.key;
+          for (const { hour } of hoursOf(bucket, { shards: [one], sheets: [] })) next.note(hour * HOUR_MS);
+        }
       }
     }
     const { from } = daySpan({ window, fromMs: firstMs - 1, toMs });

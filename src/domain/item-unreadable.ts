@@ -1,0 +1,71 @@
+import type { BucketKey } from "./bucket-key.ts";
+import { VersionError } from "./errors.ts";
+import { shown } from "./names.ts";
+
+/** Something in a stored item, or row, that this package never writes. */
+export interface Damage {
+  /** The attribute, or the column. */
+  readonly attribute: string;
+  /** What stands there. */
+  readonly value: unknown;
+  /** What belongs there: "a whole number from 1". */
+  readonly wants: string;
+}
+
+/** Where the damage is: a shard of a bucket, or what is kept beside it. */
+export interface DamagedItem {
+  readonly bucket: Pick<BucketKey, "entityId" | "resource">;
+  readonly shard: number;
+  /** The record of a purchase or reset, by its key. */
+  readonly operation?: string | undefined;
+  /** The usage of a day, `2026-03-15`. */
+  readonly sheet?: string | undefined;
+}
+
+/** A bucket, or what is kept beside it, cannot be read: it was damaged, or another program wrote it. Nothing is taken from it. */
+export class ItemUnreadable extends VersionError {
+  /** Whose bucket. */
+  readonly entityId: string;
+  /** On which resource. */
+  readonly resource: string;
+  /** Which shard of it, from 0. */
+  readonly shard: number;
+  /** The attribute of the item, or the column of the row. */
+  readonly attribute: string;
+  /** What stands there. */
+  readonly value: unknown;
+
+  constructor(item: DamagedItem, { attribute, value, wants }: Damage) {
+    const { bucket, shard } = item;
+    super(
+      "item_unreadable",
+      `"${attribute}" of ${placeText(item)} is ${shownValue(value)}, not ${wants}: it is damaged, or another program wrote it. ` +
+        remedyFor(item),
+    );
+    this.entityId = bucket.entityId;
+    this.resource = bucket.resource;
+    this.shard = shard;
+    this.attribute = attribute;
+    this.value = value;
+  }
+}
+
+function placeText({ bucket: { entityId, resource }, shard, operation, sheet }: DamagedItem): string {
+  const bucket = `the bucket of ${entityId} on ${resource}, shard ${shard}`;
+  if (operation !== undefined) return `the operation "${operation}" on ${bucket},`;
+  return sheet === undefined ? `${bucket},` : `the usage of ${sheet} of ${bucket},`;
+}
+
+function remedyFor({ operation, sheet }: DamagedItem): string {
+  if (operation !== undefined) return "Look whether it was done, then use another idempotencyKey; or correct the item.";
+  if (sheet !== undefined) return "Correct the item, or delete it with what was used then.";
+  return "Reset the whole bucket (resetBucket without `limits`), which makes it anew; or correct the item.";
+}
+
+const SHOWN_MAX = 100;
+
+function shownValue(value: unknown): string {
+  if (typeof value === "bigint") return String(value);
+  const text = value instanceof Uint8Array ? `${value.length} bytes` : shown(value);
+  return text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}...`;
+}

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { Limit, RateLimiter, type UsageSnapshot } from "../src/entry/index.ts";
+import type { Store } from "../src/ports/store.ts";
+import type { SimulatedClock } from "../src/testing/simulated-clock.ts";
+
+/** The most that one request may ask for. A thousand times that is just below 2^53. */
+export const MOST = 9_000_000_000_000;
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+const EVER = { fromMs: 0, toMs: 4_000_000_000_000 } as const;
+
+/**
+ * Counts of an hour past 2^53 millitokens: by a soft limit, by a bypass, by a hard limit that drips fast. Whoever counts them, the
+ * buckets go on, for all keys of the project, and usage is exact to the token.
+ */
+export async function vastCountsStory(store: Store, clock: SimulatedClock, options: object): Promise<void> {
+  const limiter = await RateLimiter.open({ ...options, store, clock });
+  const used = async (entityId: string, resource: string, window: UsageSnapshot["window"]) => {
+    const found: (readonly [number | undefined, number | undefined, number])[] = [];
+    for await (const { counters, bypassed, requests } of limiter.usage({ entityId, resource, window, ...EVER })) {
+      found.push([counters.tpm, bypassed.tpm, requests]);
+    }
+    return found;
+  };
+  await limiter.setResourceDefaults("soft", [Limit.perMinute("tpm", 10_000, { soft: true })]);
+  await limiter.setResourceDefaults("fast", [Limit.perMinute("tpm", 5_000_000_000_000)]);
+  await limiter.createEntity({ id: "proj" });
+  for (const id of ["mallory", "alice"]) await limiter.createEntity({ id, parentId: "proj" });
+  const take = (entityId: string, resource: string, tpm: number) =>
+    limiter.acquire({ entityId, resource, consume: { tpm } });
+
+  for (let i = 0; i < 3; i++) await take("mallory", "soft", MOST);
+  const undone = await take("mallory", "soft", MOST);
+  await undone.rollback();
+  // In the same hour, in the next one, and after that is closed, too.
+  for (let hours = 0; hours < 3; hours++) {
+    await take("alice", "soft", 1);
+    await clock.advance(HOUR_MS);
+  }
+  assert.deepEqual(await used("mallory", "soft", "monthly"), [[3 * MOST, undefined, 4]]);
+  assert.deepEqual(await used("proj", "soft", "hourly"), [
+    [3 * MOST + 1, undefined, 5],
+    [1, undefined, 1],
+    [1, undefined, 1],
+  ]);
+
+  const levels = ["mallory", "proj"];
+  for (const entityId of levels) await limiter.setAccess({ entityId }, "bypass");
+  for (let i = 0; i < 3; i++) assert.equal((await take("mallory", "fast", MOST)).bypassed, true);
+  for (const entityId of levels) await limiter.setAccess({ entityId }, "inherit");
+  for (let i = 0; i < 3; i++) {
+    await take("mallory", "fast", 5_000_000_000_000);
+    await clock.advance(MINUTE_MS);
+  }
+  assert.deepEqual(await used("mallory", "fast", "daily"), [[3 * MOST + 15_000_000_000_000, 3 * MOST, 6]]);
+  await limiter.resetBucket({ entityId: "mallory", resource: "fast" });
+  assert.equal((await limiter.available({ entityId: "mallory", resource: "fast" }))[0]?.available, 5_000_000_000_000);
+  await clock.advance(HOUR_MS);
+  await take("alice", "fast", 1);
+  await take("mallory", "fast", 1);
+  await clock.advance(HOUR_MS);
+  await take("mallory", "fast", 1);
+  assert.deepEqual((await used("mallory", "fast", "daily"))[0]?.[0], 3 * MOST + 15_000_000_000_002);
+  const { total } = await limiter.usageSummary({ entityId: "mallory", resource: "fast", window: "hourly", ...EVER });
+  assert.equal(total.tpm, 3 * MOST + 15_000_000_000_002);
+  for await (const { limits } of limiter.listBuckets({ resource: "fast" })) assert.equal(limits.length, 1);
+  await limiter.close();
+}
