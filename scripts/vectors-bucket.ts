@@ -57,6 +57,7 @@ const FUNCTIONS: Readonly<Record<string, VectorFunction>> = {
     const { balance, terms } = atNow(input, input.now_ms);
     const amountMilli = integer(input.amount) * 1000;
     const left = debit(balance, terms, 0, Math.max(0, amountMilli));
+    if (left === undefined) throw new Error(`A debit of ${amountMilli} millitokens leaves a debt that is not exact.`);
     return {
       new_tokens_milli: text(amountMilli >= 0 ? left : credit({ ...balance, tokensMilli: left }, -amountMilli)),
     };

@@ -30,13 +30,13 @@ test("an idle hour gives the capacity once, not the stored tokens and then the h
 
 test("a debit on an overfull bucket comes off the capacity, not off the overflow", () => {
   const terms = perMinute(100);
-  const tokensMilli = debit(holding(100_000), terms, HOUR_MS, 30_000);
+  const tokensMilli = debit(holding(100_000), terms, HOUR_MS, 30_000) ?? 0;
   assert.equal(levelMilli(holding(tokensMilli), terms, HOUR_MS), 70_000);
 });
 
 test("a debit of nothing cuts the overflow off and changes no level", () => {
   const terms = perMinute(100);
-  const tokensMilli = debit(holding(250_000), terms, HOUR_MS, 0);
+  const tokensMilli = debit(holding(250_000), terms, HOUR_MS, 0) ?? 0;
   assert.equal(levelMilli(holding(tokensMilli), terms, HOUR_MS), 100_000);
   assert.equal(levelMilli(holding(tokensMilli), terms, HOUR_MS + 60_000), 100_000);
 });
@@ -59,11 +59,11 @@ test("taking nothing is refused in debt and granted at zero", () => {
   assert.equal(take(holding(0), perMinute(60), 0, 0), 0);
 });
 
-test("a debt past the exact integers is refused with a sentence, not rounded", () => {
+test("a debt past the exact integers is refused, not rounded", () => {
   const terms = perMinute(60);
   const deep = holding(-DEBT_MAX_MILLI);
   assert.equal(debit(deep, terms, 0, 0), -DEBT_MAX_MILLI);
-  assert.throws(() => debit(deep, terms, 0, 1), /would leave a debt above/);
+  assert.equal(debit(deep, terms, 0, 1), undefined);
 });
 
 test("an epoch so old that its refill passes the exact integers is refused, not spent twice", () => {

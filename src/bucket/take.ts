@@ -12,13 +12,9 @@ export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMi
   return left + refilled >= 0 ? left : undefined;
 }
 
-/** Like `take`, but without a lower bound: the balance may go into debt. Throws where the debt would no longer be exact. */
-export function debit(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
-  if (levelMilli(balance, terms, elapsedMs) - amountMilli < -DEBT_MAX_MILLI) {
-    throw new RangeError(
-      `A debit of ${amountMilli} millitokens would leave a debt above ${DEBT_MAX_MILLI}; settle or reset the bucket first.`,
-    );
-  }
+/** Like `take`, but the balance may go into debt; `undefined` where that would be so deep that it is no longer exact. */
+export function debit(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number | undefined {
+  if (levelMilli(balance, terms, elapsedMs) - amountMilli < -DEBT_MAX_MILLI) return undefined;
   return debited(balance, terms, elapsedMs, amountMilli);
 }
 

@@ -259,7 +259,7 @@ test("between two resets a quota grants its capacity and what was bought, whatev
           const milli = 1000 * (1 + (parts % 50));
           ledger.at(timeMs, true);
           ledger.bought(milli);
-          state = toppedUp(state, [{ limit: "q", milli }], nowMs, calendar).state;
+          state = bought(state, milli, nowMs);
         } else {
           // All there is, as often as a part of it: that finds whatever was minted.
           const milli = Math.max(1, Math.floor((Math.max(0, level) * parts) / 1000) + (kind === "debit" ? 500 : 0));
@@ -296,10 +296,10 @@ test("what was given back over the brim is not brought back by a top-up", () => 
   // At one the quota holds fifty: of the hundred that come back, the rest flows off.
   const oneMs = noonMs + HOUR_MS;
   const over = giveBack(acrossBoundaries(spent, oneMs, calendar), all, mark, oneMs);
-  const bought = toppedUp(over, [{ limit: "q", milli: 10_000 }], oneMs, calendar).state;
-  assert.equal(levelOf(bought, "q", oneMs), 60_000);
+  const more = bought(over, 10_000, oneMs);
+  assert.equal(levelOf(more, "q", oneMs), 60_000);
   const twoMs = oneMs + HOUR_MS;
-  assert.equal(levelOf(bucketFor(bought, claim, twoMs, calendar), "q", twoMs), 60_000);
+  assert.equal(levelOf(bucketFor(more, claim, twoMs, calendar), "q", twoMs), 60_000);
 });
 
 test("a drip that is a quota now and then keeps the fractions that had dripped in", () => {
@@ -309,7 +309,7 @@ test("a drip that is a quota now and then keeps the fractions that had dripped i
     bucketFor(undefined, { set: drip, origin: origin(1) }, 0, calendar),
     [{ limit: "rpm", milli: 9_000 }],
     0,
-  );
+  ) as BucketState;
   // In four milliseconds four sevenths of a millitoken drip in; thirty-five times that is twenty.
   let nowMs = 0;
   for (let times = 0; times < 35; times++) {
@@ -345,3 +345,10 @@ test("what an older claim took from a limit that was forgotten since is not give
   state = takeFrom(state, [{ limit: "rpd", milli: 32_000 }], nowMs + 4) as BucketState;
   assert.equal(levelOf(giveBack(state, take, mark, nowMs + 5), "rpd", nowMs + 5), 0);
 });
+
+/** After so much was bought of the quota `q`. */
+function bought(state: BucketState, milli: number, nowMs: number): BucketState {
+  const topped = toppedUp(state, [{ limit: "q", milli }], nowMs, calendar);
+  assert.equal(topped.kind, "toppedUp");
+  return topped.kind === "toppedUp" ? topped.state : state;
+}

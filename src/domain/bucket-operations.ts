@@ -2,21 +2,44 @@ import { levelMilli } from "../bucket/level.ts";
 import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { MILLI_MAX, TOKENS_MAX } from "./limit-numbers.ts";
+import { MILLI_MAX } from "./limit-numbers.ts";
 import { boundaryAfter, type LimitState, renewed } from "./limit-state.ts";
+
+/** What became of a purchase. `tooLarge`: nothing was done, as the limit would hold more than can be counted exactly. */
+export type ToppedUp =
+  | { readonly kind: "toppedUp"; readonly state: BucketState; readonly gained: readonly Amount[] }
+  | TooLarge;
+
+/** No limit gained anything. */
+export interface TooLarge {
+  readonly kind: "tooLarge";
+  readonly limit: string;
+  readonly repeated: false;
+  readonly amounts: readonly [];
+}
+
+export function tooLarge(limit: string): TooLarge {
+  return { kind: "tooLarge", limit, repeated: false, amounts: [] };
+}
+
+/** Whether a quota of so many millitokens has room for so many more among the exact numbers. */
+export function hasRoomFor(capacityMilli: number, milli: number): boolean {
+  return capacityMilli + milli <= MILLI_MAX;
+}
 
 /**
  * The bucket after a purchase: a quota gains exactly the amount, and its capacity rises by it until the next reset; a limit
  * that drips gains at most the room below its capacity. It is relative to `nowMs`, before and after.
  */
-export function toppedUp(
-  state: BucketState,
-  amounts: readonly Amount[],
-  nowMs: number,
-  calendar: Calendar,
-): { readonly state: BucketState; readonly gained: readonly Amount[] } {
+export function toppedUp(state: BucketState, amounts: readonly Amount[], nowMs: number, calendar: Calendar): ToppedUp {
   const atMs = Math.max(nowMs, state.epochMs);
   const gained: Amount[] = [];
+  for (const { name, quota, terms } of state.limits) {
+    const milli = amounts.find(({ limit }) => limit === name)?.milli ?? 0;
+    if (quota !== undefined && milli > 0 && !hasRoomFor(terms.capacityMilli, milli)) {
+      return tooLarge(name);
+    }
+  }
   const limits = state.limits.map((held) => {
     const milli = amounts.find(({ limit }) => limit === held.name)?.milli;
     if (milli === undefined || milli === 0) return held;
@@ -24,7 +47,7 @@ export function toppedUp(
     gained.push({ limit: held.name, milli: held.quota === undefined ? after.tokensMilli - held.tokensMilli : milli });
     return after;
   });
-  return { state: assembled({ ...state, limits }, calendar), gained };
+  return { kind: "toppedUp", state: assembled({ ...state, limits }, calendar), gained };
 }
 
 /** The bucket with some limits (all when undefined) full again: debt forgiven, a new period begun, a session closed. */
@@ -68,11 +91,6 @@ function extended(held: LimitState, milli: number, atMs: number): LimitState {
   const { limit, terms, quota } = held;
   if (quota === undefined) return held;
   const capacityMilli = terms.capacityMilli + milli;
-  if (capacityMilli > MILLI_MAX) {
-    throw new RangeError(
-      `Limit "${held.name}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
-    );
-  }
   // What is bought begins to count now: a session that had not begun does.
   const windowStartMs = limit.resetAfterMs === undefined ? undefined : (quota.windowStartMs ?? atMs);
   return {

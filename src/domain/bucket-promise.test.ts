@@ -314,7 +314,7 @@ test("nothing is ever available above the capacity, nothing is lost by waiting, 
         );
         assert.ok((levels[2] as number) <= terms.capacityMilli);
         assert.deepEqual(
-          [earlier, nowMs, nowMs + aheadMs].map((atMs) => milli(visited, name, atMs)),
+          [earlier, nowMs, nowMs + aheadMs].map((atMs) => milli(visited as BucketState, name, atMs)),
           levels,
         );
       }

@@ -45,7 +45,9 @@ function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: number)
 }
 
 function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState {
-  return debitNow(asOf(state, nowMs), amounts, nowMs);
+  const after = debitNow(asOf(state, nowMs), amounts, nowMs);
+  assert.ok(after !== undefined, "so much can be owed");
+  return after;
 }
 
 function creditTo(state: BucketState, amounts: readonly Amount[]): BucketState {

@@ -1,4 +1,4 @@
-import { type Balance, DEBT_MAX_MILLI, type Terms } from "../bucket/balance.ts";
+import type { Balance, Terms } from "../bucket/balance.ts";
 import { levelMilli, rebase } from "../bucket/level.ts";
 import { debit, take } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
@@ -142,9 +142,12 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
   return changeTokens(state, amounts, nowMs, true);
 }
 
-/** The bucket after taking every amount, fitting or not: it may go into debt. */
-export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState {
-  return changeTokens(state, amounts, nowMs, false) as BucketState;
+/**
+ * The bucket after taking every amount, fitting or not: it may go into debt. Undefined where a limit would owe more than can be
+ * counted exactly; then nothing is taken.
+ */
+export function debitFrom(state: BucketState, amounts: readonly Amount[], nowMs: number): BucketState | undefined {
+  return changeTokens(state, amounts, nowMs, false);
 }
 
 /** The bucket as it is stored by somebody who takes nothing from it: from then on it exists. */
@@ -389,6 +392,5 @@ function changeTokens(
 
 // A soft limit is measured as deep as numbers stay exact; there it stops, for it must never be a reason to fail.
 function overdraw(limit: Balance, terms: Terms, elapsedMs: number, milli: number): number {
-  const levelAfter = levelMilli(limit, terms, elapsedMs) - milli;
-  return levelAfter < -DEBT_MAX_MILLI ? limit.tokensMilli : debit(limit, terms, elapsedMs, milli);
+  return debit(limit, terms, elapsedMs, milli) ?? limit.tokensMilli;
 }

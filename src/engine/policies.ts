@@ -4,6 +4,7 @@ import type { AuditAction } from "../domain/audit.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
+import { TOKENS_MAX } from "../domain/limit-numbers.ts";
 import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Acquirer } from "./acquirer.ts";
@@ -119,12 +120,14 @@ export class Policies {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
-    try {
-      return resultOf(request, await this.#acquirer.client.topUp(operation, amounts));
-    } catch (error) {
-      if (error instanceof RangeError) throw new ValidationError("top_up_too_large", error.message, { cause: error });
-      throw error;
-    }
+    const reply = await this.#acquirer.client.topUp(operation, amounts);
+    if (reply.kind !== "tooLarge") return resultOf(request, reply);
+    const more = request.amounts[reply.limit];
+    throw new ValidationError(
+      "top_up_too_large",
+      `Limit "${reply.limit}" of ${request.entityId} on ${request.resource} topped up by ${more} would hold more than ` +
+        `${TOKENS_MAX} tokens; top up by less.`,
+    );
   }
 
   async resetBucket(request: ResetRequest): Promise<OperationResult> {

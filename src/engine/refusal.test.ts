@@ -22,7 +22,7 @@ function asked(
   const amounts = (tokens: Record<string, number>) =>
     Object.entries(tokens).map(([limit, count]) => ({ limit, milli: count * 1000 }));
   const full = freshBucket(limitSet(limits), { asOfMs: T0, generation: null }, T0, calendar);
-  const state: BucketState = debitFrom(full, amounts(taken), T0);
+  const state = debitFrom(full, amounts(taken), T0) as BucketState;
   return { bucket: bucketKey(entityId, "api"), state, take: amounts(ask), taken: false, bypass: false };
 }
 

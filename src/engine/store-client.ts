@@ -3,6 +3,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
+import { TOKENS_MAX } from "../domain/limit-numbers.ts";
 import type {
   Answer,
   CallContext,
@@ -39,7 +40,7 @@ export type Taken =
  * to give back to.
  */
 export interface Written {
-  readonly outcome: "applied" | "gone" | "no" | "unknown";
+  readonly outcome: "applied" | "gone" | "tooDeep" | "no" | "unknown";
   readonly state: BucketState | undefined;
   /** Of a debit that is given back by itself. */
   readonly ticket: Ticket | undefined;
@@ -125,6 +126,7 @@ export class StoreClient {
     const written = await this.#write(held.bucket, () =>
       this.#deps.scope.buckets.debit(held, amounts, this.#context()),
     );
+    if (written.outcome === "tooDeep") throw debtTooLarge(held.bucket, amounts);
     if (written.outcome === "applied") this.#publisher.charged(held.bucket, amounts, "adjust");
     return written;
   }
@@ -223,6 +225,7 @@ export class StoreClient {
     try {
       for (let attempt = 1; ; attempt++) {
         const reply = await replyOf(send);
+        if (reply.kind === "tooDeep") return { outcome: "tooDeep", ...NOTHING_REPORTED };
         if (reply.kind === "gone") return { outcome: "gone", ...NOTHING_REPORTED };
         if (reply.kind === "applied") return { outcome: "applied", state: reply.state, ticket: reply.ticket };
         if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
@@ -250,11 +253,23 @@ export class StoreClient {
   }
 }
 
+function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonly Amount[]): ValidationError {
+  const asked = amounts.map(({ limit, milli }) => `${milli / 1000} of "${limit}"`).join(", ");
+  return new ValidationError(
+    "debt_too_large",
+    `A debit of ${asked} from ${entityId} on ${resource} would leave a debt of more than ${TOKENS_MAX} tokens, which cannot be ` +
+      "counted exactly. Check the amount, or reset the bucket first.",
+    // It may be a parent that owes so much.
+    {
+      publicDetail: `A debit of ${asked} on ${resource} would leave a debt that cannot be counted exactly. Check the amount.`,
+    },
+  );
+}
+
 async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply> {
   try {
     return await send();
   } catch (error) {
-    if (error instanceof RangeError) throw new ValidationError("debt_too_large", error.message, { cause: error });
     // The work of a lease is done; that somebody closed the store meanwhile is no fault of its caller.
     if (error instanceof LimiterError && error.code === "closed") {
       return { kind: "unavailable", applied: "no", cause: error };

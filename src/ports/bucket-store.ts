@@ -101,12 +101,14 @@ export interface SharedState {
 export type TakeReply = readonly Answer[] | "stale";
 
 /**
- * Outcome of a debit or credit. `gone`: there is nothing to give back to. `unknown`: perhaps applied; never repeat it.
+ * Outcome of a debit or credit. `gone`: there is nothing to give back to. `tooDeep`: a debit that would leave a limit with a debt
+ * too deep to be exact; nothing was taken. `unknown`: perhaps applied; never repeat it.
  * `ticket`: what gives a debit back; absent where that is the plain one.
  */
 export type WriteReply =
   | { readonly kind: "applied"; readonly state: BucketState; readonly ticket?: Ticket }
   | { readonly kind: "gone" }
+  | { readonly kind: "tooDeep" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
 /** A purchase or a reset: money, so it happens once per key and is audited in the same transaction. */
@@ -120,11 +122,13 @@ export interface Operation {
   readonly event: AuditEvent;
 }
 
-/** `repeated`: the key was used before, and nothing was done now. `amounts`: what each limit gained, then or now. */
-export interface OperationReply {
-  readonly repeated: boolean;
-  readonly amounts: readonly Amount[];
-}
+/**
+ * `repeated`: the key was used before, and nothing was done now. `amounts`: what each limit gained, then or now. `tooLarge`: the
+ * limit would hold more than can be counted exactly; nothing was done, and nothing is remembered of the key.
+ */
+export type OperationReply =
+  | { readonly kind: "done"; readonly repeated: boolean; readonly amounts: readonly Amount[] }
+  | { readonly kind: "tooLarge"; readonly limit: string; readonly repeated: false; readonly amounts: readonly [] };
 
 /** Whose buckets are wanted. */
 export interface BucketOwner {

@@ -123,6 +123,7 @@ export class ProtocolBuckets implements BucketStore {
         continue;
       }
       if (outcome.kind === "unavailable") return outcome;
+      if (outcome.kind === "short") return { kind: "tooDeep" };
       if (outcome.kind !== "taken")
         return { kind: "unavailable", applied: "no", cause: notDebited(outcome.kind, held) };
       const ticket = ticketOfJob(job, outcome, this.#context.env);
@@ -380,7 +381,7 @@ export class ProtocolBuckets implements BucketStore {
   }
 }
 
-function notDebited(outcome: "short" | "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
+function notDebited(outcome: "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
   const why = outcome === "elsewhere" ? "its shards are being split or joined all the time" : `it is ${outcome}`;
   return new Error(`The debit of ${bucket.entityId} on ${bucket.resource} could not be stored: ${why}.`);
 }

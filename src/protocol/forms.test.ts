@@ -155,7 +155,7 @@ function put(given: Case, ignoreImageShortage: boolean): Applied | "short" | "fa
     install === undefined ? actual : bucketFor(actual, install, Math.max(readingMs, actual.epochMs), calendar);
   const told = advanced(brought, result.epochMs, calendar);
   const exact = kind === "take" ? takeFrom(told, moves, atMs) : debitFrom(told, moves, atMs);
-  return { before, after, expected: exact ?? debitFrom(told, moves, atMs), result, atMs };
+  return { before, after, expected: (exact ?? debitFrom(told, moves, atMs)) as BucketState, result, atMs };
 }
 
 test("a form that is applied leaves every limit where the domain leaves it, whatever others did meanwhile", () => {

@@ -5,7 +5,7 @@ import type { TracePart } from "../ports/item-store.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { needsRebase } from "./forms.ts";
 import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
-import { expiresInDebt } from "./moves.ts";
+import { debtMaxMilli, expiresInDebt } from "./moves.ts";
 import { epochAfter, withLimitsAt } from "./rebase.ts";
 
 /** What one claim, or one debit of a lease, wants of one shard. */
@@ -227,13 +227,14 @@ function stateFor(
 }
 
 function fitsIn(state: BucketState, left: Map<string, number>, { of, kind, amounts }: Job, readingMs: number): boolean {
-  if (of.bypass || kind === "debit") return true;
+  if (of.bypass) return true;
   const isEnough = amounts.every(({ limit: name, milli }) => {
     const held = findLimit(state, name);
     if (held === undefined || held.limit.soft) return true;
     const there = left.get(name) ?? availableMilli(state, held, readingMs);
     left.set(name, there);
-    return there >= milli;
+    // A debit may go into debt, as deep as it can be counted exactly.
+    return there - milli >= (kind === "debit" && milli > 0 ? -debtMaxMilli(held) : 0);
   });
   if (!isEnough) return false;
   for (const { limit, milli } of amounts) left.set(limit, (left.get(limit) ?? 0) - milli);

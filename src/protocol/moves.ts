@@ -15,17 +15,14 @@ import { WriteBuilder } from "./write-builder.ts";
 
 /**
  * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
- * measured, and is left as it is. Throws where a hard limit would owe more than that.
+ * measured, and is left as it is. A hard limit that would owe more than that by a debit is short.
  */
 export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
   const { milli } = move;
   const mustFit = move.mustFit && milli >= 0 && held.limit.soft !== true;
   if (mustFit) return levelMilli < milli ? "short" : move;
   if (milli <= 0 || levelMilli - milli >= -debtMaxMilli(held)) return { limit: move.limit, milli, mustFit };
-  if (held.limit.soft) return "tooDeep";
-  throw new RangeError(
-    `A debit of ${milli} millitokens would leave a debt above ${DEBT_MAX_MILLI}; settle or reset the bucket first.`,
-  );
+  return held.limit.soft ? "tooDeep" : "short";
 }
 
 /** What a limit may owe at most; of a part as much less as there are parts, so that they can be joined. */

@@ -1,10 +1,11 @@
 import { divided } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
-import { resetLimits, toppedUp } from "../domain/bucket-operations.ts";
+import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../domain/bucket-operations.ts";
 import { type BucketState, bornAs, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { TOKENS_MAX } from "../domain/limit.ts";
+import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
+import { amountsOfText } from "../domain/stored-amounts.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, TTL } from "./attributes.ts";
@@ -39,7 +40,11 @@ export function topUpAll(
   amounts: readonly Amount[],
 ): Promise<OperationReply> {
   const { calendar } = context.env;
-  const change: Change = (state, own, atMs) => toppedUp(state, own, atMs, calendar).state;
+  // Whether all shards together have room for it was looked at before.
+  const change: Change = (state, own, atMs) => {
+    const topped = toppedUp(state, own, atMs, calendar);
+    return topped.kind === "tooLarge" ? state : topped.state;
+  };
   return operate(context, operation, { change, amounts, kind: "topUp", limits: undefined });
 }
 
@@ -72,7 +77,7 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     readingMs: nowMs,
     untilMs: clock.now() + policy.timeoutMs,
     policy,
-    record: { key, done: (record) => replyOf(record, writer, nowMs) },
+    record: { key, done: (record) => replyOf(key, record, writer, nowMs) },
     draw: ([whole]) => {
       const images = whole?.images ?? [];
       // All shards or none: wait until a bucket that is being split has all of them.
@@ -82,13 +87,14 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
       const installs = disagree ? newestLimits(context, images, nowMs) : undefined;
       if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
       const drawn = drawnFor(context, operation, images, wanted);
+      if (drawn.kind === "tooLarge") return { kind: "result", result: drawn, installs: [] };
       const record: Item = {
         [WRITER]: writer,
         [AMOUNTS]: JSON.stringify(drawn.gained),
         [TTL]: Math.ceil(nowMs / 1000) + KEPT_S,
       };
       const writes = [...drawn.writes, recordWrite(key, record, nowMs)];
-      return { kind: "transact", writes, event, result: { repeated: false, amounts: drawn.gained } };
+      return { kind: "transact", writes, event, result: { kind: "done", repeated: false, amounts: drawn.gained } };
     },
     gaveUp: (_, cause) => {
       throw new RateLimiterUnavailable(
@@ -103,10 +109,15 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
   return transactPlan(context, plan, "reading");
 }
 
-function replyOf(record: Item | undefined, writer: number, nowMs: number): OperationReply | undefined {
-  if (record === undefined || Number(record[TTL]) <= Math.floor(nowMs / 1000)) return undefined;
-  const amounts = JSON.parse(String(record[AMOUNTS])) as Amount[];
-  return { repeated: record[WRITER] !== writer, amounts };
+function replyOf(key: ItemKey, record: Item | undefined, writer: number, nowMs: number): OperationReply | undefined {
+  // DynamoDB removes it some time after it is over.
+  const untilS = record?.[TTL];
+  if (record === undefined || (typeof untilS === "number" && untilS <= Math.floor(nowMs / 1000))) return undefined;
+  const amounts = amountsOfText(record[AMOUNTS]);
+  if (amounts !== undefined) return { kind: "done", repeated: record[WRITER] !== writer, amounts };
+  // Whether it was done is not to be guessed: it is money.
+  const damage = { attribute: AMOUNTS, value: record[AMOUNTS], wants: "a list of limits and millitokens" };
+  throw new ItemUnreadable(key, damage);
 }
 
 function recordWrite(key: ItemKey, record: Item, nowMs: number): ItemWrite {
@@ -130,12 +141,18 @@ function shardsDisagreeOnLimits(
   return new Set(signatures).size > 1;
 }
 
+interface DrawnOperation {
+  readonly kind: "drawn";
+  readonly writes: readonly ItemWrite[];
+  readonly gained: readonly Amount[];
+}
+
 function drawnFor(
   context: ProtocolContext,
   operation: Operation,
   images: readonly Image[],
   wanted: Wanted,
-): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
+): DrawnOperation | TooLarge {
   const { env } = context;
   const { set, origin, nowMs } = operation;
   const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
@@ -144,6 +161,8 @@ function drawnFor(
   const at = { readingMs: nowMs, atMs };
   const installed = (state: BucketState) => withLimitsAt(state, { ...at, install: { set, origin } }, env.calendar);
   const states = images.map(({ state }) => installed(state));
+  const full = withoutRoom(states, wanted.amounts);
+  if (full !== undefined) return tooLarge(full);
   const { shares, gained } = sharedOut(states, wanted.amounts, atMs);
   const writes = images.map((image, i): ItemWrite => {
     const own = shares[i] ?? [];
@@ -165,7 +184,7 @@ function drawnFor(
     const trace = { form: "operation", readingMs: atMs, parts: ownParts, spare: [] } as const;
     return { ...step.write, when: [...step.write.when, ...pins], trace };
   });
-  return { writes, gained: inOrder(gained, states[0] as BucketState) };
+  return { kind: "drawn", writes, gained: inOrder(gained, states[0] as BucketState) };
 }
 
 /** What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. */
@@ -185,7 +204,6 @@ function sharedOut(
       const part = held.part ?? { index: 0, count: 1, rounding: "exact" };
       const room = Math.max(0, held.terms.capacityMilli - roomIn(state, limit, atMs));
       const { refillsSteadily } = traitsOf(held.limit);
-      if (!refillsSteadily && i === 0) checkRoom(states, limit, milli);
       const own = refillsSteadily ? Math.min(left, room) : divided(milli, part);
       if (own > 0 || (refillsSteadily && states.length === 1)) shares[i]?.push({ limit, milli: own });
       left -= own;
@@ -195,12 +213,15 @@ function sharedOut(
   return { shares, gained };
 }
 
-function checkRoom(states: readonly BucketState[], limit: string, milli: number): void {
-  const whole = states.reduce((all, state) => all + (findLimit(state, limit)?.terms.capacityMilli ?? 0), milli);
-  if (whole <= TOKENS_MAX * 1000) return;
-  throw new RangeError(
-    `Limit "${limit}" topped up by ${milli / 1000} would hold more than ${TOKENS_MAX} tokens; top up by less.`,
-  );
+/** The first quota that would hold more than can be counted exactly, all shards together. */
+function withoutRoom(states: readonly BucketState[], amounts: readonly Amount[]): string | undefined {
+  const full = amounts.find(({ limit, milli }) => {
+    const held = findLimit(states[0] as BucketState, limit);
+    if (milli === 0 || held === undefined || traitsOf(held.limit).refillsSteadily) return false;
+    const whole = states.reduce((all, state) => all + (findLimit(state, limit)?.terms.capacityMilli ?? 0), 0);
+    return !hasRoomFor(whole, milli);
+  });
+  return full?.limit;
 }
 
 function onNothing(
@@ -208,9 +229,11 @@ function onNothing(
   { bucket, set, origin, nowMs }: Operation,
   wanted: Wanted,
   parts: readonly TracePart[],
-): { readonly writes: readonly ItemWrite[]; readonly gained: readonly Amount[] } {
+): DrawnOperation | TooLarge {
   const birth = nonces.next();
   const fresh = bornAs(freshBucket(set, origin, nowMs, env.calendar), birthOf(birth));
+  const full = withoutRoom([fresh], wanted.amounts);
+  if (full !== undefined) return tooLarge(full);
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, birth, env);
@@ -218,7 +241,7 @@ function onNothing(
   const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
   const trace = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
-  return { writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
+  return { kind: "drawn", writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
 }
 
 // In the order of the limits on the bucket, as other stores answer it.

@@ -280,7 +280,7 @@ test("a wait for shards of which only one has heard that a limit is a session no
   const limits = (limit: ReturnType<typeof Kinds.perMinute>) => limitSet([limit]);
   const before = limits(Kinds.perHour("rpm", 6));
   const fresh = freshBucket(before, { asOfMs: T0, generation: null }, T0, calendar);
-  const spent = debitFrom(fresh, [{ limit: "rpm", milli: 3_000 }], T0);
+  const spent = debitFrom(fresh, [{ limit: "rpm", milli: 3_000 }], T0) as BucketState;
   const shards = new Shards(spent);
   assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
   const [one, other] = shards.images().map(({ state }) => state) as [BucketState, BucketState];

@@ -74,6 +74,7 @@ export function kindsContract(suite: Suite): void {
   suite.test("a top-up raises the brim by exactly its amount until the reset, and not beyond it", async (place) => {
     await place.take([claim("a", daily, { q: 10 })], T0);
     assert.deepEqual(await place.topUp(claim("a", daily, {}), { q: 5 }, T0), {
+      kind: "done",
       repeated: false,
       amounts: [{ limit: "q", milli: 5_000 }],
     });
@@ -102,7 +103,11 @@ export function kindsContract(suite: Suite): void {
       await place.topUp(claim("a", daily, {}), { q: 5 }, T0);
       const ticket = await place.ticket(claim("a", daily, { q: 15 }), T0);
       await place.debit(claim("a", daily, {}), { q: 5 }, T0);
-      assert.deepEqual(await place.reset(claim("a", daily, {}), undefined, T0 + 1), { repeated: false, amounts: [] });
+      assert.deepEqual(await place.reset(claim("a", daily, {}), undefined, T0 + 1), {
+        kind: "done",
+        repeated: false,
+        amounts: [],
+      });
       assert.equal(await drained(place, daily, "q", T0 + 2), 10);
       await place.giveBack(claim("a", daily, {}), ticket, { q: 15 }, T0 + 3);
       assert.equal(await place.grants(claim("a", daily, { q: 1 }), T0 + 3), false);

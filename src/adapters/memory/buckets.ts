@@ -1,6 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
-import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
+import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
   type BucketState,
@@ -107,6 +107,7 @@ export class MemoryBuckets implements BucketStore {
     const before = this.#standing(cell.state, held, nowMs);
     const { bypass } = held;
     const state = bypass ? touched(before) : debitFrom(before, amounts, nowMs);
+    if (state === undefined) return { kind: "tooDeep" };
     cell.state = state;
     if (amounts.some(isSome)) this.#usage?.count(cell, amounts, 1, bypass, nowMs);
     if (bypass) return { kind: "applied", state };
@@ -132,6 +133,7 @@ export class MemoryBuckets implements BucketStore {
 
   reset(operation: Operation, limits: readonly string[] | undefined): OperationReply {
     return this.#operate(operation, (state) => ({
+      kind: "toppedUp",
       state: resetLimits(state, limits, operation.nowMs, this.#calendar),
       gained: [],
     }));
@@ -170,7 +172,7 @@ export class MemoryBuckets implements BucketStore {
 
   #operate(
     { bucket, set, origin, nowMs, idempotencyKey, event }: Operation,
-    change: (state: BucketState) => { readonly state: BucketState; readonly gained: readonly Amount[] },
+    change: (state: BucketState) => ToppedUp,
   ): OperationReply {
     requireActive(this.#all, this.#namespaceId);
     const { operations, audit } = this.#data;
@@ -181,13 +183,15 @@ export class MemoryBuckets implements BucketStore {
       operations.delete(old);
     }
     const done = operations.get(id);
-    if (done !== undefined) return { repeated: true, amounts: done.amounts };
+    if (done !== undefined) return { kind: "done", repeated: true, amounts: done.amounts };
     const cell = this.#cell(bucket);
-    const { state, gained } = change(this.#standing(cell.state, { set, origin }, nowMs));
+    const changed = change(this.#standing(cell.state, { set, origin }, nowMs));
+    if (changed.kind === "tooLarge") return changed;
+    const { state, gained } = changed;
     cell.state = state;
     operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained });
     audit.push(event);
-    return { repeated: false, amounts: gained };
+    return { kind: "done", repeated: false, amounts: gained };
   }
 
   #takeOne(claim: Claim, nowMs: number): Answer {

@@ -15,7 +15,7 @@ import {
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import { bypassOf, overdraftOf } from "../../domain/usage.ts";
-import type { Answer, Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
+import type { Answer, Claim, Held, OperationReply, WriteReply } from "../../ports/bucket-store.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 import { type Shape, shapeOf } from "./codec.ts";
 import { asCount, type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
@@ -58,6 +58,7 @@ export function debit(context: RowsContext, held: Held, amounts: readonly Amount
   const before = brought(slot.row, held, context);
   const { bypass } = held;
   const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, context.nowMs);
+  if (state === undefined) return { kind: "tooDeep" };
   const counting = { amounts: counts(amounts, bypass), sign: 1, requests: 0 } as const;
   context.rows.put(slot, counted(before, state, counting, context));
   if (bypass) return { kind: "applied", state };
@@ -82,19 +83,25 @@ export function credit(context: RowsContext, held: Held, amounts: readonly Amoun
   return { kind: "applied", state };
 }
 
-/** What each limit gained. */
-export function topUp(context: RowsContext, bucket: Bucket, amounts: readonly Amount[]): readonly Amount[] {
+export function topUp(context: RowsContext, bucket: Bucket, amounts: readonly Amount[]): Operated {
   const slot = context.rows.slot(context.namespace, bucket.bucket);
   const before = brought(slot.row, bucket, context);
-  const { state, gained } = toppedUp(before.state, amounts, context.nowMs, context.calendar);
-  context.rows.put(slot, reshaped(before, state));
-  return gained;
+  const topped = toppedUp(before.state, amounts, context.nowMs, context.calendar);
+  if (topped.kind === "tooLarge") return topped;
+  context.rows.put(slot, reshaped(before, topped.state));
+  return { kind: "done", amounts: topped.gained };
 }
 
-export function reset(context: RowsContext, bucket: Bucket, limits: readonly string[] | undefined): void {
+/** What an operation did, before it is remembered by its key: `amounts` is what each limit gained. */
+export type Operated =
+  | { readonly kind: "done"; readonly amounts: readonly Amount[] }
+  | Extract<OperationReply, { kind: "tooLarge" }>;
+
+export function reset(context: RowsContext, bucket: Bucket, limits: readonly string[] | undefined): Operated {
   const slot = context.rows.slot(context.namespace, bucket.bucket);
   const before = brought(slot.row, bucket, context);
   context.rows.put(slot, reshaped(before, resetLimits(before.state, limits, context.nowMs, context.calendar)));
+  return { kind: "done", amounts: [] };
 }
 
 type Bucket = Pick<Claim, "bucket" | "set" | "origin">;

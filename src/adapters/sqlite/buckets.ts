@@ -104,10 +104,9 @@ export class SqliteBuckets implements BucketStore {
 
   reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
     const { nowMs } = operation;
-    return this.#operations.once(this.#namespace.namespaceId, operation, () => {
-      reset(this.#at({ nowMs }), operation, limits);
-      return [];
-    });
+    return this.#operations.once(this.#namespace.namespaceId, operation, () =>
+      reset(this.#at({ nowMs }), operation, limits),
+    );
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {

@@ -1,6 +1,9 @@
 import type { Amount } from "../../domain/amounts.ts";
+import { ItemUnreadable } from "../../domain/item-unreadable.ts";
+import { amountsOfText } from "../../domain/stored-amounts.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
+import type { Operated } from "./bucket-changes.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Statement } from "./connection.ts";
 
@@ -26,17 +29,26 @@ export class Operations {
     this.#expire = connection.prepare("DELETE FROM operation WHERE namespace = ? AND at_ms <= ?");
   }
 
-  once(namespaceId: string, operation: Operation, work: () => readonly Amount[]): Promise<OperationReply> {
+  once(namespaceId: string, operation: Operation, work: () => Operated): Promise<OperationReply> {
     const { bucket, nowMs, idempotencyKey, event } = operation;
     const key = [namespaceId, bucket.entityId, bucket.resource, idempotencyKey] as const;
-    return this.#changes.operateIn(namespaceId, (record) => {
+    return this.#changes.operateIn(namespaceId, (record): OperationReply => {
       this.#expire.run(namespaceId, nowMs - KEPT_MS);
       const done = this.#get.get(...key);
-      if (done !== undefined) return { repeated: true, amounts: JSON.parse(done[0] as string) as readonly Amount[] };
-      const amounts = work();
+      if (done !== undefined) return { kind: "done", repeated: true, amounts: amountsOf(done[0], operation) };
+      const operated = work();
+      if (operated.kind === "tooLarge") return operated;
+      const { amounts } = operated;
       this.#put.run(...key, nowMs, JSON.stringify(amounts));
       record(event);
-      return { repeated: false, amounts };
+      return { kind: "done", repeated: false, amounts };
     });
   }
+}
+
+function amountsOf(text: unknown, { bucket, idempotencyKey }: Operation): readonly Amount[] {
+  const amounts = amountsOfText(text);
+  if (amounts !== undefined) return amounts;
+  const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
+  throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
 }
