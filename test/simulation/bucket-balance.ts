@@ -126,7 +126,8 @@ export class BucketBalance {
     const most = from.milli + BigInt(backMost - outLeast + doubt.back) + rounding + dripped;
     const given = from.milli + BigInt(backLeast);
     const kept = given < now.brimMilli ? given : now.brimMilli;
-    const least = kept - BigInt(outMost + doubt.out) - rounding - this.#cut(now);
+    // One that was filled while others are ahead loses what drips in until then.
+    const least = kept - BigInt(outMost + doubt.out) - rounding - dripped - this.#cut(now);
     if (now.milli > most) return [`the bucket holds ${now.milli} of ${name}, and at most ${most} can be there`];
     if (now.milli < least) return [`the bucket holds ${now.milli} of ${name}, and at least ${least} must be there`];
     return [];

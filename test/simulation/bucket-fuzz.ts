@@ -58,6 +58,8 @@ class BucketPlay {
   #changes = 0;
   #keys = 0;
   #shardsMost = 1;
+  /** As they were seen last. */
+  #shards = 1;
   /** Give-backs beside others: they may reach a bucket that is only just made. */
   readonly #underWay: { readonly limit: string; readonly milli: number; readonly eras: readonly object[] }[] = [];
   /** By so many milliseconds the bucket's time may be ahead. */
@@ -332,6 +334,8 @@ class BucketPlay {
   #look(): void {
     const { shards, rules, epochMs } = this.#site.inForce();
     this.#shardsMost = Math.max(this.#shardsMost, shards);
+    if (this.#shards === 1 && shards > 1) for (const limit of this.#limits.values()) limit.split();
+    this.#shards = shards;
     // Each write that tells a bucket anew tells it from a millisecond later, also where several come at one instant.
     const nowMs = Math.max(this.#nowMs, Math.min(epochMs, this.#nowMs + this.#writes));
     if (shards > 1) this.#count(`with ${shards} shards`);

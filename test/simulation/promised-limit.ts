@@ -91,6 +91,8 @@ export class PromisedLimit {
   /** What a give-back of these eras, made now, adds: all of it, nothing, or one of both. */
   takesBack(eras: readonly object[], changes: number): "all" | "nothing" | "either" {
     const own = this.eras;
+    // A window of the bucket may end a little later than that of the clock.
+    if (this.#atMs < this.#endedMs + AHEAD_MAX_MS) return "either";
     if (!own.some((era) => eras.includes(era))) return changes === this.#changes ? "nothing" : "either";
     const isOne = new Set([...own, ...eras]).size === 1;
     return isOne && changes === this.#changes ? "all" : "either";
@@ -116,6 +118,7 @@ export class PromisedLimit {
     const isAnew = missing === 1 && this.#doubtUnits === 0 && this.#missing === 0;
     this.#rules = different(rules).map((rule) => ({ rule, era: eraOf(rule) }));
     this.#begin();
+    this.#changes++;
     this.#isExact = isAnew;
     return true;
   }
@@ -163,6 +166,11 @@ export class PromisedLimit {
     if (before > 0) this.#isExact = false;
     this.#spend(milli);
     return milli === 0 ? 0 : Math.max(0, Math.ceil(overUnits / MILLI));
+  }
+
+  /** The bucket is in shards from now on: what is given back to one of them does not pay what the others owe. */
+  split(): void {
+    this.#doubtUnits += Math.max(0, -this.#units);
   }
 
   /** Nothing is under way: what was cut off is gone. */
