@@ -253,8 +253,9 @@ class BucketPlay {
     if (amounts.length === 0) return;
     // Beside others it may be applied at any moment until it is answered.
     const give = (isCertain: boolean) => {
-      for (const { limit, milli, eras } of amounts) {
-        this.#limits.get(limit)?.giveBack(milli, eras, isCertain);
+      for (const { limit, milli, of, eras, changes } of amounts) {
+        const isApart = this.#shardsMost > 1 && this.#limits.get(limit) === of && of.changes !== changes;
+        this.#limits.get(limit)?.giveBack(milli, eras, isCertain, isApart);
         if (this.#site.isBusy) this.#underWay.push({ limit, milli, eras });
       }
     };
@@ -353,7 +354,7 @@ class BucketPlay {
 
   #made(name: string, rules: readonly Rule[], nowMs: number): PromisedLimit {
     const made = new PromisedLimit(rules, nowMs);
-    for (const { limit, milli, eras } of this.#underWay) if (limit === name) made.giveBack(milli, eras, false);
+    for (const { limit, milli, eras } of this.#underWay) if (limit === name) made.giveBack(milli, eras, false, false);
     return made;
   }
 

@@ -108,10 +108,10 @@ export class PromisedLimit {
     this.#missing = 1 - rules.length / shards;
     if (rules.length === 0 || (sameRules(rules, this.#rules) && !mayBegin)) return false;
     if (!mayBegin) {
-      const brim = this.#brimUnits;
+      const least = Math.min(...this.#rules.map(({ rule }) => rule.capacity)) * 1000 * MILLI;
       this.#replace(rules);
       // A shard that hears of the limit only now begins with its share of what the limit is by now.
-      this.#doubtUnits += missing * Math.max(0, this.#brimUnits - brim);
+      this.#doubtUnits += missing * Math.max(0, this.#brimUnits - least);
       return false;
     }
     // Where some shard had it still, or it may not have been full, it need not have begun anew.
@@ -183,10 +183,14 @@ export class PromisedLimit {
     if (!isPaidByAll) this.#doubtUnits += milli * MILLI;
   }
 
-  /** `isCertain`: it was applied now, and not perhaps later. */
-  giveBack(milli: number, eras: readonly object[], isCertain: boolean): void {
-    if (!this.eras.some((era) => eras.includes(era))) return;
-    if (isCertain) this.#units = Math.min(this.#brimUnits, this.#units + milli * MILLI);
+  /**
+   * `isCertain`: it was applied now, and not perhaps later. `isApart`: its shards may have begun the same period at different
+   * times, and one of them may know it for its own.
+   */
+  giveBack(milli: number, eras: readonly object[], isCertain: boolean, isApart: boolean): void {
+    const isOf = this.eras.some((era) => eras.includes(era));
+    if (!isOf && !isApart) return;
+    if (isOf && isCertain) this.#units = Math.min(this.#brimUnits, this.#units + milli * MILLI);
     else this.#doubtUnits += milli * MILLI;
   }
 
