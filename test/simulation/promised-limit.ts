@@ -33,6 +33,8 @@ export class PromisedLimit {
   #rules: InForce[];
   /** On which part of the shards it is not: where it was not, it begins anew. */
   #missing = 0;
+  /** The least that it held when full, since it was on every shard. */
+  #leastTokens = Number.POSITIVE_INFINITY;
   #atMs: number;
   /** By so much the time of its shards is ahead of that, and what has dripped in by it. */
   #aheadMs = 0;
@@ -106,12 +108,14 @@ export class PromisedLimit {
     const mayBegin = this.#isMissing && this.#isForgettable;
     const missing = this.#missing;
     this.#missing = 1 - rules.length / shards;
+    this.#leastTokens = Math.min(
+      missing === 0 ? Number.POSITIVE_INFINITY : this.#leastTokens,
+      ...this.#rules.map(({ rule }) => rule.capacity),
+    );
+    this.#heardOf(missing - this.#missing, rules);
     if (rules.length === 0 || (sameRules(rules, this.#rules) && !mayBegin)) return false;
     if (!mayBegin) {
-      const least = Math.min(...this.#rules.map(({ rule }) => rule.capacity)) * 1000 * MILLI;
       this.#replace(rules);
-      // A shard that hears of the limit only now begins with its share of what the limit is by now.
-      this.#doubtUnits += missing * Math.max(0, this.#brimUnits - least);
       return false;
     }
     // Where some shard had it still, or it may not have been full, it need not have begun anew.
@@ -121,6 +125,12 @@ export class PromisedLimit {
     this.#changes++;
     this.#isExact = isAnew;
     return true;
+  }
+
+  /** Shards that hear of the limit only now begin with their share of what it is by now, not of what it was. */
+  #heardOf(part: number, rules: readonly Rule[]): void {
+    const tokens = Math.max(0, ...rules.map(({ capacity }) => capacity - this.#leastTokens));
+    if (part > 0) this.#doubtUnits += part * tokens * 1000 * MILLI;
   }
 
   advance(toMs: number): void {
