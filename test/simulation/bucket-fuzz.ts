@@ -325,7 +325,8 @@ class BucketPlay {
       if (!isApplied) this.#operations.get(idempotencyKey)?.();
       this.#tell(what);
     } catch (error) {
-      if (!this.#site.hasFaults) throw error;
+      // Shards that are split or joined behind everybody's back may be in its way each time.
+      if (!this.#site.hasFaults && this.#shardsMost === 1) throw error;
       this.#balance.lose();
       this.#tell(`${what}, or not: ${(error as Error).name}`);
     }

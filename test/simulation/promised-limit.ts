@@ -233,6 +233,7 @@ export class PromisedLimit {
     // What had dripped in by the time of the shards is there, and the new rule counts from then on.
     this.#units = Math.min(this.#units + this.#aheadUnits, Math.max(this.#units, this.#brimUnits));
     this.#aheadUnits = 0;
+    this.#aheadMs = 0;
     const gone = before.filter(({ rule }) => !rules.some((one) => isSame(one, rule)));
     for (const { rule } of gone) {
       this.#filledAtMs = Math.max(this.#filledAtMs, this.#fullAtMs(rule));
