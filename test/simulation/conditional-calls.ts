@@ -1,3 +1,4 @@
+import type { Amount } from "../../src/domain/amounts.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
 import type {
@@ -10,11 +11,13 @@ import type {
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import { GiveBackWatch } from "./conditional-conservation.ts";
 import type { MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
+import { readAnew } from "./ticket-text.ts";
 
 /** What the simulation knows of one process. */
 export interface Process {
@@ -45,6 +48,8 @@ export interface Asked {
   readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */
   applied: boolean;
+  /** Of a give-back. */
+  giving?: GiveBackWatch;
 }
 
 /** What the calls have to know of the buckets. */
@@ -79,6 +84,8 @@ export class ConditionalCalls {
   /** Debits that have not been answered yet. */
   readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
   readonly #repairs = new Map<string, number>();
+  /** Give-backs that have not been answered yet, by bucket. */
+  readonly #givings = new Map<string, Set<GiveBackWatch>>();
 
   constructor(journal: Journal, buckets: Buckets) {
     this.#journal = journal;
@@ -115,6 +122,7 @@ export class ConditionalCalls {
 
   /** A bucket stands differently from now on. */
   moved(bucketId: string): void {
+    for (const watch of this.#givings.get(bucketId) ?? []) watch.look();
     for (const open of this.#open) {
       if (!open.wasShort && open.claims.some(({ bucket }) => bucket.id === bucketId)) {
         open.wasShort = !this.#allFit(open.claims, open.readingMs);
@@ -144,16 +152,33 @@ export class ConditionalCalls {
           if (reply.kind === "applied") this.#ticketed(held, asked, reply.ticket);
         });
       },
-      credit: (held, amounts, context) => {
+      credit: (given, amounts, context) => {
+        // As another process reads it with the record of the lease.
+        const held = readAnew(given);
         const asked = this.#note(held, process, context.nowMs, undefined);
         const { id } = held.bucket;
         const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
-        return heard(store.credit(held, amounts, context), (reply) => this.#credited(held, asked, reply, before));
+        const watch = this.#giving(id, amounts, context.nowMs);
+        asked.giving = watch;
+        const answer = store.credit(held, amounts, context);
+        const over = () => this.#givings.get(id)?.delete(watch);
+        if (answer instanceof Promise) void answer.then(over, over);
+        return heard(answer, (reply) => {
+          this.#credited(held, asked, reply, before);
+          if (reply.kind !== "applied" || held.bypass) return;
+          for (const problem of watch.problems()) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+        });
       },
       topUp: (operation, amounts) =>
         this.#operated(operation, process, undefined, () => store.topUp(operation, amounts)),
       reset: (operation, limits) => this.#operated(operation, process, limits, () => store.reset(operation, limits)),
     });
+  }
+
+  #giving(bucketId: string, amounts: readonly Amount[], readingMs: number): GiveBackWatch {
+    const watch = new GiveBackWatch(amounts, readingMs, () => this.#buckets.shardsOf(bucketId));
+    this.#givings.set(bucketId, (this.#givings.get(bucketId) ?? new Set()).add(watch));
+    return watch;
   }
 
   #noteClaim(claim: Claim, process: Process, readingMs: number): Asked {

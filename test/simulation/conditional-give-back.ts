@@ -17,6 +17,20 @@ export interface GivenBack {
   readonly calls: ConditionalCalls;
 }
 
+/**
+ * Whether a give-back belongs into the period that the bucket is in, by the ticket alone: then the bucket must have it again,
+ * whatever the shard made of it.
+ */
+export function belongs({
+  model,
+  held,
+  amount,
+  calls,
+}: Pick<GivenBack, "model" | "held" | "amount" | "calls">): boolean {
+  const period = model.limit(amount.limit)?.period;
+  return calls.pinsOf(held, amount.limit).some((pinned) => isAlike(pinned.period, period));
+}
+
 /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */
 export function givenBack({ key, model, held, amount, trace, before, after, calls }: GivenBack): boolean {
   model.cross(trace.readingMs);

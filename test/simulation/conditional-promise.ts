@@ -1,5 +1,7 @@
 import type { Limit } from "../../src/domain/limit.ts";
 import type { ModelLimit, ModelPeriod } from "../../src/testing/model.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { shareOf } from "../../src/testing/model-terms.ts";
 
 /** One write on one limit of one bucket, whichever of its shards it went to. */
 export interface LimitWrite {
@@ -114,6 +116,39 @@ export class PromiseLedger {
     }
   }
 
+  /**
+   * What is wrong with what the shards of a bucket hold together; empty when nothing is. A calendar quota holds what its period
+   * allows, less what was granted in it: neither more nor less, whichever shard was taken from and whichever was given to.
+   */
+  conserved(bucketId: string, shards: readonly ModelBucket[]): string[] {
+    return (shards[0]?.limits ?? []).flatMap(({ limit: { name } }) => {
+      const limits = shards.flatMap((model) => model.limit(name) ?? []);
+      const latest = limits.reduce((a, b) => ((b.period?.untilMs ?? 0) > (a.period?.untilMs ?? 0) ? b : a));
+      const due = limits.length < shards.length ? undefined : this.#dueIn(bucketId, latest, limits);
+      if (due === undefined) return [];
+      const held = limits.reduce(
+        (sum, limit, index) => sum + heldIn(limit, latest, { index, count: limits.length }),
+        0n,
+      );
+      const apart = held - due;
+      const rounding = BigInt(shards.length);
+      if (apart <= rounding && apart >= -rounding) return [];
+      return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due}`];
+    });
+  }
+
+  /** What the period of a limit leaves, where that is measured. */
+  #dueIn(bucketId: string, { limit, period }: ModelLimit, all: readonly ModelLimit[]): bigint | undefined {
+    if (limit.reset === undefined || limit.soft || limit.schedule !== undefined || period === undefined)
+      return undefined;
+    const terms = JSON.stringify(limit);
+    if (all.some((one) => JSON.stringify(one.limit) !== terms || isBeside(one.period, period))) return undefined;
+    const quota = this.#quotas.get(idOf(bucketId, limit.name));
+    if (quota === undefined || quota.terms !== terms || period.untilMs <= quota.unmeasuredMs) return undefined;
+    const known = this.#periods.get(periodId(bucketId, limit, period));
+    return known === undefined ? undefined : known.allowed - known.granted;
+  }
+
   #dripped(write: LimitWrite): string[] {
     const { bucketId, limit, kind, milli, readingMs, shards, owedElsewhereMilli, atMs, ageMs, errorMs } = write;
     const terms = JSON.stringify(limit);
@@ -152,8 +187,8 @@ export class PromiseLedger {
     this.#quotas.set(id, { terms: JSON.stringify(limit), unmeasuredMs });
   }
 
-  #period(bucketId: string, limit: Limit, { untilMs, byHand }: ModelPeriod): Period {
-    const id = `${idOf(bucketId, limit.name)}\n${untilMs}\n${byHand}\n${JSON.stringify(limit)}`;
+  #period(bucketId: string, limit: Limit, of: ModelPeriod): Period {
+    const id = periodId(bucketId, limit, of);
     let period = this.#periods.get(id);
     if (period === undefined) {
       period = { allowed: BigInt(limit.capacity) * 1000n, granted: 0n };
@@ -161,6 +196,25 @@ export class PromiseLedger {
     }
     return period;
   }
+}
+
+/** Of the same end, and yet another one. */
+function isBeside(period: ModelPeriod | undefined, other: ModelPeriod): boolean {
+  return period === undefined || (period.untilMs === other.untilMs && period.byHand !== other.byHand);
+}
+
+/** What a shard holds in the period of another: one that has not come to it yet will begin it full. */
+function heldIn(
+  limit: ModelLimit,
+  latest: ModelLimit,
+  part: { readonly index: number; readonly count: number },
+): bigint {
+  if (limit.period?.untilMs === latest.period?.untilMs) return limit.levelMilli(Number.NEGATIVE_INFINITY);
+  return shareOf(BigInt(limit.limit.capacity) * 1000n, part);
+}
+
+function periodId(bucketId: string, limit: Limit, { untilMs, byHand }: ModelPeriod): string {
+  return `${idOf(bucketId, limit.name)}\n${untilMs}\n${byHand}\n${JSON.stringify(limit)}`;
 }
 
 function idOf(bucketId: string, limit: string): string {

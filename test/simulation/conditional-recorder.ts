@@ -8,7 +8,7 @@ import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
-import { givenBack, windowClosed } from "./conditional-give-back.ts";
+import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
 import {
   counterProblems,
   cutProblems,
@@ -96,7 +96,13 @@ export class ConditionalRecorder {
     } catch (error) {
       this.#context.journal.violation(`the recorder failed: ${error instanceof Error ? error.stack : error}`);
     }
-    for (const id of new Set(changes.map(({ key }) => key.bucket.id))) this.#calls.moved(id);
+    for (const { bucket } of new Map(changes.map(({ key }) => [key.bucket.id, key])).values()) {
+      this.#calls.moved(bucket.id);
+      const shards = this.#shardsOf(bucket.id).map(({ model }) => model);
+      for (const problem of this.#promise.conserved(bucket.id, shards)) {
+        this.#context.journal.violation(`${shownKey(bucket.id)}: ${problem}`);
+      }
+    }
   }
 
   #told(changes: readonly AppliedChange[]): void {
@@ -235,9 +241,12 @@ export class ConditionalRecorder {
       const limit = model.limit(amount.limit);
       if (limit === undefined) continue;
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
-      if (kind === "credit" && !givenBack({ ...at, key, model, amount, held: of as Held, calls: this.#calls })) {
-        journal.count("give-backs that came too late");
-        continue;
+      if (kind === "credit") {
+        const back = { ...at, key, model, amount, held: of as Held, calls: this.#calls };
+        asked?.giving?.over(amount.limit, limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli);
+        const isOf = givenBack(back);
+        if (!isOf) journal.count("give-backs that came too late");
+        if (!(limit.period === undefined ? isOf : belongs(back))) continue;
       }
       const { process, readingMs } = asked ?? {};
       const trueMs = process?.clock.trueMs(readingMs ?? 0) ?? Number.NEGATIVE_INFINITY;
