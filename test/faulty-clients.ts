@@ -184,6 +184,7 @@ export function takeIntent(claim: Claim, readingMs: number): Intent {
     sheeted: undefined,
     parts: [{ of: claim, kind: "take", amounts: claim.take }],
     nonce: undefined,
+    birth: undefined,
     ignoreImageShortage: false,
     guesses: undefined,
   };

@@ -169,9 +169,8 @@ test("configOrder: caches that disagree rebase a bucket with every take, and und
     for (let second = 1; second <= 20; second++) {
       cluster.clock.set(T0 + second * SECOND_MS);
       for (const one of [early, late]) {
-        const { bucket, take } = claim("ada", [...one.cached.set.limits], { rpd: 1 });
-        const asked = async () =>
-          (await one.process.place.take([{ ...one.cached, bucket, take, bypass: false }], cluster.clock.now()))[0];
+        const { set: _, origin: __, ...rest } = claim("ada", [...one.cached.set.limits], { rpd: 1 });
+        const asked = async () => (await one.process.place.take([{ ...one.cached, ...rest }], cluster.clock.now()))[0];
         let answer = await asked();
         if (answer?.kind === "configSuspect") {
           one.cached = { set: stored, origin: read(one.readings) };

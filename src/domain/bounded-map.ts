@@ -1,14 +1,17 @@
 /**
  * A map that holds at most twice `generationMax` entries: two generations, the older dropped when the younger is full.
  * Whatever is used at least once a generation stays, and a hit costs one lookup, where an exact LRU would move a link.
+ * Entries that must not be dropped yet (`isKept`) stay besides.
  */
 export class BoundedMap<Value> {
   readonly #generationMax: number;
+  readonly #isKept: ((value: Value) => boolean) | undefined;
   #young = new Map<string, Value>();
   #old = new Map<string, Value>();
 
-  constructor(generationMax: number) {
+  constructor(generationMax: number, isKept?: (value: Value) => boolean) {
     this.#generationMax = generationMax;
+    this.#isKept = isKept;
   }
 
   get size(): number {
@@ -24,12 +27,17 @@ export class BoundedMap<Value> {
   }
 
   set(key: string, value: Value): void {
-    if (this.#young.size >= this.#generationMax && !this.#young.has(key)) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
+    if (this.#young.size >= this.#generationMax && !this.#young.has(key)) this.#age();
     if (this.#old.size > 0) this.#old.delete(key);
     this.#young.set(key, value);
+  }
+
+  #age(): void {
+    const dropped = this.#old;
+    this.#old = this.#young;
+    this.#young = new Map();
+    if (this.#isKept === undefined) return;
+    for (const [key, value] of dropped) if (this.#isKept(value)) this.#old.set(key, value);
   }
 
   delete(key: string): void {

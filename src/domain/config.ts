@@ -64,6 +64,8 @@ export interface LevelConfig {
    * that casts doubt on it is believed until a later read.
    */
   readonly reading?: number;
+  /** Every change that was answered before the read began is in it, although the store was not asked for that. */
+  readonly isConsistent?: true;
 }
 
 /** The scopes that apply to an entity on a resource, in the order in which they are asked. */

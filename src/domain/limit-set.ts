@@ -14,7 +14,10 @@ export interface SetOrigin {
   readonly asOfMs: number;
   /** The generation of stored configuration it was read from; null for limits given in a request. */
   readonly generation: number | null;
-  /** Which reading of configuration it was, where the store counts them; see `LevelConfig.reading`. */
+  /**
+   * Which reading of configuration it was, where the store counts them; see `LevelConfig.reading`. 0: one that may have missed
+   * changes, and answers no doubt.
+   */
   readonly reading?: number;
   /** Given in a request: of configuration only who is let through was read. */
   readonly given?: true;

@@ -5,7 +5,7 @@ import { entityMissing } from "../domain/entity.ts";
 import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
-import { type ChainLink, ConfigCache } from "./config-cache.ts";
+import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
 import { Lease } from "./lease.ts";
@@ -20,6 +20,7 @@ import {
   enabled,
   isOneReading,
   leaseParts,
+  levelsOf,
   type PartChain,
   type PartsDraft,
   PLANS_MAX,
@@ -31,15 +32,7 @@ import {
   timeLeft,
 } from "./plan.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
-import {
-  type AcquireRequest,
-  alsoOf,
-  checkRefusal,
-  checkRequest,
-  type Demand,
-  demandsOf,
-  hasOnlyKnownNames,
-} from "./request.ts";
+import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf, isPlain } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
@@ -158,7 +151,7 @@ export class Acquirer {
       this.configCache.expire();
       chain = undefined;
     }
-    chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async"));
+    chain ??= await runAsync(this.configCache.chain(question.entityId, question.resource, nowMs, "async", "any"));
     this.#requireCreated(chain[0] as ChainLink);
     if (question.limits === undefined) return chain;
     const [entity, ...parents] = chain as [ChainLink, ...ChainLink[]];
@@ -204,26 +197,30 @@ export class Acquirer {
     checkRequest(request);
     request.signal?.throwIfAborted();
     const startedMs = this.#deps.clock.now();
+    const sinceRead = this.configCache.reads;
+    let how: HowRead = "any";
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
-      let chain = this.#known(request, nowMs);
+      let chain = how === "any" ? this.#known(request, nowMs) : undefined;
       const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
       let others: readonly PartChain[];
       try {
-        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode);
-        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode);
+        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode, how);
+        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode, how);
       } catch (error) {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         // Not even the limits are known.
         return this.unavailable(request, [], error);
       }
       const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs });
+      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
       const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
       if (taken.kind === "stale") {
-        this.configCache.expire(taken.buckets);
+        this.configCache.expire(levelsOf(taken.buckets, chain, others));
+        // A bucket cast the doubt: what is read now must have what it is about.
+        if (taken.buckets !== undefined) how = "consistent";
         continue;
       }
       const outcome = this.#outcome(plan, taken);
@@ -247,9 +244,9 @@ export class Acquirer {
     return undefined;
   }
 
-  *#others(request: AcquireRequest, nowMs: number, mode: Mode): Steps<readonly PartChain[]> {
+  *#others(request: AcquireRequest, nowMs: number, mode: Mode, how: HowRead): Steps<readonly PartChain[]> {
     const { entityId } = request;
-    const chainOf = (resource: string) => this.configCache.chain(entityId, resource, nowMs, mode);
+    const chainOf = (resource: string) => this.configCache.chain(entityId, resource, nowMs, mode, how);
     const also = alsoOf(request);
     if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
     // All at once: they may have to be read over a network.
@@ -378,13 +375,6 @@ export class Acquirer {
 
 function cannotWait(): ValidationError {
   return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
-}
-
-/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
-function isPlain(request: AcquireRequest): boolean {
-  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
-  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
-  return request.atomic === undefined || typeof request.atomic === "boolean";
 }
 
 /** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */

@@ -27,6 +27,10 @@ export interface ChainLink {
   readonly loadedAtMs: number;
   /** How often configuration had been found stale when this was read. */
   readonly expired: number;
+  /** Which read of this cache it was: later ones have higher numbers. */
+  readonly readNumber: number;
+  /** Whether every change that was answered before the read began is in it. */
+  readonly isConsistent: boolean;
   /** The chain of an entity that charges no parent, made once. */
   readonly singleChain: readonly ChainLink[];
 }
@@ -45,11 +49,22 @@ export interface CacheStats {
 
 const LINKS_REMEMBERED = 10_000;
 
+/** How configuration is to be read: as the store likes, or with every change that was answered before. */
+export type HowRead = "any" | "consistent";
+
 /** When configuration was asked for, and what was known of its age then. */
 interface ConfigRead {
   readonly nowMs: number;
   readonly generation: number | undefined;
   readonly expired: number;
+  readonly number: number;
+  readonly how: HowRead;
+}
+
+/** A read that is under way. */
+interface Loading {
+  readonly how: HowRead;
+  readonly link: Promise<ChainLink>;
 }
 
 /**
@@ -61,15 +76,21 @@ export class ConfigCache {
   readonly #ttlMs: number;
   readonly #known = new BoundedPairs<ChainLink>(LINKS_REMEMBERED / 2);
   readonly #sets = new WeakMap<readonly Limit[], LimitSet>();
-  readonly #loading = new Map<string, Promise<ChainLink>>();
+  readonly #loading = new Map<string, Loading>();
   /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
   #expired = 0;
+  #reads = 0;
   #hits = 0;
   #misses = 0;
 
   constructor(config: ConfigStore, ttlMs: number) {
     this.#config = config;
     this.#ttlMs = ttlMs;
+  }
+
+  /** The number of the last read that was begun. */
+  get reads(): number {
+    return this.#reads;
   }
 
   /** The chain if every link of it is remembered. */
@@ -99,12 +120,13 @@ export class ConfigCache {
     return link;
   }
 
-  *chain(entityId: string, resource: string, nowMs: number, mode: Mode): Steps<ChainLink[]> {
+  *chain(entityId: string, resource: string, nowMs: number, mode: Mode, how: HowRead): Steps<ChainLink[]> {
     const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
       let link = this.#fresh(id, resource, nowMs);
-      if (link === undefined) {
-        link = mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs));
+      if (link === undefined || (how === "consistent" && !link.isConsistent)) {
+        link =
+          mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs, how));
       }
       chain.push(link);
       id = link.next;
@@ -148,28 +170,30 @@ export class ConfigCache {
   #loadSync(entityId: string, resource: string, nowMs: number): ChainLink {
     const resolve = this.#config.resolveSync;
     if (resolve === undefined) throw new TypeError("This store cannot resolve limits synchronously; use tryAcquire.");
-    const read = this.#beginRead(nowMs);
+    const read = this.#beginRead(nowMs, "any");
     return this.#remember(bucketKey(entityId, resource), resolve.call(this.#config, entityId, resource), read);
   }
 
-  #load(entityId: string, resource: string, nowMs: number): MaybePromise<ChainLink> {
+  #load(entityId: string, resource: string, nowMs: number, how: HowRead): MaybePromise<ChainLink> {
     const bucket = bucketKey(entityId, resource);
     const underWay = this.#loading.get(bucket.id);
-    if (underWay !== undefined) return underWay;
-    const read = this.#beginRead(nowMs);
-    const resolved = this.#config.resolve(entityId, resource);
+    if (underWay !== undefined && (how === "any" || underWay.how === how)) return underWay.link;
+    const read = this.#beginRead(nowMs, how);
+    const resolved =
+      how === "any" ? this.#config.resolve(entityId, resource) : this.#config.resolve(entityId, resource, "consistent");
     if (!(resolved instanceof Promise)) return this.#remember(bucket, resolved, read);
-    const loading = resolved
+    const link = resolved
       .then((config) => this.#remember(bucket, config, read))
       .finally(() => {
         if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
       });
+    const loading: Loading = { how, link };
     this.#loading.set(bucket.id, loading);
-    return loading;
+    return link;
   }
 
-  #beginRead(nowMs: number): ConfigRead {
-    return { nowMs, generation: this.#config.generation(), expired: this.#expired };
+  #beginRead(nowMs: number, how: HowRead): ConfigRead {
+    return { nowMs, generation: this.#config.generation(), expired: this.#expired, number: ++this.#reads, how };
   }
 
   /** One set for all buckets that got the same list: a store in memory hands out the one it holds. */
@@ -182,8 +206,13 @@ export class ConfigCache {
     return set;
   }
 
-  #remember(bucket: BucketKey, config: LevelConfig, { nowMs, generation, expired }: ConfigRead): ChainLink {
+  #remember(
+    bucket: BucketKey,
+    config: LevelConfig,
+    { nowMs, generation, expired, number, how }: ConfigRead,
+  ): ChainLink {
     const { entityId, resource } = bucket;
+    const isConsistent = how === "consistent" || config.isConsistent === true;
     this.#misses++;
     const before = this.#known.get(resource, entityId);
     const read = this.#setOf(config.limits);
@@ -204,7 +233,7 @@ export class ConfigCache {
       origin: {
         asOfMs: nowMs,
         generation: generation ?? null,
-        ...(config.reading === undefined ? {} : { reading: config.reading }),
+        ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
         ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
       },
       next: config.cascade ? config.parentId : undefined,
@@ -212,10 +241,14 @@ export class ConfigCache {
       generation,
       loadedAtMs: nowMs,
       expired,
+      readNumber: number,
+      isConsistent,
       singleChain,
     };
     singleChain.push(link);
-    if (this.#ttlMs > 0 && expired === this.#expired) this.#known.set(resource, entityId, link);
+    // An answer that was overtaken by that of a later read is older than it.
+    const isLatest = before === undefined || before.readNumber < number;
+    if (this.#ttlMs > 0 && expired === this.#expired && isLatest) this.#known.set(resource, entityId, link);
     return link;
   }
 }

@@ -178,7 +178,7 @@ export class Inspection {
     const nested: (Held & { readonly within?: string })[] = [];
     for (let from = 0; from < all.length; from += CHAINS_AT_ONCE) {
       const some = all.slice(from, from + CHAINS_AT_ONCE).map(async (one) => {
-        const chain = this.#acquirer.configCache.chain(one.entityId, resource, nowMs, "async");
+        const chain = this.#acquirer.configCache.chain(one.entityId, resource, nowMs, "async", "any");
         const [, ...parents] = await runAsync(chain);
         const within = parents.find(({ bucket }) => listed.has(bucket.entityId))?.bucket.entityId;
         return within === undefined ? one : { ...one, within };

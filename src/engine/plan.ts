@@ -1,10 +1,12 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { covering } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
@@ -29,8 +31,11 @@ export interface Plan extends TakeContext {
   readonly parts: readonly number[];
 }
 
-/** The reading of the clock that a plan goes by, and how long the store may take for it. */
-export type PlanTime = Pick<TakeContext, "nowMs" | "timeoutMs">;
+/** The reading of the clock that a plan goes by, how long the store may take for it, and what was read before it. */
+export interface PlanTime extends Pick<TakeContext, "nowMs" | "timeoutMs"> {
+  /** The number of the last read of configuration when the request came: later ones were begun for it, or beside it. */
+  readonly sinceRead: number;
+}
 
 /** The plan; or the refusal that the deny memory knows already; or that configuration has changed. */
 export type Planned = Plan | Refusal | "stale";
@@ -44,15 +49,15 @@ export function planOf(
   request: AcquireRequest,
   chain: readonly ChainLink[],
   others: readonly PartChain[],
-  { nowMs, timeoutMs }: PlanTime,
+  { nowMs, timeoutMs, sinceRead }: PlanTime,
 ): Plan {
-  const demands = demandsOf(request.consume, chain);
+  let demands = covering(demandsOf(request.consume, chain), chain, sinceRead);
   let parts = ONE_PART;
   if (others.length > 0) {
     const starts: number[] = [];
     for (const { consume, chain } of others) {
       starts.push(demands.length);
-      demands.push(...demandsOf(consume, chain));
+      demands = [...demands, ...covering(demandsOf(consume, chain), chain, sinceRead)];
     }
     parts = starts;
   }
@@ -79,6 +84,20 @@ export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBuc
 export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
   return [chain, ...others.map((other) => other.chain)].flat().every((link) => link.generation === generation);
+}
+
+/** All levels of the chains that have one of these buckets: a doubt about one level may be about any above it. */
+export function levelsOf(
+  buckets: readonly BucketKey[] | undefined,
+  chain: readonly ChainLink[],
+  others: readonly PartChain[],
+): readonly BucketKey[] | undefined {
+  if (buckets === undefined) return undefined;
+  const doubted = new Set(buckets.map(({ id }) => id));
+  const chains = [chain, ...others.map((other) => other.chain)];
+  return chains.flatMap((one) =>
+    one.some(({ bucket }) => doubted.has(bucket.id)) ? one.map(({ bucket }) => bucket) : [],
+  );
 }
 
 /** The first level that is switched off; parents count too. */

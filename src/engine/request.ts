@@ -124,6 +124,13 @@ export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   return true;
 }
 
+/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest goes another way. */
+export function isPlain(request: AcquireRequest): boolean {
+  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
+  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  return request.atomic === undefined || typeof request.atomic === "boolean";
+}
+
 /** Throws for a request, or a question, that is none or has a name that would be ignored. */
 export function checkRequest(request: unknown): void {
   if (typeof request !== "object" || request === null) {

@@ -15,6 +15,12 @@ export interface Claim {
   readonly take: readonly Amount[];
   /** Let through and counted as usage; nothing is debited, and nothing can be short. */
   readonly bypass: boolean;
+  /**
+   * Whether configuration of this level, and of those above it that are no claims, was read consistently for this very request.
+   * A store that announces changes on its buckets cannot announce them on one that is not there: it makes none without this,
+   * but answers `configSuspect`.
+   */
+  readonly isConfigJustRead?: boolean;
 }
 
 /** The bucket that a claim is about, and the limits that it goes by. */

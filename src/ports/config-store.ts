@@ -10,8 +10,11 @@ export interface ConfigStore {
    * has none: remembered configuration is then used until it is `configTtlMs` old.
    */
   generation(): number | undefined;
-  /** Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone. */
-  resolve(entityId: string, resource: string): MaybePromise<LevelConfig>;
+  /**
+   * Limits, parent and policy of one level of the chain, read together. `NotFoundError` when the namespace is gone.
+   * `consistent`: with every change that was answered before the call; otherwise a store may answer with what was a moment ago.
+   */
+  resolve(entityId: string, resource: string, read?: "consistent"): MaybePromise<LevelConfig>;
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
   /**

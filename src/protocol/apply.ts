@@ -2,7 +2,7 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
-import { BN, BYPASS, DISABLED, nonceSlot, VU } from "./attributes.ts";
+import { BN, BYPASS, DISABLED, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import {
@@ -77,13 +77,13 @@ export async function installLimits(context: ProtocolContext, installation: Inst
 
 /** The write that installs limits on one shard; undefined when it goes by them already. */
 export function installWrite(
-  { env, nonces }: ProtocolContext,
+  { env }: ProtocolContext,
   image: Image,
   installation: Installation,
 ): ItemWrite | undefined {
   const { readingMs, configConfirmed } = installation;
-  const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-  const intent = installLimitsIntent(jobOf(installation), { readingMs, nonce, configConfirmed });
+  // No nonce: it is not repeated, and a take under way beside it goes by the one in the slot.
+  const intent = installLimitsIntent(jobOf(installation), { readingMs, nonce: undefined, configConfirmed });
   if (!movesEpoch(image, intent, env)) return undefined;
   const step = formFor(image, intent, env);
   return step.kind === "short" ? undefined : step.write;

@@ -3,6 +3,8 @@ import { test } from "node:test";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { BucketCaches } from "./bucket-cache.ts";
 import { OWN } from "./dialect.ts";
+import type { Job, JobOutcome } from "./job.ts";
+import { Lane } from "./lane.ts";
 
 const NO_CALENDAR = {} as ConstructorParameters<typeof BucketCaches>[0];
 
@@ -17,4 +19,28 @@ test("however many buckets a process has to do with, it remembers 20,000 at most
     most = Math.max(most, caches.size);
   }
   assert.ok(most > 10_000 && most <= 20_000, `${most} buckets`);
+});
+
+test("a bucket that is written to is not forgotten for others: a second write beside the first would share its nonce", async () => {
+  const caches = new BucketCaches(NO_CALENDAR, OWN);
+  const one = bucketKey("one", "gpt-4");
+  const cache = caches.of(one);
+  let answer = (_: readonly never[]) => {};
+  const lane = new Lane<Job, JobOutcome>({
+    run: () => new Promise((resolve) => (answer = resolve)),
+    mayJoin: () => false,
+    waitingMax: 1,
+    crowded: () => ({ kind: "elsewhere" }),
+  });
+  cache.lanes[3] = lane;
+  const written = lane.add({} as Job, undefined);
+  const lookAtOthers = () => {
+    for (let i = 0; i < 60_000; i++) caches.of(bucketKey(`id-${i}`, "gpt-4"));
+  };
+  lookAtOthers();
+  assert.equal(caches.of(one), cache);
+  answer([]);
+  await written;
+  lookAtOthers();
+  assert.notEqual(caches.of(one), cache);
 });

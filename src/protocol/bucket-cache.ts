@@ -71,6 +71,11 @@ export class BucketCache {
     return this.#shards.length === 0;
   }
 
+  /** Whether a write of this process to one of its shards is under way. */
+  get isBusy(): boolean {
+    return this.lanes.some((lane) => lane?.isBusy);
+  }
+
   /** Whether other processes are likely to have written since the last observation. */
   hasOtherWriters(atMs: number): boolean {
     return atMs - this.#otherWriterSeenAtMs < OTHER_WRITERS_MS;
@@ -183,7 +188,7 @@ export interface Observation {
 
 /** The caches of many buckets, bounded. */
 export class BucketCaches {
-  readonly #known = new BoundedMap<BucketCache>(BUCKETS_MAX / 2);
+  readonly #known = new BoundedMap<BucketCache>(BUCKETS_MAX / 2, (cache) => cache.isBusy);
   readonly #calendar: Calendar;
   readonly #dialect: Dialect;
   /** Asked for several times in a row by each request. */
@@ -200,7 +205,7 @@ export class BucketCaches {
     return this.#sequence;
   }
 
-  /** How many buckets are remembered: at most `BUCKETS_MAX`. */
+  /** How many buckets are remembered: at most `BUCKETS_MAX`, and those that are written to. */
   get size(): number {
     return this.#known.size;
   }

@@ -30,12 +30,10 @@ import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
-import { makeContact, withoutContact } from "./first-contact.ts";
+import { isMissing, makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
-import type { Sent } from "./job.ts";
-import { type Job, type JobOutcome, mayJoin } from "./job.ts";
+import type { Job, JobOutcome, Sent } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
-import { Lane } from "./lane.ts";
 import { bucketsOn } from "./list-buckets.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
@@ -43,13 +41,12 @@ import type { ProtocolOptions } from "./options.ts";
 import { fullestShard, pickOther, pickShard } from "./pick.ts";
 import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
-import { ShardTakes } from "./shard-take.ts";
+import { ShardLanes } from "./shard-lanes.ts";
 import { SheetQueue } from "./sheets.ts";
 import { standInFor } from "./stand-in.ts";
 import { ticketOfJob } from "./ticket.ts";
 import { readWhole, unhurried } from "./whole.ts";
 
-const WAITING_MAX = 1_000;
 /** A call, and when its caller must have an answer. */
 interface Called extends CallContext {
   readonly untilMs: number;
@@ -63,9 +60,10 @@ export class ProtocolBuckets implements BucketStore {
   readonly #crediting: Crediting;
   readonly #background: BackgroundTasks;
   readonly #sheets: SheetQueue;
+  readonly #lanes: ShardLanes;
 
   constructor(options: ProtocolOptions) {
-    const { items, calendar, dialect, clock, random, readings, exact, serverTime, usageKeptS } = options;
+    const { items, calendar, dialect, clock, random, readings, exact, serverTime, usageKeptS, coalesce } = options;
     const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
     this.#caches = new BucketCaches(calendar, dialect);
@@ -85,6 +83,8 @@ export class ProtocolBuckets implements BucketStore {
     this.#background = new BackgroundTasks(this.#context);
     this.#sheets = new SheetQueue(this.#context);
     this.#crediting = new Crediting(this.#context, this.#background);
+    const seenState = ({ of, readingMs }: Job) => this.#seenState(of, readingMs);
+    this.#lanes = new ShardLanes({ context: this.#context, coalesce, seenState });
   }
 
   // Not an async function: its frame costs as much as a tenth of what is done here.
@@ -100,6 +100,8 @@ export class ProtocolBuckets implements BucketStore {
     const known = this.#answerShort(claims, asked.nowMs);
     if (known !== undefined) return known;
     const call = await this.#inContact(claims, asked);
+    const unread = withoutConfig(this.#context, claims);
+    if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
     const { nowMs, untilMs, signal } = call;
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, nowMs);
     const [only] = claims;
@@ -115,7 +117,7 @@ export class ProtocolBuckets implements BucketStore {
     const cache = this.#caches.of(held.bucket);
     let shard = fullestShard(cache, job);
     for (let moves = 0; moves < MOVES_MAX; moves++) {
-      const outcome = await this.#enqueue(cache, shard, job, context.signal);
+      const outcome = await this.#lanes.add(cache, shard, job, context.signal);
       if (outcome.kind === "elsewhere") {
         const there = await standInFor(this.#context, cache, shard, context).catch(notRead);
         if (typeof there !== "number") return there;
@@ -195,6 +197,11 @@ export class ProtocolBuckets implements BucketStore {
     return installLimits(this.#context, { bucket, set, origin, readingMs, configConfirmed: true });
   }
 
+  /** Whether a take from a bucket may have to make it: nothing is known of it, or that it was not there. */
+  mayBeMade(bucket: BucketKey): boolean {
+    return isMissing(this.#context, bucket);
+  }
+
   /** For a bucket that nothing is known of: takes in its first item from a caller that reads it anyway. */
   onFirstRead(bucket: BucketKey): ((item: Item | undefined, atMs: number) => void) | undefined {
     const cache = this.#caches.of(bucket);
@@ -263,7 +270,7 @@ export class ProtocolBuckets implements BucketStore {
     try {
       let shard = pickShard(cache, job, random);
       for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
-        const outcome = await this.#enqueue(cache, shard, job, call.signal);
+        const outcome = await this.#lanes.add(cache, shard, job, call.signal);
         switch (outcome.kind) {
           case "taken":
             return [this.#taken(claim, cache, outcome)];
@@ -302,24 +309,6 @@ export class ProtocolBuckets implements BucketStore {
     return { kind: "taken", state: this.#stateOf(image), ticket };
   }
 
-  #enqueue(cache: BucketCache, shard: number, job: Job, signal: AbortSignal | undefined): Promise<JobOutcome> {
-    const lane = cache.lanes[shard] ?? this.#laneTo(cache, shard);
-    return lane.add(job, signal);
-  }
-
-  #laneTo(cache: BucketCache, shard: number): Lane<Job, JobOutcome> {
-    const takes = new ShardTakes(this.#context, cache, { bucket: cache.key, shard });
-    const lane = new Lane<Job, JobOutcome>({
-      run: (jobs) => takes.run(jobs),
-      mayJoin,
-      isJoining: this.#options.coalesce,
-      waitingMax: WAITING_MAX,
-      crowded: (one) => ({ kind: "contended", state: this.#seenState(one.of, one.readingMs) }),
-    });
-    cache.lanes[shard] = lane;
-    return lane;
-  }
-
   /** Whether a claim can be taken as it is: its bucket is known, in one piece, and not known to be short. */
   #isUsual(claim: Claim, nowMs: number): boolean {
     const cache = this.#caches.of(claim.bucket);
@@ -340,6 +329,10 @@ export class ProtocolBuckets implements BucketStore {
       kind: short[i] ? "short" : "skipped",
       state: this.#seenState(claim, nowMs),
     }));
+  }
+
+  #notAsked(claim: Claim, isSuspect: boolean, nowMs: number): Answer {
+    return { kind: isSuspect ? "configSuspect" : "skipped", state: this.#seenState(claim, nowMs) };
   }
 
   /** Nobody writes before having heard from the store. */

@@ -1,6 +1,8 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ProtocolContext } from "./context.ts";
 import { drive, type Machine, type ReadAction } from "./drive.ts";
+import { mustReadConfig } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 
 /** The claims on buckets that this process must hear of before it writes; all of them where it does not know the time. */
@@ -13,6 +15,16 @@ export function withoutContact({ caches, env }: ProtocolContext, claims: readonl
     unknown.push(claim);
   }
   return unknown ?? NO_CLAIMS;
+}
+
+/** Whether nothing is known of a bucket, or that it was not there: a take may have to make it. */
+export function isMissing({ caches }: ProtocolContext, bucket: BucketKey): boolean {
+  return caches.of(bucket).seen(0)?.image === undefined;
+}
+
+/** The claims on buckets that would be made, by configuration that was not read for them. */
+export function withoutConfig(context: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
+  return claims.filter((claim) => mustReadConfig(claim, "take") && isMissing(context, claim.bucket));
 }
 
 /** One read for all buckets that nothing is known of. Throws `RateLimiterUnavailable` where they cannot be read. */

@@ -116,6 +116,7 @@ function intentOf({ readingMs, install, kind, moves, guesses }: Case, ignoreImag
     sheeted: undefined,
     parts: [],
     nonce: NONCE,
+    birth: NONCE.value,
     ignoreImageShortage,
     guesses,
   };

@@ -58,9 +58,9 @@ export function needsRebase(image: Image, intent: Intent, { calendar, dialect }:
 
 /** Creates the item, full but for what is moved; `short` where not even a full bucket has enough. */
 export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>, intent: Intent, env: Env): Step {
-  const { readingMs, moves, counted, bypassed, requests, nonce } = intent;
+  const { readingMs, moves, counted, bypassed, requests, nonce, birth } = intent;
   const made = freshBucket(install.set, install.origin, readingMs, env.calendar);
-  const fresh = nonce === undefined ? made : bornAs(made, birthOf(nonce.value));
+  const fresh = birth === undefined ? made : bornAs(made, birthOf(birth));
   const low: Low[] = [];
   const overdrafts: Amount[] = [...intent.overdrafts];
   let state: BucketState = { ...fresh, untouched: false };
@@ -77,7 +77,7 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     if (tokensMilli < 0) low.push({ limit: held, lowMilli: tokensMilli });
   }
   state = assembled(state, env.calendar);
-  const item = newItem(state, nonce?.value, env);
+  const item = newItem(state, birth, env);
   item[RQ] = requests;
   const { countsByHour } = env.dialect;
   for (const { limit, milli } of counted) {

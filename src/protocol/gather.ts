@@ -7,7 +7,6 @@ import { termsAt } from "../domain/limit-state.ts";
 import type { Answer, Claim, TakeContext } from "../ports/bucket-store.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
-import { nonceSlot } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { Doubt } from "./config-readings.ts";
@@ -15,7 +14,7 @@ import type { ProtocolContext } from "./context.ts";
 import type { Drawn, Plan, Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
 import type { Env, Intent, Step } from "./intent.ts";
-import { admit, intentOf, type Job, jobOfClaim } from "./job.ts";
+import { admit, intentOf, type Job, jobOfClaim, mustReadConfig } from "./job.ts";
 import { RETRY } from "./retry-policy.ts";
 import { sheetBefore, sheetedBy } from "./sheets.ts";
 import { roomIn } from "./split.ts";
@@ -133,11 +132,11 @@ function gathered(
   configConfirmed: boolean,
 ): Gathered | undefined {
   const { env, nonces } = context;
-  const nonce = { name: nonceSlot(nonces.slot), value: nonces.next() };
-  const how = { readingMs, nonce, guesses: undefined, configConfirmed, ignoreImageShortage: false };
+  // No nonce: the store knows a transaction again by its token, and a take under way beside it goes by the one in the slot.
+  const how = { readingMs, nonce: undefined, guesses: undefined, configConfirmed, ignoreImageShortage: false };
   if (images.length === 0) {
     const key = { bucket: cache.key, shard: 0 };
-    const step = createForm(key, job.of, intentOf([job], { ...how, sheeted: undefined }), env);
+    const step = createForm(key, job.of, intentOf([job], { ...how, birth: nonces.next(), sheeted: undefined }), env);
     if (step.kind === "short") return undefined;
     return { writes: [step.write], ticket: ticketOfStep(step, job, job.amounts, env), state: step.state };
   }
@@ -151,7 +150,7 @@ function gathered(
     const before = admit(image, [job], { readingMs, configConfirmed }, env).state;
     after.push((job.of.bypass ? undefined : takeFrom(before, amounts, readingMs)) ?? before);
     if (amounts.length === 0) continue;
-    const options = { ...how, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
+    const options = { ...how, birth: undefined, sheeted: sheetedBy(cache.sheet(image.key.shard)) };
     const intent: Intent = { ...intentOf([{ ...job, amounts }], options), requests: writes.length === 0 ? 1 : 0 };
     const step = formFor(image, intent, env);
     if (step.kind === "short") return undefined;
@@ -219,6 +218,7 @@ function installsFor(context: ProtocolContext, { images }: Whole, job: Job, conf
 }
 
 function doubtIn({ env, readings }: ProtocolContext, { cache, images }: Whole, job: Job): Doubt {
+  if (images.length === 0) return mustReadConfig(job.of, job.kind) ? "configSuspect" : "none";
   let verdict: Doubt = "none";
   for (const image of images) {
     const doubt = readings.doubtOf(cache, { image }, [job], env);

@@ -51,6 +51,11 @@ export interface Intent {
   readonly sheeted: number | undefined;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
+  /**
+   * The number of the bucket, should the write make it (`bn`, `rn`); undefined: it gets none. Another for each sending: one that
+   * lands after the bucket of an earlier one was deleted makes another bucket.
+   */
+  readonly birth: number | undefined;
   /** Send the write although by the image it does not fit: the image may be old. */
   readonly ignoreImageShortage: boolean;
   /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
@@ -73,6 +78,7 @@ export function blankIntent(readingMs: number): Intent {
     sheeted: undefined,
     parts: [],
     nonce: undefined,
+    birth: undefined,
     ignoreImageShortage: false,
     guesses: undefined,
   };

@@ -26,6 +26,14 @@ export function jobOfClaim(claim: Claim, readingMs: number): Job {
   return { of: claim, kind: "take", amounts: claim.take, readingMs, untilMs, askedAtSequence: 0 };
 }
 
+/**
+ * Whether a bucket must not be made for this job yet. A change of access is announced on the buckets there are; one that is not
+ * there cannot tell of it, so the job must come with configuration that was read for it.
+ */
+export function mustReadConfig(of: Claim | Held, kind: Job["kind"]): boolean {
+  return kind === "take" && of.origin.reading !== undefined && !("isConfigJustRead" in of && of.isConfigJustRead);
+}
+
 /** What became of a job at one shard. */
 export type JobOutcome =
   /**
@@ -101,7 +109,7 @@ export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
 
 type IntentOptions = Pick<
   Intent,
-  "readingMs" | "nonce" | "guesses" | "configConfirmed" | "ignoreImageShortage" | "sheeted"
+  "readingMs" | "nonce" | "birth" | "guesses" | "configConfirmed" | "ignoreImageShortage" | "sheeted"
 >;
 
 /** One write for all jobs. */
@@ -143,7 +151,7 @@ export function intentOf(jobs: readonly Job[], options: IntentOptions): Intent {
 /** The same for one job, which is what nearly every write is for. */
 function intentOfOne(
   { of, kind, amounts }: Job,
-  { readingMs, nonce, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
+  { readingMs, nonce, birth, guesses, configConfirmed, ignoreImageShortage, sheeted }: IntentOptions,
 ): Intent {
   const mustFit = kind === "take";
   return {
@@ -160,6 +168,7 @@ function intentOfOne(
     sheeted,
     parts: [{ of, kind, amounts }],
     nonce,
+    birth,
     ignoreImageShortage,
     guesses,
   };
@@ -216,6 +225,7 @@ function stateFor(
   const probe = intentOf(jobs, {
     readingMs,
     nonce: undefined,
+    birth: undefined,
     guesses: undefined,
     configConfirmed: false,
     ignoreImageShortage: false,

@@ -28,7 +28,6 @@ function laneOf(waitingMax: number) {
         });
       }),
     mayJoin: (first, next) => first[0] === next[0],
-    isJoining: true,
     waitingMax,
     crowded: (job) => `${job} has no room`,
   });
@@ -61,6 +60,21 @@ test("one that may not join does not keep those behind it from joining, and is n
     sent.map(({ jobs }) => jobs),
     [["a1"], ["a2", "a3"], ["b1", "b2"]],
   );
+});
+
+test("jobs that may not join leave one by one: there is never a second write under way", async () => {
+  const { lane, sent } = laneOf(10);
+  for (const job of ["a1", "b1", "c1"]) void lane.add(job, undefined);
+  for (let i = 0; i < 3; i++) {
+    assert.equal(sent.length, i + 1);
+    assert.equal(lane.isBusy, true);
+    await sent[i]?.answer();
+  }
+  assert.deepEqual(
+    sent.map(({ jobs }) => jobs),
+    [["a1"], ["b1"], ["c1"]],
+  );
+  assert.equal(lane.isBusy, false);
 });
 
 test("whoever finds the queue full is told at once, and the others are served", async () => {

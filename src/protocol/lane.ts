@@ -8,10 +8,8 @@ interface Waiting<Job, Outcome> {
 export interface LaneOptions<Job, Outcome> {
   /** Does some jobs together; an outcome each, in order. */
   readonly run: (jobs: readonly Job[]) => Promise<readonly Outcome[]>;
-  /** Whether a job may leave together with those before it. */
+  /** Whether a job that waits may leave together with the first that waits. */
   readonly mayJoin: (first: Job, next: Job) => boolean;
-  /** False: no job waits for another, each goes by itself. */
-  readonly isJoining: boolean;
   readonly waitingMax: number;
   /** The outcome of a job for which there is no room. */
   readonly crowded: (job: Job) => Outcome;
@@ -30,14 +28,19 @@ export class Lane<Job, Outcome> {
     this.#options = options;
   }
 
+  /** Whether a write is under way. */
+  get isBusy(): boolean {
+    return this.#isBusy;
+  }
+
   /** The outcome of a job; rejects with the signal's reason when it is aborted before it has left. */
   async add(job: Job, signal: AbortSignal | undefined): Promise<Outcome> {
     if (this.#isBusy) return this.#wait(job, signal);
-    this.#isBusy = this.#options.isJoining;
+    this.#isBusy = true;
     try {
       return (await this.#options.run([job]))[0] as Outcome;
     } finally {
-      if (this.#isBusy) this.#next();
+      this.#next();
     }
   }
 

@@ -2,9 +2,9 @@ import { NONCE_SLOTS } from "./attributes.ts";
 
 const COUNTER = 2 ** 20;
 
-/** The number that a bucket made by this write counts its resets from: no other bucket's, and with room to count on. */
-export function birthOf(nonce: number): number {
-  return (nonce % 2 ** 46) * 64;
+/** The number that a bucket counts its resets from: no other bucket's, and with room to count on. */
+export function birthOf(birth: number): number {
+  return (birth % 2 ** 46) * 64;
 }
 
 /** Numbers by which a process knows its own writes again. No two processes share them, but by a chance of one in 2^33. */

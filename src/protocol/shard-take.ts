@@ -69,6 +69,7 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
       sheet: cache.sheet(this.#key.shard),
       nonceSlot: nonces.slot,
       freshNonce: nonce === undefined ? nonces.next() : 0,
+      freshBirth: seen?.image === undefined ? nonces.next() : 0,
       guesses: cache.hasOtherWriters(readingMs) ? (...by) => guessesFor(cache, ...by, readingMs) : noGuesses,
     };
     return nextTake(progress, facts, env);

@@ -224,7 +224,7 @@ export class Place {
   }
 }
 
-/** A claim of whole tokens on the resource `api`. */
+/** A claim of whole tokens on the resource `api`, as of a request whose configuration was just read. */
 export function claim(
   entityId: string,
   limits: readonly Limit[],
@@ -237,6 +237,7 @@ export function claim(
     origin,
     take: amountsOf(tokens),
     bypass,
+    isConfigJustRead: true,
   };
 }
 

@@ -95,6 +95,8 @@ export interface TakeFacts extends Turn {
   readonly silence: unknown;
   readonly nonceSlot: number;
   readonly freshNonce: number;
+  /** Of the bucket, should the write make it: drawn for each sending. */
+  readonly freshBirth: number;
   /** What is known of the sheet of the shard's closed hour. */
   readonly sheet: SheetNote | undefined;
   readonly guesses: (image: Image, moves: readonly Move[]) => ReadonlyMap<string, Guess> | undefined;

@@ -30,6 +30,7 @@ import {
 const rpm = limitMakers(calendar).perMinute("rpm", 10);
 const NOW = 1_000;
 const NONCE = 77;
+const BIRTH = 99;
 
 function job(tokens: number, untilMs = 5_000): Job {
   const of = claim("ada", [rpm], { rpm: tokens }, { origin: { asOfMs: 0, generation: null } });
@@ -54,7 +55,15 @@ const nine = job(9);
 
 function facts(given: Partial<TakeFacts> = {}): TakeFacts {
   const usual = { nowMs: NOW, over: undefined, key: KEY, seen: undefined, doubt: "none", silence: undefined } as const;
-  return { ...usual, sheet: undefined, nonceSlot: 3, freshNonce: NONCE, guesses: () => undefined, ...given };
+  return {
+    ...usual,
+    sheet: undefined,
+    nonceSlot: 3,
+    freshNonce: NONCE,
+    freshBirth: BIRTH,
+    guesses: () => undefined,
+    ...given,
+  };
 }
 
 function progress(phase: Phase, pending: readonly Job[], given: Partial<TakeProgress> = {}): TakeProgress {

@@ -1,9 +1,19 @@
+import type { BucketState } from "../../domain/bucket-state.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import { nonceSlot } from "../attributes.ts";
 import type { ReadAction } from "../drive.ts";
 import { createForm, formFor } from "../forms.ts";
 import type { Env, Intent, Step } from "../intent.ts";
-import { admit, installLimitsIntent, intentOf, type Job, type JobOutcome, newestOf, type Sent } from "../job.ts";
+import {
+  admit,
+  installLimitsIntent,
+  intentOf,
+  type Job,
+  type JobOutcome,
+  mustReadConfig,
+  newestOf,
+  type Sent,
+} from "../job.ts";
 import { isAhead, repairFutureEpochWrite } from "../repair-epoch.ts";
 import { LOST_ANSWERS_MAX } from "../retry-policy.ts";
 import { sheetBefore, sheetedBy } from "../sheets.ts";
@@ -30,8 +40,14 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
     if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
     return settle(pending, { kind: "elsewhere" });
   }
+  if (seen.image === undefined && phase.at !== "ambiguous") {
+    const unread = pending.filter(({ of, kind }) => mustReadConfig(of, kind));
+    if (unread.length > 0)
+      return settle(unread, { kind: "configSuspect", state: stateWithout(unread, readingMs, env) });
+  }
   const nonce = { name: nonceSlot(facts.nonceSlot), value: progress.nonce ?? facts.freshNonce };
-  const options = { readingMs, nonce, configConfirmed: facts.doubt === "confirmed", sheeted: sheetedBy(facts.sheet) };
+  const configConfirmed = facts.doubt === "confirmed";
+  const options = { readingMs, nonce, birth: facts.freshBirth, configConfirmed, sheeted: sheetedBy(facts.sheet) };
   const wanted: Wanted = { progress, facts, options, env };
   if (phase.at === "ambiguous") return sendAgain(phase, wanted);
   if (seen.image !== undefined && readingMs >= seen.image.hourEndMs) {
@@ -67,15 +83,15 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
 interface Wanted {
   readonly progress: TakeProgress;
   readonly facts: TakeFacts;
-  readonly options: Pick<Intent, "readingMs" | "nonce" | "configConfirmed" | "sheeted">;
+  readonly options: Pick<Intent, "readingMs" | "nonce" | "birth" | "configConfirmed" | "sheeted">;
   readonly env: Env;
 }
 
 /** The write that takes for some jobs; undefined when by the image they do not fit. */
 function takeWrite(jobs: readonly Job[], wanted: Wanted, ignoreImageShortage: boolean): TakeWrite | undefined {
   const { progress, facts, options } = wanted;
-  const { readingMs, nonce, configConfirmed, sheeted } = options;
-  const how = { readingMs, nonce, configConfirmed, sheeted, ignoreImageShortage, guesses: undefined };
+  const { readingMs, nonce, birth, configConfirmed, sheeted } = options;
+  const how = { readingMs, nonce, birth, configConfirmed, sheeted, ignoreImageShortage, guesses: undefined };
   const intent = intentOf(jobs, how);
   const image = facts.seen?.image;
   const guesses = progress.exact || image === undefined ? undefined : facts.guesses(image, intent.moves);
@@ -142,6 +158,11 @@ function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFact
   // Among many it could not be decided. That is a refusal, not a fault: a busy bucket must not let anybody through.
   const { state } = admit(seen?.image, late, { readingMs, configConfirmed: false }, env);
   return settle(late, { kind: "contended", state });
+}
+
+/** The bucket as it would be made. */
+function stateWithout(jobs: readonly Job[], readingMs: number, env: Env): BucketState {
+  return admit(undefined, jobs, { readingMs, configConfirmed: false }, env).state;
 }
 
 function read({ readingMs, pending }: TakeProgress, key: ItemKey, consistent: boolean): ReadAction {

@@ -1,0 +1,46 @@
+import type { BucketState } from "../domain/bucket-state.ts";
+import type { BucketCache } from "./bucket-cache.ts";
+import type { ProtocolContext } from "./context.ts";
+import { type Job, type JobOutcome, mayJoin } from "./job.ts";
+import { Lane } from "./lane.ts";
+import { ShardTakes } from "./shard-take.ts";
+
+const WAITING_MAX = 1_000;
+
+interface LaneParts {
+  readonly context: ProtocolContext;
+  /** Whether jobs that wait leave together; otherwise one by one. */
+  readonly coalesce: boolean;
+  /** The bucket as it is cached, for an answer that took nothing. */
+  readonly seenState: (job: Job) => BucketState;
+}
+
+/**
+ * The queues of one process, one for each shard. They hang on what is cached of the bucket, which is kept while one of them is
+ * busy: that one write of this process is under way to an item at a time is what makes its nonce a proof.
+ */
+export class ShardLanes {
+  readonly #parts: LaneParts;
+
+  constructor(parts: LaneParts) {
+    this.#parts = parts;
+  }
+
+  add(cache: BucketCache, shard: number, job: Job, signal: AbortSignal | undefined): Promise<JobOutcome> {
+    const lane = cache.lanes[shard] ?? this.#laneTo(cache, shard);
+    return lane.add(job, signal);
+  }
+
+  #laneTo(cache: BucketCache, shard: number): Lane<Job, JobOutcome> {
+    const { context, coalesce, seenState } = this.#parts;
+    const takes = new ShardTakes(context, cache, { bucket: cache.key, shard });
+    const lane = new Lane<Job, JobOutcome>({
+      run: (jobs) => takes.run(jobs),
+      mayJoin: coalesce ? mayJoin : () => false,
+      waitingMax: WAITING_MAX,
+      crowded: (job) => ({ kind: "contended", state: seenState(job) }),
+    });
+    cache.lanes[shard] = lane;
+    return lane;
+  }
+}
