@@ -16,7 +16,8 @@ for (const [name, options] of [
       { now: () => systemClock.now(), random, writesPerSecond: Number.POSITIVE_INFINITY, staleMs: 0 },
       calendar,
     );
-    const store = openConditional(world, { clock: systemClock, random: () => random.next(), ...options });
-    return { store, close: () => store.close() };
+    const another = () => openConditional(world, { clock: systemClock, random: () => random.next(), ...options });
+    const store = another();
+    return { store, another, close: () => store.close() };
   }, ["generation", "pastHours"]);
 }

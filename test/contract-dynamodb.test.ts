@@ -15,15 +15,18 @@ await describeDynamo("on DynamoDB", ({ client, newTable }) => {
     const table = await newTable({ gsi2Projection: "KEYS_ONLY", expiry: false });
     const base = { client, table, clock: systemClock, random: Math.random, ids: systemRandom };
     await prepareTable({ ...base, version: "0.0.0", timeoutMs: 10_000 });
-    const store = dynamoOver({
+    const options = {
       ...base,
       ...{ calendar, coalesce: true, exact: false, shared: false, denyMemoryMs: 0 },
       // DynamoDB Local shares its machine with everything else that is tested.
       ...{ timeoutMs: 10_000, adminTimeoutMs: 30_000 },
       serverTime: TRUSTED_CLOCK,
-    });
+      settle: async () => {},
+    };
+    const store = dynamoOver(options);
     return {
       store,
+      another: () => dynamoOver(options),
       close: async () => {
         await store.close();
         await client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 });

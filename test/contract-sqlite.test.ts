@@ -5,6 +5,7 @@ import { openSqlite } from "../src/adapters/sqlite/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { steadyMs } from "../src/adapters/system/clock.ts";
 import { FILE_RETENTION } from "../src/domain/retention.ts";
+import type { Store } from "../src/ports/store.ts";
 import { describeStore } from "../src/testing/contract.ts";
 
 const calendar = createCalendar();
@@ -12,7 +13,7 @@ const calendar = createCalendar();
 for (const coalesce of [true, false]) {
   describeStore(coalesce ? "sqlite" : "sqlite, call by call", () => {
     const folder = mkdtempSync(join(tmpdir(), "zae-limiter-contract-"));
-    const store = openSqlite({
+    const options = {
       file: join(folder, "limiter.db"),
       durability: "normal",
       coalesce,
@@ -20,11 +21,17 @@ for (const coalesce of [true, false]) {
       random: () => 0.5,
       steadyMs,
       calendar,
-    });
+    } as const;
+    const stores = [openSqlite(options)];
     return {
-      store,
+      store: stores[0] as Store,
+      another: () => {
+        const other = openSqlite(options);
+        stores.push(other);
+        return other;
+      },
       close: async () => {
-        await store.close();
+        for (const store of stores) await store.close();
         rmSync(folder, { recursive: true });
       },
     };

@@ -2,7 +2,7 @@ import { Records } from "../adapters/dynamodb/records.ts";
 import { dynamoOver } from "../adapters/dynamodb/store.ts";
 import { connect, locate } from "../adapters/dynamodb/store-connect.ts";
 import { checkVersion, readVersion } from "../adapters/dynamodb/version.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { clockFrom, settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { Aggregator } from "../aggregator/aggregator.ts";
@@ -60,6 +60,7 @@ export async function openAggregator(
     const store = dynamoOver({
       ...{ ...base, table: options.stack, calendar, shared, serverTime: connection.serverTime },
       ...{ coalesce: true, exact: false, denyMemoryMs: 0, timeoutMs: TIMEOUT_MS, adminTimeoutMs: TIMEOUT_MS },
+      settle,
     });
     return new Aggregator({
       ...{ stack: options.stack, client, records, store, ...checked },

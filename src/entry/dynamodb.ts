@@ -6,7 +6,7 @@ import {
   prepareTable as prepareWith,
 } from "../adapters/dynamodb/table-admin.ts";
 import { tableNames } from "../adapters/dynamodb/table-names.ts";
-import { systemClock } from "../adapters/system/clock.ts";
+import { settle, systemClock } from "../adapters/system/clock.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
@@ -45,7 +45,7 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<DynamoSto
   try {
     const store = await openWith({
       ...{ ...connection, table: options.stack, calendar, random: jitter, ids: systemRandom },
-      ...{ exact, coalesce, denyMemoryMs, timeoutMs, shared: sharedTable, adminTimeoutMs },
+      ...{ exact, coalesce, denyMemoryMs, timeoutMs, shared: sharedTable, adminTimeoutMs, settle },
     });
     return Object.assign(store, { clock: connection.clock });
   } catch (error) {

@@ -1,6 +1,6 @@
 import { openDynamo } from "../adapters/dynamodb/store.ts";
 import { connect } from "../adapters/dynamodb/store-connect.ts";
-import { steadyMs, systemClock } from "../adapters/system/clock.ts";
+import { settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { calendar } from "../entry/limits.ts";
@@ -53,7 +53,7 @@ async function openTable(table: PlaceTable, { namespace, timeoutMs }: PlaceOptio
   try {
     const opened = await openDynamo({
       ...{ ...connection, client, table: stack, calendar, random: jitter, ids: systemRandom, shared },
-      ...{ exact: false, coalesce: true, denyMemoryMs: 1_000, timeoutMs, adminTimeoutMs: timeoutMs },
+      ...{ exact: false, coalesce: true, denyMemoryMs: 1_000, timeoutMs, adminTimeoutMs: timeoutMs, settle },
     });
     const store = Object.assign(opened, { clock: connection.clock });
     const limiter = await RateLimiter.open({ store, namespace, timeoutMs });

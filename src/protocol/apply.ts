@@ -1,7 +1,8 @@
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Access } from "../domain/config.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
-import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
+import type { Item, ItemKey, ItemWrite } from "../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -17,11 +18,14 @@ import {
 import { drive, type Machine } from "./drive.ts";
 import { formFor } from "./forms.ts";
 import { installLimitsIntent, type Job, jobOfClaim, movesEpoch } from "./job.ts";
-import { RETRY } from "./retry-policy.ts";
+import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { readWhole, unhurried } from "./whole.ts";
 import { WriteBuilder } from "./write-builder.ts";
 
 const BYPASS_MS = 60_000;
+
+/** What an item says that announces a change of configuration. */
+const ANNOUNCED: Item = Object.freeze({ [VU]: 0 });
 
 /** Marks every live shard with "configuration changed": the next request reads it again. How many shards were written. */
 export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
@@ -35,10 +39,13 @@ export function stampAccess(
   access: Access,
   readingMs: number,
 ): Promise<number> {
+  const { dialect } = context.env;
   return stampEveryShard(context, bucket, readingMs, (builder) => {
     if (access === "disabled") return builder.set(DISABLED, true).remove(BYPASS);
     if (access === "bypass") return builder.set(BYPASS, readingMs + BYPASS_MS).remove(DISABLED);
-    return builder.remove(DISABLED).remove(BYPASS);
+    builder.remove(DISABLED).remove(BYPASS);
+    // A process that remembers a bypass goes on with it until it reads configuration again.
+    return dialect.announcesConfig(ANNOUNCED) ? builder.set(VU, 0) : builder;
   });
 }
 
@@ -109,33 +116,52 @@ async function stampEveryShard(
     isIdempotent: true,
     writeFor: () => stamped().update(key, "exists", undefined),
   }));
+  if (results.includes("not written")) {
+    throw new RateLimiterUnavailable(
+      `The bucket of ${bucket.entityId} on ${bucket.resource} could not be told of a change of configuration.`,
+    );
+  }
   return results.filter((result) => result === "written").length;
 }
 
+/**
+ * Every shard, in their order. One that is split off meanwhile by what its sibling said before would be left out: the answers
+ * show that there are more of them, and the new ones are told too. Once all were told, what is split off says the same.
+ */
 async function notifyEveryShard(
   context: ProtocolContext,
   bucket: BucketKey,
   readingMs: number,
   planFor: (key: ItemKey) => NotifyPlan,
 ): Promise<Notified[]> {
-  const policy = RETRY.notify;
-  const [whole] = await readWhole(context, [bucket], unhurried(readingMs));
+  const cache = context.caches.of(bucket);
   const results: Notified[] = [];
-  for (const { key } of whole?.images ?? []) {
-    const plan = planFor(key);
-    const untilMs = context.clock.now() + policy.timeoutMs;
-    const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
-      ended: notifyEnded,
-      next: (progress, turn) => {
-        return nextNotify(progress, { ...turn, cached: context.caches.of(bucket).seen(key.shard) }, plan);
-      },
-      on: (progress, action, event) => onNotify(progress, action, event, plan),
-      untilMs: () => untilMs,
-      throttled: () => {},
-    };
-    results.push(
-      await drive(machine, { at: "sending" }, { policy, attemptsMax: policy.attempts, caller: undefined }, context),
-    );
+  const told = new Set<number>();
+  for (let round = 0; round < MOVES_MAX; round++) {
+    const [whole] = await readWhole(context, [bucket], unhurried(readingMs));
+    const untold = (whole?.images ?? []).filter(({ key }) => !told.has(key.shard));
+    // On a shared table there may be fewer than they say they are.
+    if (untold.length === 0) return results;
+    for (const { key } of untold) {
+      told.add(key.shard);
+      results.push(await notifyShard(context, key, planFor(key)));
+    }
+    if (told.size >= cache.shardCount) return results;
   }
-  return results;
+  return [...results, "not written"];
+}
+
+function notifyShard(context: ProtocolContext, key: ItemKey, plan: NotifyPlan): Promise<Notified> {
+  const policy = RETRY.notify;
+  const untilMs = context.clock.now() + policy.timeoutMs;
+  const cache = context.caches.of(key.bucket);
+  const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
+    ended: notifyEnded,
+    next: (progress, turn) => nextNotify(progress, { ...turn, cached: cache.seen(key.shard) }, plan),
+    on: (progress, action, event) => onNotify(progress, action, event, plan),
+    untilMs: () => untilMs,
+    throttled: () => {},
+  };
+  const budget = { policy, attemptsMax: policy.attempts, caller: undefined };
+  return drive(machine, { at: "sending" }, budget, context);
 }

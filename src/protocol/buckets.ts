@@ -30,7 +30,7 @@ import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
-import { isMissing, makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
+import { makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
 import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
 import type { Job, JobOutcome, Sent } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
@@ -100,7 +100,7 @@ export class ProtocolBuckets implements BucketStore {
     const known = this.#answerShort(claims, asked.nowMs);
     if (known !== undefined) return known;
     const call = await this.#inContact(claims, asked);
-    const unread = withoutConfig(this.#context, claims);
+    const unread = withoutConfig(this.#context, claims, call.nowMs);
     if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
     const { nowMs, untilMs, signal } = call;
     for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, nowMs);
@@ -195,11 +195,6 @@ export class ProtocolBuckets implements BucketStore {
     readingMs: number,
   ): Promise<boolean> {
     return installLimits(this.#context, { bucket, set, origin, readingMs, configConfirmed: true });
-  }
-
-  /** Whether a take from a bucket may have to make it: nothing is known of it, or that it was not there. */
-  mayBeMade(bucket: BucketKey): boolean {
-    return isMissing(this.#context, bucket);
   }
 
   /** For a bucket that nothing is known of: takes in its first item from a caller that reads it anyway. */

@@ -22,8 +22,10 @@ import type { Dialect } from "./dialect.ts";
 import { hourNumber } from "./hours.ts";
 import type { Env } from "./intent.ts";
 
-/** A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. */
-/** `birth`: which bucket it is; undefined where nobody drew a number. */
+/**
+ * A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. `birth`: which
+ * bucket it is; undefined where no number was drawn.
+ */
 export function newItem(state: BucketState, birth: ItemValue | undefined, env: Env): Record<string, ItemValue> {
   const item: Record<string, ItemValue> = { ...parametersOf(state, env, undefined), [RF]: state.epochMs, [RQ]: 0 };
   for (const { name, tokensMilli } of state.limits) {
@@ -34,6 +36,14 @@ export function newItem(state: BucketState, birth: ItemValue | undefined, env: E
   if (env.dialect.countsByHour) item[UH] = hourNumber(state.epochMs);
   const { tk, cp, ra, rp, tc } = namesOf(WCU);
   return Object.assign(item, { [tk]: WCU_MILLI - 1000, [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000, [tc]: 1000 });
+}
+
+/**
+ * Makes a new item say "read configuration": it is not made by a request whose configuration was read for it, so a change of
+ * access may have been announced before there was an item to announce it on.
+ */
+export function markUnread(item: Record<string, ItemValue>, { dialect }: Env): void {
+  if (dialect.announcesConfig({ [VU]: 0 })) item[VU] = 0;
 }
 
 /** The attributes of a bucket and of each limit, but for tokens and counters. `vu` replaces the state's own. */

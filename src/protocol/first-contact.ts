@@ -1,4 +1,3 @@
-import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ProtocolContext } from "./context.ts";
 import { drive, type Machine, type ReadAction } from "./drive.ts";
@@ -17,14 +16,15 @@ export function withoutContact({ caches, env }: ProtocolContext, claims: readonl
   return unknown ?? NO_CLAIMS;
 }
 
-/** Whether nothing is known of a bucket, or that it was not there: a take may have to make it. */
-export function isMissing({ caches }: ProtocolContext, bucket: BucketKey): boolean {
-  return caches.of(bucket).seen(0)?.image === undefined;
-}
-
-/** The claims on buckets that would be made, by configuration that was not read for them. */
-export function withoutConfig(context: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
-  return claims.filter((claim) => mustReadConfig(claim, "take") && isMissing(context, claim.bucket));
+/**
+ * The claims on buckets that would be made, by configuration that was not read for them: better known before anything is asked.
+ * None while a level is scarce: it goes first, and where it refuses, nothing is made.
+ */
+export function withoutConfig({ caches }: ProtocolContext, claims: readonly Claim[], nowMs: number): readonly Claim[] {
+  if (claims.length > 1 && claims.some(({ bucket }) => caches.of(bucket).isScarce(nowMs))) return NO_CLAIMS;
+  return claims.filter((claim) => {
+    return mustReadConfig(claim, "take") && caches.of(claim.bucket).seen(0)?.image === undefined;
+  });
 }
 
 /** One read for all buckets that nothing is known of. Throws `RateLimiterUnavailable` where they cannot be read. */

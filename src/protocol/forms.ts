@@ -6,7 +6,7 @@ import type { ItemKey } from "../ports/item-store.ts";
 import { BYPASS, DISABLED, namesOf, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "./count-usage.ts";
-import { newItem } from "./encode-item.ts";
+import { markUnread, newItem } from "./encode-item.ts";
 import { cutAt } from "./fold.ts";
 import { hourEndFor, rollTo } from "./hours.ts";
 import type { Env, Intent, Step } from "./intent.ts";
@@ -88,6 +88,8 @@ export function createForm(key: ItemKey, install: NonNullable<Intent["install"]>
     for (const { limit, milli } of overdrafts) item[namesOf(limit).od] = milli;
   }
   if (nonce !== undefined) item[nonce.name] = nonce.value;
+  // A debit is not refused, whatever configuration says by now.
+  if (install.origin.reading !== undefined && !intent.checksAccess) markUnread(item, env);
   const at = { readingMs, hourEndMs: hourEndFor(readingMs, env.dialect) };
   const untilS = install.origin.own ? undefined : keptUntil(state.limits, low, at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;

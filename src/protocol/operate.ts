@@ -12,7 +12,7 @@ import { namesOf, TTL } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Plan } from "./decide/transact.ts";
-import { newItem } from "./encode-item.ts";
+import { markUnread, newItem } from "./encode-item.ts";
 import { hourEndFor } from "./hours.ts";
 import { blankIntent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
@@ -237,6 +237,7 @@ function onNothing(
   const { shares, gained } = sharedOut([fresh], wanted.amounts, nowMs);
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, birth, env);
+  if (origin.reading !== undefined) markUnread(item, env);
   const at = { readingMs: nowMs, hourEndMs: hourEndFor(nowMs, env.dialect) };
   const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
   if (untilS !== undefined) item[TTL] = untilS + SPARE_S;

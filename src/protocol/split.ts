@@ -9,7 +9,7 @@ import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { countersOf } from "../domain/usage.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
-import { BN, namesOf, RF, RQ, SDA, SHARD_COUNT } from "./attributes.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, VU } from "./attributes.ts";
 import type { Image } from "./codec.ts";
 import { newItem } from "./encode-item.ts";
 import { counterNames, openHourIn } from "./hours.ts";
@@ -48,7 +48,7 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
     const [giving] = resized(image, kept, { moves }, atMs, env) as [ItemWrite];
     return [
       { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
-      putNew({ ...image.key, shard: siblings.index }, newItem(sibling, image.item[BN], env), traceOf(atMs)),
+      putNew({ ...image.key, shard: siblings.index }, splitOff(sibling, image.item, env), traceOf(atMs)),
     ];
   });
 }
@@ -124,8 +124,16 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   );
   return [
     { ...write, when: [...write.when, ...pins] },
-    putNew({ ...key, shard }, newItem(assembled({ ...made, limits }, env.calendar), item[BN], env), traceOf(atMs)),
+    putNew({ ...key, shard }, splitOff(assembled({ ...made, limits }, env.calendar), item, env), traceOf(atMs)),
   ];
+}
+
+/** The item of a shard that is split off another one: of the same bucket, and it says the same of configuration. */
+function splitOff(state: BucketState, sibling: Item, env: Env): Item {
+  const item = newItem(state, sibling[BN], env);
+  for (const name of [DISABLED, BYPASS]) if (sibling[name] !== undefined) item[name] = sibling[name];
+  if (env.dialect.announcesConfig(sibling)) item[VU] = 0;
+  return item;
 }
 
 /** How much of each limit a shard could give at a reading; more than 0 where it is not in debt. */

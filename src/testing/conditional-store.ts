@@ -1,15 +1,22 @@
 import { requireActive } from "../adapters/memory/config.ts";
 import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
 import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
+import type { ConfigScope } from "../domain/config.ts";
+import type { Entity } from "../domain/entity.ts";
+import type { Page } from "../domain/paging.ts";
 import { MEMORY_RETENTION } from "../domain/retention.ts";
+import type { EntityStore } from "../ports/entity-store.ts";
 import type { ItemStore } from "../ports/item-store.ts";
-import type { Store } from "../ports/store.ts";
+import type { ScopedStore, Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { ProtocolBuckets } from "../protocol/buckets.ts";
 import { ConfigReadings } from "../protocol/config-readings.ts";
 import { OWN } from "../protocol/dialect.ts";
+import { isShardKey } from "../protocol/item-key.ts";
 import type { ProtocolOptions } from "../protocol/options.ts";
+import { type LivePlaces, Propagation } from "../protocol/propagate.ts";
 import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
@@ -48,7 +55,12 @@ export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items
   readonly line?: LineOptions;
   /** What stands between the protocol and its line. Absent: nothing. */
   readonly through?: (line: ConditionalLine) => ItemStore;
+  /** What stands before configuration and entities as they are stored, without what buckets are told of changes. Absent: nothing. */
+  readonly watched?: (stored: StoredConfigs) => StoredConfigs;
 }
+
+/** Configuration and entities of a namespace. */
+export type StoredConfigs = Pick<ScopedStore, "config" | "entities">;
 
 /** A store whose buckets are conditional writes on a simulated table. */
 export interface ConditionalStore extends Store {
@@ -66,7 +78,7 @@ export function openConditional(
   { table, data, calendar }: ConditionalWorld,
   process: ConditionalProcess,
 ): ConditionalStore {
-  const { clock, random, line = {}, through = (own) => own, ...given } = process;
+  const { clock, random, line = {}, through = (own) => own, watched = (stored) => stored, ...given } = process;
   const base = memoryOver(data, calendar);
   const readings = given.readings ?? new ConfigReadings();
   const lines = new Map<string, ConditionalLine>();
@@ -111,8 +123,16 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { config, entities, audit, manifests, leases } = base.scope(namespaceId);
+      const { audit, manifests, leases, ...stored } = base.scope(namespaceId);
+      const { config, entities } = watched(stored);
       const own = bucketsOf(namespaceId);
+      const propagation = new Propagation({
+        ...{ buckets: own, clock, stampsBelow: false },
+        places: livePlaces(table, namespaceId, entities),
+        accessOf: async ({ entityId, resource }) => (await config.resolve(entityId, resource)).access,
+        // What a line is late with is not waited for: whether it may be is for the simulation to say.
+        settle: async () => {},
+      });
       return {
         usage: new ConditionalUsage(table, namespaceId),
         audit,
@@ -132,10 +152,24 @@ export function openConditional(
           generation: () => undefined,
           resolve: async (entityId, resource) => {
             const reading = readings.begin();
-            return { ...(await config.resolve(entityId, resource)), reading };
+            return { ...(await config.resolve(entityId, resource)), reading, isConsistent: true };
+          },
+          setPolicy: async (scope, change, event) => {
+            await config.setPolicy(scope, change, event);
+            if (change.access !== undefined) await propagation.accessChanged(scope, change.access);
+            if (change.cascade !== undefined && "entityId" in scope) await propagation.ownerChanged(scope);
           },
         }),
         entities: overriding(entities, {
+          update: async (id, change, event) => {
+            const reply = await entities.update(id, change, event);
+            const { parentId, cascade } = change.patch;
+            const isMoved = parentId !== undefined || cascade !== undefined;
+            if (reply.kind === "updated" && isMoved) {
+              await propagation.ownerChanged({ level: "entityDefault", entityId: id });
+            }
+            return reply;
+          },
           delete: async (id, event) => {
             const reply = await entities.delete(id, event);
             if (reply.kind === "deleted") table.removeWhere(namespaceId, ({ bucket }) => bucket.entityId === id);
@@ -146,5 +180,31 @@ export function openConditional(
     },
     ping: () => base.ping(),
     close: () => base.close(),
+  };
+}
+
+/** All buckets of the table, and all children: nothing is late. */
+function livePlaces(table: ConditionalTable, namespaceId: string, entities: EntityStore): LivePlaces {
+  const isUnder = ({ entityId, resource }: BucketKey, scope: ConfigScope) =>
+    (!("entityId" in scope) || scope.entityId === entityId) && (!("resource" in scope) || scope.resource === resource);
+  return {
+    under: async (scope) => {
+      const found = table.entries(namespaceId).flatMap(([key]) => (isShardKey(key) ? [key.bucket] : []));
+      const buckets = found.filter((bucket) => isUnder(bucket, scope));
+      return [...new Map(buckets.map((bucket) => [bucket.id, bucket])).values()];
+    },
+    childrenOf: async (entityId) => {
+      const ids: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page: Page<Entity> = await entities.children(entityId, {
+          limit: 100,
+          ...(cursor === undefined ? {} : { cursor }),
+        });
+        ids.push(...page.items.map(({ id }) => id));
+        cursor = page.cursor;
+      } while (cursor !== undefined);
+      return ids;
+    },
   };
 }

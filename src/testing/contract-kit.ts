@@ -23,8 +23,15 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 
-/** Opens a new, empty store with the namespace `default`. */
-export type OpenStore = () => MaybePromise<{ readonly store: Store; close(): MaybePromise<void> }>;
+/**
+ * Opens a new, empty store with the namespace `default`. `another`: the same data as another process has it, for stores that
+ * several processes share; it is closed with the store.
+ */
+export type OpenStore = () => MaybePromise<{
+  readonly store: Store;
+  another?(): MaybePromise<Store>;
+  close(): MaybePromise<void>;
+}>;
 
 /**
  * What a store need not have.
@@ -44,9 +51,10 @@ export function suiteOn(open: OpenStore, gaps: readonly Gap[]): Suite {
     gaps: new Set(gaps),
     test: (sentence, story) => {
       test(sentence, async () => {
-        const { store, close } = await open();
+        const opened = await open();
+        const { store, close } = opened;
         try {
-          await story(await Place.in(store));
+          await story(await Place.in(store, DEFAULT_NAMESPACE, () => opened.another?.() ?? store));
         } finally {
           await close();
         }
@@ -84,18 +92,29 @@ export class Place {
   readonly namespaceId: string;
   /** Of the last take on each bucket: a store may want to know where something was taken before it is given back. */
   readonly #tickets = new Map<string, Ticket>();
+  readonly #another: () => MaybePromise<Store>;
   #events = 0;
 
-  private constructor(store: Store, namespaceId: string) {
+  private constructor(store: Store, namespaceId: string, another: () => MaybePromise<Store>) {
     this.store = store;
     this.scope = store.scope(namespaceId);
     this.namespaceId = namespaceId;
+    this.#another = another;
   }
 
-  static async in(store: Store, name: string = DEFAULT_NAMESPACE): Promise<Place> {
+  static async in(
+    store: Store,
+    name: string = DEFAULT_NAMESPACE,
+    another: () => MaybePromise<Store> = () => store,
+  ): Promise<Place> {
     const namespace = await store.namespaces.get(name);
     assert.ok(namespace !== undefined, `the store has no namespace ${name}`);
-    return new Place(store, namespace.id);
+    return new Place(store, namespace.id, another);
+  }
+
+  /** The same namespace as another process has it; as this one, where the store is not shared. */
+  async another(): Promise<Place> {
+    return new Place(await this.#another(), this.namespaceId, this.#another);
   }
 
   /** Another namespace of the same store, registered now. */
@@ -191,7 +210,7 @@ export class Place {
 
   /** What configuration says of one level; without the number of the reading, which says nothing of it. */
   async resolve(entityId: string, resource: string): Promise<LevelConfig> {
-    const { reading: _, ...level } = await this.scope.config.resolve(entityId, resource);
+    const { reading: _, isConsistent: __, ...level } = await this.scope.config.resolve(entityId, resource);
     return level;
   }
 

@@ -13,6 +13,7 @@ import { namespaceContract } from "./contract-namespaces.ts";
 import { policiesContract } from "./contract-policies.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
+import { switchesContract } from "./contract-switches.ts";
 import { usageContract } from "./contract-usage.ts";
 
 /**
@@ -40,6 +41,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("schedules and soft limits", schedulesContract);
   under("configuration", configContract);
   under("policies and operations", policiesContract);
+  under("switches", switchesContract);
   under("entities", entityContract);
   under("namespaces", namespaceContract);
   under("audit", auditContract);

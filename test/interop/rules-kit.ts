@@ -65,9 +65,9 @@ function scopeOf(base: Store, namespaceId: string, shared: Shared, client: Share
   const { dialect, readings = new ConfigReadings() } = client();
   // The buckets know a reading of configuration by its number, so the same counter has to number them.
   const config = overriding(scope.config, {
-    resolve: async (entityId, resource) => {
+    resolve: async (...asked) => {
       const reading = readings.begin();
-      return { ...(await scope.config.resolve(entityId, resource)), reading };
+      return { ...(await scope.config.resolve(...asked)), reading };
     },
   });
   return { ...scope, config, buckets: bucketsOf(shared, namespaceId, { dialect, readings, config: scope.config }) };

@@ -56,10 +56,12 @@ export class OurProcess {
   async take(bucket: BucketKey, wanted: (limits: readonly Limit[]) => readonly Amount[]): Promise<OurAnswer> {
     const { buckets, clock } = this.options;
     let last: Claim | undefined;
+    let isSuspect = false;
     for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const { set, origin, access } = await this.config(bucket);
+      const { set, origin, access } = await this.config(bucket, isSuspect);
       if (access === "disabled") return { kind: "disabled" };
-      const claim: Claim = { bucket, set, origin, take: wanted(set.limits), bypass: false };
+      const isConfigJustRead = isSuspect;
+      const claim: Claim = { bucket, set, origin, take: wanted(set.limits), bypass: false, isConfigJustRead };
       last = claim;
       const context = { nowMs: clock.now(), timeoutMs: TIMEOUT_MS, generation: undefined, atomic: false };
       const reply = await buckets.take([claim], context);
@@ -70,6 +72,7 @@ export class OurProcess {
           return { kind: "taken", claim, lease: leaseOf(claim, answer.ticket) };
         case "configSuspect":
           this.expire(bucket);
+          isSuspect = true;
           continue;
         case "unavailable":
           return { kind: "unavailable", claim };
@@ -130,12 +133,13 @@ export class OurProcess {
     this.#known.delete(bucket.id);
   }
 
-  async config(bucket: BucketKey): Promise<Known> {
+  /** `isSuspect`: a bucket casts doubt on what was read, or would be made by it. */
+  async config(bucket: BucketKey, isSuspect = false): Promise<Known> {
     const { clock, truth, readings, trip, onRead, staleMs, random } = this.options;
     const known = this.#known.get(bucket.id);
-    if (known !== undefined && clock.now() - known.atMs < CACHE_MS) return known;
+    if (!isSuspect && known !== undefined && clock.now() - known.atMs < CACHE_MS) return known;
     const reading = readings.begin();
-    const isConsistent = readings.mustBeConsistent(bucket.id);
+    const isConsistent = isSuspect || readings.mustBeConsistent(bucket.id);
     const atMs = clock.now();
     await trip();
     const found = isConsistent ? truth.get(bucket) : truth.seen(bucket, staleMs, random);

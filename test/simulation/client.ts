@@ -159,9 +159,9 @@ export class Client {
         credit: (held, ...rest) => heard(buckets.credit(held, ...rest), (reply) => written(held, reply)),
       }),
       config: overriding(config, {
-        resolve: (entityId, resource) => {
+        resolve: (...asked) => {
           const askedAtMs = this.#around.clock.now();
-          const reply = config.resolve(entityId, resource);
+          const reply = config.resolve(...asked);
           if (!(reply instanceof Promise)) return reply;
           return reply.finally(() => {
             this.#resolveMs = Math.max(this.#resolveMs, this.#around.clock.now() - askedAtMs);

@@ -31,9 +31,9 @@ export function seenConfig(config: ConfigStore, options: SeenOptions): ConfigSto
     return told;
   };
   return overriding(config, {
-    resolve: async (entityId, resource) => {
-      const isFresh = staleMs === 0 || mustBeConsistent(bucketKey(entityId, resource).id);
-      const found = await config.resolve(entityId, resource);
+    resolve: async (entityId, resource, read) => {
+      const isFresh = staleMs === 0 || read === "consistent" || mustBeConsistent(bucketKey(entityId, resource).id);
+      const found = await config.resolve(entityId, resource, read);
       if (isFresh) return found;
       const then = asOf(found, truth.levelAt(entityId, resource, nowMs() - random.integer(0, staleMs)));
       if (JSON.stringify(then.limits) !== JSON.stringify(found.limits)) journal.count("old configuration read");
@@ -57,7 +57,7 @@ async function announce(items: ItemStore, scope: ConfigScope, { world, journal }
 }
 
 function asOf(found: LevelConfig, then: ReturnType<Truth["levelAt"]>): LevelConfig {
-  const { parentId: _, ...rest } = found;
+  const { parentId: _, isConsistent: __, ...rest } = found;
   const { limits, access, accessAbove, next } = then;
   return {
     ...rest,

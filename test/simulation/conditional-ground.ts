@@ -197,6 +197,8 @@ function connected(
           }),
     },
     through: (line) => watchedItems(spoil(line), { journal, onFault, onLost: (write) => recorder.lost(write) }),
+    // Where it is stored, not where its caller is answered: buckets are told of it in between, and that may fail.
+    watched: (stored) => watchedConfig(stored, { truth, after: heard, resolved: () => {}, deleted: () => {} }),
   });
   const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;
@@ -207,8 +209,7 @@ function connected(
   const recorded = overriding<Store>(store, {
     scope: (namespaceId) => {
       const scope = store.scope(namespaceId);
-      const watched = watchedConfig(scope, { truth, after: heard, resolved: () => {}, deleted: () => {} });
-      const seen = seenConfig(watched.config, {
+      const seen = seenConfig(scope.config, {
         world,
         truth,
         random: configRandom,
@@ -218,7 +219,7 @@ function connected(
         announceBy: announces ? store.lineTo(namespaceId) : undefined,
         journal,
       });
-      return { ...scope, ...watched, config: seen, buckets: recorder.watched(scope.buckets, process) };
+      return { ...scope, config: seen, buckets: recorder.watched(scope.buckets, process) };
     },
   });
   // Calls about buckets have their faults and their turns at the items, one by one.

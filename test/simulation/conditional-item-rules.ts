@@ -1,6 +1,6 @@
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf, RF, VU } from "../../src/protocol/attributes.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, VU } from "../../src/protocol/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Asked } from "./conditional-calls.ts";
 import { shownKey } from "./operation.ts";
@@ -21,6 +21,7 @@ export const REPAIRED_MS = 5_000;
 const COUNTER_MAX = 2 ** 52;
 
 const NONCE = /^n[0-9a-f]$/;
+const STAMPS: readonly string[] = [VU, BN, DISABLED, BYPASS];
 
 /** Attributes that may change while the epoch stays. */
 const COUNTED = /^(b_.*_(tk|tc|by|od)|b_rq|ttl|n[0-9a-f])$/;
@@ -42,6 +43,14 @@ export function epochProblems(before: Item | undefined, after: Item, trace: Writ
       ? []
       : [`${name} went from ${before[name]} to ${after[name]}, and the epoch stayed`],
   );
+}
+
+/** A mark of changed configuration, or a stamp of access: nothing else is changed with it, and the epoch stays. */
+export function stampProblems(before: Item, after: Item): string[] {
+  const isMarked = after[VU] === 0 || after[VU] === before[VU];
+  const told = isMarked ? [] : [`a stamp put vu from ${before[VU]} to ${after[VU]}`];
+  const kept = (item: Item) => Object.fromEntries(Object.entries(item).filter(([name]) => !STAMPS.includes(name)));
+  return [...told, ...epochProblems(kept(before), kept(after), undefined)];
 }
 
 /** The slot of the nonce by which the writer knows the write again. */
@@ -70,9 +79,16 @@ export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
 }
 
 /** `vu` says when time does something else than drip, unless it was set to 0 because configuration changed. */
-export function vuProblems(model: ModelBucket, before: Item | undefined, after: Item): string[] {
+export function vuProblems(
+  model: ModelBucket,
+  parts: readonly Part[],
+  before: Item | undefined,
+  after: Item,
+): string[] {
   const vu = after[VU] ?? Number.POSITIVE_INFINITY;
-  if (vu === model.nextBoundaryMs || (vu === 0 && before?.[VU] === 0)) return [];
+  // What a debit makes was not made by configuration that was read for it.
+  const isUnread = before === undefined ? parts.every(({ kind }) => kind === "debit") : before[VU] === 0;
+  if (vu === model.nextBoundaryMs || (vu === 0 && isUnread)) return [];
   return [`vu is ${vu}, not ${model.nextBoundaryMs}`];
 }
 

@@ -1,7 +1,7 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
-import { RF, SHARD_COUNT, VU } from "../../src/protocol/attributes.ts";
+import { RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
 import { isShardKey } from "../../src/protocol/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
@@ -20,6 +20,7 @@ import {
   readingOf,
   shownItem,
   slotWritten,
+  stampProblems,
   vuProblems,
 } from "./conditional-item-rules.ts";
 import { Purchased } from "./conditional-operations.ts";
@@ -167,7 +168,10 @@ export class ConditionalRecorder {
     if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
-    this.#signed(key, parts, before, after);
+    if (transaction === undefined) this.#signed(key, parts, before, after);
+    else if (before !== undefined && slotWritten(before, after) !== undefined) {
+      this.#tell(key, ["a transaction wrote over the nonce of a take"]);
+    }
     this.#tell(
       key,
       cutProblems(model, trace, parts, () => journal.count("tolerant cuts")),
@@ -184,7 +188,7 @@ export class ConditionalRecorder {
       itemId(key),
       image.state.limits.map(({ name }) => name),
     );
-    this.#tell(key, [...vuProblems(model, before, after), ...counterProblems(model, parts, before, after)]);
+    this.#tell(key, [...vuProblems(model, parts, before, after), ...counterProblems(model, parts, before, after)]);
     for (const { kind, of, amounts } of parts) {
       if (kind === "take" && !of.bypass) this.#tell(key, model.overAdmissions(amounts, trace.readingMs));
     }
@@ -290,8 +294,8 @@ export class ConditionalRecorder {
   // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
   // write may land twice: then it was paid for twice, and nobody can know.
   #signed(key: ItemKey, parts: readonly Part[], before: Item | undefined, after: Item): void {
-    // A write for nobody only closes an hour: the epoch that it moves on is enough to know it by.
-    if (parts.length === 0 || parts.some(({ kind }) => kind === "credit")) return;
+    // A write for nobody only closes an hour or brings limits: the epoch that it moves on is enough to know it by.
+    if (parts.every(({ amounts }) => amounts.length === 0) || parts.some(({ kind }) => kind === "credit")) return;
     const slot = slotWritten(before, after);
     if (slot === undefined) {
       this.#tell(key, ["it was written with a nonce that was there already"]);
@@ -318,7 +322,7 @@ export class ConditionalRecorder {
       this.#tell(key, ["it was made by an announcement"]);
       return;
     }
-    this.#tell(key, epochProblems({ ...before, [VU]: 0 }, after, undefined));
+    this.#tell(key, stampProblems(before, after));
   }
 
   #shared(changes: readonly AppliedChange[]): void {

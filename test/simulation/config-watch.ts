@@ -20,8 +20,8 @@ export function watchedConfig(
 ): Pick<ScopedStore, "config" | "entities"> {
   return {
     config: overriding(config, {
-      resolve: (entityId, resource) =>
-        after(config.resolve(entityId, resource), (found) => resolved(entityId, resource, found)),
+      resolve: (entityId, resource, read) =>
+        after(config.resolve(entityId, resource, read), (found) => resolved(entityId, resource, found)),
       set: (at, stored, event) =>
         after(config.set(at, stored, event), () => {
           if (stored.limits !== undefined) truth.setLimits(at, { limits: stored.limits });

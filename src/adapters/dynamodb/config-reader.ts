@@ -38,9 +38,9 @@ export class ConfigReader {
   }
 
   /** For a request: eventually consistent, unless the bucket or this process knows of a change that such a read may miss. */
-  resolve(bucket: BucketKey, onFirstRead: OnFirstRead | undefined): Promise<LevelConfig> {
+  resolve(bucket: BucketKey, { consistent: isAsked, onFirstRead }: ResolveOptions): Promise<LevelConfig> {
     const { readings, recent, urgent } = this.#parts;
-    const consistent = readings.mustBeConsistent(bucket.id) || recent.isFresh;
+    const consistent = isAsked || readings.mustBeConsistent(bucket.id) || recent.isFresh;
     return this.#resolve(bucket, urgent, { consistent, onFirstRead });
   }
 
@@ -74,7 +74,8 @@ export class ConfigReader {
     const stored = scopes.map((scope, i) =>
       "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(found[i]),
     );
-    return { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
+    const resolved = { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
+    return consistent ? { ...resolved, isConsistent: true } : resolved;
   }
 }
 

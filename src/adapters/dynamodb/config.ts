@@ -67,9 +67,10 @@ export class DynamoConfig implements ConfigStore {
     return undefined;
   }
 
-  resolve(entityId: string, resource: string): Promise<LevelConfig> {
+  resolve(entityId: string, resource: string, read?: "consistent"): Promise<LevelConfig> {
     const bucket = bucketKey(entityId, resource);
-    return this.#parts.reader.resolve(bucket, this.#parts.onFirstRead(bucket));
+    const onFirstRead = this.#parts.onFirstRead(bucket);
+    return this.#parts.reader.resolve(bucket, { consistent: read === "consistent", onFirstRead });
   }
 
   async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
@@ -91,7 +92,7 @@ export class DynamoConfig implements ConfigStore {
   async setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
     await this.#parts.gate.demandForPolicy(change);
     await this.#changes.make(scope, event, (before) => ({ config: withPolicy(decodeConfig(before), change) }));
-    if (change.access !== undefined) await this.#parts.propagation.accessChanged(scope);
+    if (change.access !== undefined) await this.#parts.propagation.accessChanged(scope, change.access);
     if (change.cascade !== undefined) await this.#parts.propagation.cascadeChanged(scope);
   }
 

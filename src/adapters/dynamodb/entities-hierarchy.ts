@@ -51,7 +51,7 @@ export class DynamoHierarchy {
 
   /** The first child by id. A child that this library made is never overlooked; one of the original may be, for a moment. */
   async firstChild(id: string): Promise<string | undefined> {
-    const [first] = (await this.#childrenOf(id)).toSorted();
+    const [first] = (await this.childrenOf(id)).toSorted();
     return first;
   }
 
@@ -72,7 +72,7 @@ export class DynamoHierarchy {
     for (let level = 0; row.length > 0 && level <= LEVELS_MAX; level++) {
       const next: string[] = [];
       for (const some of chunksOf(row, AT_ONCE)) {
-        const found = await Promise.all(some.map((each) => this.#childrenOf(each)));
+        const found = await Promise.all(some.map((each) => this.childrenOf(each)));
         for (const [i, each] of some.entries()) tree.set(each, found[i] ?? []);
         next.push(...found.flat());
       }
@@ -81,7 +81,8 @@ export class DynamoHierarchy {
     return tree;
   }
 
-  async #childrenOf(id: string): Promise<readonly string[]> {
+  /** The children of an entity. One that this library made is never overlooked; one of the original may be, for a moment. */
+  async childrenOf(id: string): Promise<readonly string[]> {
     const linked = this.#records.query({
       partition: [PK, entityPk(this.#namespaceId, id)],
       range: { name: SK, prefix: CHILD_LINK },

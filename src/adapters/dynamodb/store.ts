@@ -15,6 +15,7 @@ import { DynamoConfig } from "./config.ts";
 import { ConfigPropagation } from "./config-propagation.ts";
 import { ConfigReader, RecentChange } from "./config-reader.ts";
 import { DynamoEntities } from "./entities.ts";
+import { DynamoHierarchy } from "./entities-hierarchy.ts";
 import { EntityRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
@@ -54,6 +55,11 @@ export interface DynamoStoreOptions {
   readonly timeoutMs: number;
   /** Bound on reads and changes outside of requests, in ms. */
   readonly adminTimeoutMs: number;
+  /**
+   * Waits, by true time, until no request that was under way when access was switched can make a bucket any more, and the indexes
+   * have caught up: a switch that turns something off returns after that.
+   */
+  readonly settle: () => Promise<void>;
   readonly serverTime: ServerTime;
 }
 
@@ -121,7 +127,7 @@ export interface DynamoScope extends ScopedStore {
 
 function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const { options, records, urgent, watch, gate, auditIds } = parts;
-  const { clock, ids, shared } = options;
+  const { clock, ids, shared, settle } = options;
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
   // One for each namespace: in another the same names are other buckets.
   const readings = new ConfigReadings();
@@ -132,7 +138,10 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
   const live = new LiveBuckets(records, namespaceId);
   const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
-  const propagation = new ConfigPropagation(namespaceId, { records, live, buckets, clock, shared, reader, recent });
+  const hierarchy = new DynamoHierarchy(records, namespaceId);
+  const propagation = new ConfigPropagation(namespaceId, {
+    ...{ records, live, hierarchy, buckets, clock, shared, reader, recent, settle },
+  });
   const config = new DynamoConfig(namespaceId, {
     ...{ records, watch, audit, removal, recent, reader, gate, propagation, shared },
     // On a table shared with the original, configuration counts only if it was read after the bucket.

@@ -32,6 +32,17 @@ export function checkReading(nowMs: number): number {
   );
 }
 
+/**
+ * After so long a request that was under way when access was switched has been answered (`timeoutMs` is 1 s unless configured
+ * otherwise), and an index of DynamoDB has caught up.
+ */
+const SETTLE_MS = 2_000;
+
+/** Waits, by the machine's time, until a switch can be said to count: see docs/adr/0020-switches-reach-what-is-below.md. */
+export function settle(): Promise<void> {
+  return sleep(SETTLE_MS, undefined);
+}
+
 /** setTimeout fires at once above this, about 24 days. */
 const TIMEOUT_MAX_MS = 2_147_483_647;
 
