@@ -17,8 +17,8 @@ export interface GiveBack {
   readonly readingMs: number;
   readonly amounts: readonly Amount[];
   readonly ticket: Ticket;
-  /** Limits that must have room for their amount. */
-  readonly bounded: readonly string[];
+  /** How much of the amounts the limits must have room for. */
+  readonly bounded: readonly Amount[];
   readonly parts: readonly TracePart[];
   /** Let through by a bypass: nothing was debited, so only its usage is taken back. */
   readonly bypass: boolean;
@@ -160,13 +160,13 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
 
 /** The most that the limits may hold in which the give-back must have room. */
 function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk: string, milli: number])[] {
-  const { amounts, bounded, ticket, readingMs } = back;
+  const { bounded, ticket, readingMs } = back;
   if (bounded.length === 0) return [];
   const now = acrossBoundaries(image.state, readingMs, calendar);
-  return amounts.flatMap(({ limit, milli }) => {
+  return bounded.flatMap(({ limit, milli }) => {
     const held = findLimit(image.state, limit);
     const roomMilli = roomFor(now, limit, ticket, readingMs);
-    if (!bounded.includes(limit) || held === undefined || roomMilli === undefined) return [];
+    if (held === undefined || roomMilli === undefined) return [];
     return [[namesOf(limit).tk, held.tokensMilli + roomMilli - milli] as const];
   });
 }

@@ -119,7 +119,7 @@ export class Crediting {
     if (looks === 0) {
       const known = place(cache.images());
       const [only] = known;
-      if (known.length === 1 && only?.bounded.length === amounts.length) return known;
+      if (known.length === 1 && only !== undefined && hasRoomForAll(only)) return known;
     }
     const policy = RETRY.giveBack;
     const [whole] = await readWhole(this.#context, [held.bucket], { readingMs, untilMs, policy, caller });
@@ -191,6 +191,10 @@ function added(amounts: readonly Amount[]): readonly Amount[] {
   const sums = new Map<string, number>();
   for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
   return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
+}
+
+function hasRoomForAll({ amounts, bounded }: Placed): boolean {
+  return amounts.every(({ limit, milli }) => bounded.some((one) => one.limit === limit && one.milli === milli));
 }
 
 /** A read that fails comes before any write. */

@@ -10,8 +10,11 @@ export interface Placed {
   /** As many shards as the bucket must have. */
   readonly shardCount: number;
   readonly amounts: readonly Amount[];
-  /** Limits whose amount must stay within the shard's capacity: the next take would cut it off, and another shard has room. */
-  readonly bounded: readonly string[];
+  /**
+   * How much of the amounts must stay within the shard's capacity when it is applied: the next take would cut it off, and another
+   * shard may have room. What the whole bucket has no room for is not among it.
+   */
+  readonly bounded: readonly Amount[];
 }
 
 /** Everything to the only shard there is: what rises above its capacity rises above the bucket's. */
@@ -31,31 +34,28 @@ export function placed(
   readingMs: number,
   calendar: Calendar,
 ): readonly Placed[] {
-  const shares = images.map(() => ({ amounts: [] as Amount[], bounded: [] as string[] }));
+  const shares = images.map(({ key: { shard }, shardCount }) => ({
+    ...{ shard, shardCount },
+    amounts: [] as Amount[],
+    bounded: [] as Amount[],
+  }));
   const states = images.map(({ state }) => acrossBoundaries(state, readingMs, calendar));
   for (const { limit, milli } of amounts) {
-    const rooms = states
-      .map((state, i) => ({ i, roomMilli: roomFor(state, limit, ticket, readingMs) }))
-      .filter(({ roomMilli }) => roomMilli !== undefined)
-      .map(({ i, roomMilli }) => ({ i, roomMilli: roomMilli ?? 0, isUsed: (shares[i]?.amounts.length ?? 0) > 0 }))
-      // One that is written anyway and has room for all of it; else the roomiest first.
-      .sort((a, b) => wholly(b, milli) - wholly(a, milli) || b.roomMilli - a.roomMilli);
-    const total = rooms.reduce((sum, { roomMilli }) => sum + roomMilli, 0);
+    const rooms = shares
+      .map((share, i) => ({ share, roomMilli: roomFor(states[i] as BucketState, limit, ticket, readingMs) }))
+      .sort((a, b) => rank(b, milli) - rank(a, milli) || (b.roomMilli ?? 0) - (a.roomMilli ?? 0));
     let left = milli;
-    for (const { i, roomMilli } of rooms) {
+    for (const { share, roomMilli = 0 } of rooms) {
       const part = Math.min(left, roomMilli);
       if (part <= 0) break;
-      shares[i]?.amounts.push({ limit, milli: part });
-      if (total >= milli) shares[i]?.bounded.push(limit);
+      share.amounts.push({ limit, milli: part });
+      share.bounded.push({ limit, milli: part });
       left -= part;
     }
-    if (left > 0) putMore(shares[rooms[0]?.i ?? 0]?.amounts ?? [], { limit, milli: left });
+    if (left > 0) putMore(rooms[0]?.share.amounts ?? [], { limit, milli: left });
   }
-  const used = shares.flatMap((share, i) =>
-    share.amounts.length === 0 ? [] : [{ ...share, image: images[i] as Image }],
-  );
-  const all = used.length > 0 ? used : images.slice(0, 1).map((image) => ({ amounts: [], bounded: [], image }));
-  return all.map(({ image, ...share }) => ({ shard: image.key.shard, shardCount: image.shardCount, ...share }));
+  const used = shares.filter((share) => share.amounts.length > 0);
+  return used.length > 0 ? used : shares.slice(0, 1);
 }
 
 /** Whether a shard, as it is seen now, is still the right place. */
@@ -68,10 +68,7 @@ export function isRightPlace(
 ): boolean {
   if (shardCount !== place.shardCount) return false;
   const now = acrossBoundaries(state, readingMs, calendar);
-  return place.bounded.every((limit) => {
-    const milli = place.amounts.find((one) => one.limit === limit)?.milli ?? 0;
-    return (roomFor(now, limit, ticket, readingMs) ?? -1) >= milli;
-  });
+  return place.bounded.every(({ limit, milli }) => (roomFor(now, limit, ticket, readingMs) ?? -1) >= milli);
 }
 
 /** How much a limit of a shard could get without rising above its capacity; undefined where the amount does not belong. */
@@ -81,11 +78,13 @@ export function roomFor(state: BucketState, limit: string, ticket: Ticket, readi
   return Math.max(0, held.terms.capacityMilli - availableMilli(state, held, readingMs));
 }
 
-function wholly(
-  { isUsed, roomMilli }: { readonly isUsed: boolean; readonly roomMilli: number },
+/** First a shard that is written anyway and has room for all of it; last one to which the amount does not belong. */
+function rank(
+  { share, roomMilli }: { readonly share: Placed; readonly roomMilli: number | undefined },
   milli: number,
 ): number {
-  return isUsed && roomMilli >= milli ? 1 : 0;
+  if (roomMilli === undefined) return 0;
+  return share.amounts.length > 0 && roomMilli >= milli ? 2 : 1;
 }
 
 function putMore(amounts: Amount[], { limit, milli }: Amount): void {
