@@ -121,3 +121,14 @@ test("a stamp that went and came again is doubted again: what was read because o
   cache.noteShard(0, { ...seen(old), eventuallyConsistent: false, atMs: 2_000, order: 1 }, 1);
   assert.equal(readings.doubtOf(cache, stamped, [jobOf(old, after, 2_000)], ENV), "configSuspect");
 });
+
+test("an image that may be old does not replace a doubt that arose since: reading configuration comes to an end", () => {
+  const readings = new ConfigReadings();
+  const cache = cacheOf();
+  const now = seen(old, { bn: 2 });
+  const before = { ...seen(old, { bn: 1 }), eventuallyConsistent: true };
+  assert.equal(readings.doubtOf(cache, now, [jobOf(changed, readings.begin(), 2_000)], ENV), "configSuspect");
+  const again = [jobOf(changed, readings.begin(), 2_000)];
+  assert.equal(readings.doubtOf(cache, before, again, ENV), "configSuspect", "look at what is there now");
+  assert.equal(readings.doubtOf(cache, now, again, ENV), "confirmed");
+});

@@ -33,7 +33,8 @@ export class ConfigReadings {
     return this.#suspects.get(bucketId) === true;
   }
 
-  doubtOf(cache: BucketCache, { image }: Pick<Seen, "image">, jobs: readonly Job[], env: Env): Doubt {
+  doubtOf(cache: BucketCache, seen: DoubtedImage, jobs: readonly Job[], env: Env): Doubt {
+    const { image, eventuallyConsistent } = seen;
     if (image === undefined) return "none";
     const { dialect } = env;
     let verdict: Doubt = "none";
@@ -51,6 +52,11 @@ export class ConfigReadings {
       // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
       const isStanding =
         before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(cache.key.id);
+      // An image that may be old says nothing about a doubt that arose since: were it to replace that one, a process that keeps
+      // being shown the old one would read configuration without end.
+      if (eventuallyConsistent && before !== undefined && !isStanding && this.mustBeConsistent(cache.key.id)) {
+        return "configSuspect";
+      }
       const doubt = isStanding ? before : { upTo: this.#last, says, isStamped };
       cache.doubts[shard] = doubt;
       if (reading <= doubt.upTo) {
@@ -59,12 +65,14 @@ export class ConfigReadings {
       }
       verdict = "confirmed";
     }
-    if (verdict === "none" && cache.doubts[image.key.shard] !== undefined) {
+    if (verdict === "none" && !eventuallyConsistent && cache.doubts[image.key.shard] !== undefined) {
       cache.doubts[image.key.shard] = undefined;
       if (cache.doubts.every((doubt) => doubt === undefined)) this.#suspects.delete(cache.key.id);
     }
     return verdict;
   }
 }
+
+type DoubtedImage = Pick<Seen, "image" | "eventuallyConsistent">;
 
 const DOUBTS_MOST = 20_000;

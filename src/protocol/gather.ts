@@ -221,7 +221,8 @@ function doubtIn({ env, readings }: ProtocolContext, { cache, images }: Whole, j
   if (images.length === 0) return mustReadConfig(job.of, job.kind) ? "configSuspect" : "none";
   let verdict: Doubt = "none";
   for (const image of images) {
-    const doubt = readings.doubtOf(cache, { image }, [job], env);
+    const { eventuallyConsistent = false } = cache.seen(image.key.shard) ?? {};
+    const doubt = readings.doubtOf(cache, { image, eventuallyConsistent }, [job], env);
     if (doubt === "configSuspect") return doubt;
     if (doubt === "confirmed") verdict = doubt;
   }
