@@ -32,7 +32,7 @@ export class BackgroundTasks {
     if (wanted !== undefined) this.resize(cache, wanted, readingMs);
   }
 
-  resize(cache: BucketCache, to: "more" | "fewer", readingMs: number): void {
+  resize(cache: BucketCache, to: "more" | "fewer" | 1, readingMs: number): void {
     if (readingMs < (this.#resizeAfterMs.get(cache) ?? Number.NEGATIVE_INFINITY)) return;
     this.#resizeAfterMs.set(cache, Number.POSITIVE_INFINITY);
     const work = resize(this.#context, cache.key, to, readingMs).finally(() => {

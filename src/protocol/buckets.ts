@@ -39,7 +39,7 @@ import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { fullestShard, pickOther, pickShard } from "./pick.ts";
-import { resize } from "./resize.ts";
+import { joinInTime, type Reshaped, resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardLanes } from "./shard-lanes.ts";
 import { SheetQueue } from "./sheets.ts";
@@ -102,8 +102,11 @@ export class ProtocolBuckets implements BucketStore {
     const call = await this.#inContact(claims, asked);
     const unread = withoutConfig(this.#context, claims, call.nowMs);
     if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
-    const { nowMs, untilMs, signal } = call;
-    for (const claim of claims) if (this.#mustJoin(claim)) await this.#joinShards(claim.bucket, nowMs);
+    const { untilMs, signal } = call;
+    for (const claim of claims) {
+      const joined = this.#mustJoin(claim) ? await this.#joinShards(claim.bucket, call) : undefined;
+      if (joined?.kind === "unavailable") return claims.map(() => joined);
+    }
     const [only] = claims;
     if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call);
     if (atomic) return takeTogether(this.#context, claims, call);
@@ -226,8 +229,11 @@ export class ProtocolBuckets implements BucketStore {
     return set.limits.some((limit) => traitsOf(limit).opensWindow);
   }
 
-  async #joinShards(bucket: BucketKey, readingMs: number): Promise<void> {
-    await resize(this.#context, bucket, 1, readingMs).catch(() => false);
+  /** In the caller's time; what is left of it then goes on without the caller. */
+  async #joinShards(bucket: BucketKey, call: Called): Promise<Reshaped> {
+    const joined = await joinInTime(this.#context, bucket, call);
+    if (joined.kind !== "done") this.#background.resize(this.#caches.of(bucket), 1, call.nowMs);
+    return joined;
   }
 
   #called({ nowMs, timeoutMs, signal }: CallContext): Called {

@@ -114,14 +114,14 @@ export async function drive<Progress, Act extends Action, Result>(
     if (ended !== undefined) return ended.result;
     const nowMs = clock.now();
     const untilMs = machine.untilMs(progress);
-    const over = nowMs > untilMs ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined;
+    const over = nowMs >= untilMs ? "time" : attempts >= budget.attemptsMax ? "attempts" : undefined;
     const action = machine.next(progress, { nowMs, over });
     let event: Event = MOVED_ON;
     switch (action.do) {
       case "settle":
         break;
       case "pause":
-        await wait(context, budget, waits++);
+        await wait(context, budget, waits++, untilMs);
         break;
       case "read":
         // A read that may be old decides nothing.
@@ -144,7 +144,7 @@ export async function drive<Progress, Act extends Action, Result>(
         for (let resends = 0; event.kind === "refused"; resends++) {
           if (event.why === "throttled") machine.throttled();
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
-          await wait(context, budget, resends);
+          await wait(context, budget, resends, untilMs);
           const sequence = context.caches.sequence;
           const again = await context.items.write(action.write, { timeoutMs: timeLeft(untilMs, budget, clock.now()) });
           const late = orLater(context, budget, again);
@@ -190,8 +190,14 @@ function orLater({ clock }: ProtocolContext, { policy, caller }: Budget, answer:
   return Promise.race([answer.later, inVain]).finally(() => over.abort());
 }
 
-async function wait({ clock, random }: ProtocolContext, { policy, caller }: Budget, waits: number): Promise<void> {
-  const waitMs = backoffMs(policy, waits, random());
+/** No longer than there is time: who has none left is told. */
+async function wait(
+  { clock, random }: ProtocolContext,
+  { policy, caller }: Budget,
+  waits: number,
+  untilMs: number,
+): Promise<void> {
+  const waitMs = Math.min(backoffMs(policy, waits, random()), Math.max(0, untilMs - clock.now()));
   if (caller !== undefined && clock.now() + waitMs >= caller.untilMs) caller.leave();
   await clock.sleep(waitMs, undefined);
 }

@@ -5,11 +5,13 @@ import { type BucketState, bornAs, findLimit, freshBucket } from "../domain/buck
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
+import { limitSet } from "../domain/limit-set.ts";
 import { amountsOfText } from "../domain/stored-amounts.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
+import { installWrite } from "./apply.ts";
 import { namesOf, TTL } from "./attributes.ts";
-import type { Image } from "./codec.ts";
+import { canonicalOfSet, type Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import type { Plan } from "./decide/transact.ts";
 import { markUnread, newItem } from "./encode-item.ts";
@@ -18,7 +20,6 @@ import { blankIntent } from "./intent.ts";
 import { keptUntil } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
-import { newestLimits } from "./resize.ts";
 import { RETRY } from "./retry-policy.ts";
 import { roomIn } from "./split.ts";
 import { SPARE_S } from "./ttl.ts";
@@ -26,6 +27,9 @@ import { rethrown, transactPlan } from "./whole.ts";
 import { putNew } from "./write-builder.ts";
 
 const KEPT_S = 3 * 24 * 3_600;
+
+/** Two instants of different clocks that are closer than this say nothing of which was first. */
+const CLOCKS_DISAGREE_MS = 5_000;
 
 /** Attributes of the record of an operation. */
 const WRITER = "writer";
@@ -84,7 +88,7 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
       if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
       // Some shards may go by newer limits than others, and a purchase would be worth something else on each.
       const disagree = shardsDisagreeOnLimits(context, operation, images);
-      const installs = disagree ? newestLimits(context, images, nowMs) : undefined;
+      const installs = disagree ? agreedLimits(context, operation, images) : undefined;
       if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
       const drawn = drawnFor(context, operation, images, wanted);
       if (drawn.kind === "tooLarge") return { kind: "result", result: drawn, installs: [] };
@@ -139,6 +143,35 @@ function shardsDisagreeOnLimits(
     return withLimitsAt(state, at, env.calendar).signature;
   });
   return new Set(signatures).size > 1;
+}
+
+/**
+ * The writes that install the limits of one shard on those that go by others: of those read lately, within the time by which clocks
+ * may disagree, the ones that the operation itself was planned with; otherwise those that were read last. None: two were read at
+ * the same instant, and the next request decides.
+ */
+function agreedLimits(
+  context: ProtocolContext,
+  { set, nowMs }: Pick<Operation, "set" | "nowMs">,
+  images: readonly Image[],
+): ItemWrite[] {
+  const readMs = ({ state }: Image) => state.origin.asOfMs;
+  const latestMs = Math.max(...images.map(readMs));
+  const late = images.filter((image) => readMs(image) >= latestMs - CLOCKS_DISAGREE_MS);
+  const last = late.filter((image) => readMs(image) === latestMs);
+  const isClear = last.every(({ canonical }) => canonical === last[0]?.canonical);
+  const chosen = late.find(({ canonical }) => canonical === canonicalOfSet(set)) ?? (isClear ? last[0] : undefined);
+  if (chosen === undefined) return [];
+  const origin = { ...chosen.state.origin, asOfMs: latestMs };
+  // Not by a reading from before they were configured: the time between would count by them.
+  const readingMs = Math.max(nowMs, latestMs);
+  const limits = limitSet(chosen.state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+  const others = images.filter(({ canonical }) => canonical !== chosen.canonical);
+  return others.flatMap((image) => {
+    const { bucket } = image.key;
+    const installation = { bucket, set: limits, origin, readingMs, configConfirmed: false };
+    return installWrite(context, image, installation) ?? [];
+  });
 }
 
 interface DrawnOperation {

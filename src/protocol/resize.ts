@@ -1,9 +1,8 @@
 import type { Count } from "../bucket/count.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
-import { limitSet } from "../domain/limit-set.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
-import { installWrite } from "./apply.ts";
 import { SDA, UH } from "./attributes.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import { type Image, numberOf } from "./codec.ts";
@@ -44,28 +43,59 @@ function maySplit(images: readonly Image[]): boolean {
   return images.every(({ state }) => state.limits.every(({ limit }) => !traitsOf(limit).opensWindow));
 }
 
-/**
- * Doubles or halves the shards of a bucket, or joins them to one. No caller waits for it. It is one transaction, which
- * fails when a shard was changed since it was read. True when it was done.
- */
+/** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */
+export type Reshaped =
+  | { readonly kind: "done" | "not done" }
+  /** The store did not answer; perhaps it was done all the same. */
+  | { readonly kind: "unavailable"; readonly cause: unknown };
+
+/** By which reading the shards are changed, and when it must be over. */
+interface ReshapeTime {
+  readonly nowMs: number;
+  readonly untilMs: number;
+}
+
+/** Doubles or halves the shards of a bucket, or joins them to one, without a caller that waits for it. True when it was done. */
 export async function resize(
   context: ProtocolContext,
   bucket: BucketKey,
   to: "more" | "fewer" | 1,
-  readingMs: number,
+  nowMs: number,
 ): Promise<boolean> {
-  const { env, clock } = context;
-  if (!env.dialect.mayReshard) return false;
-  const policy = to === "more" ? RETRY.resize : RETRY.join;
-  return transactPlan(context, { ...reshaping(context, bucket, readingMs, draw), policy }, "reading");
+  const reshaped = await reshape(context, bucket, to, { nowMs, untilMs: Number.POSITIVE_INFINITY });
+  return reshaped.kind === "done";
+}
 
-  function draw(images: readonly Image[]): Drawn<boolean> {
+/** Joins the shards of a bucket for a caller that waits until `untilMs`, not longer. */
+export async function joinInTime(context: ProtocolContext, bucket: BucketKey, at: ReshapeTime): Promise<Reshaped> {
+  try {
+    return await reshape(context, bucket, 1, at);
+  } catch (cause) {
+    if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
+    throw cause;
+  }
+}
+
+/** One transaction, which fails when a shard was changed since it was read. */
+async function reshape(
+  context: ProtocolContext,
+  bucket: BucketKey,
+  to: "more" | "fewer" | 1,
+  at: ReshapeTime,
+): Promise<Reshaped> {
+  const { env, clock } = context;
+  const readingMs = at.nowMs;
+  if (!env.dialect.mayReshard) return { kind: "not done" };
+  const policy = to === "more" ? RETRY.resize : RETRY.join;
+  return transactPlan(context, { ...reshaping(bucket, at, draw), policy }, "reading");
+
+  function draw(images: readonly Image[]): Drawn<Reshaped> {
     const [first] = images;
     if (first === undefined || images.length !== first.shardCount) return NOT_DONE;
     if (images.some(({ shardCount }) => shardCount !== first.shardCount)) return NOT_DONE;
-    // What is done to all shards at once is done by the same limits.
-    const installs = to === "more" ? undefined : newestLimits(context, images, readingMs);
-    if (installs !== undefined) return installs.length === 0 ? NOT_DONE : { kind: "install", installs };
+    // They are joined by the same limits. Which of two are newer is not known here: the instants at which they were read may be
+    // equal, or those of clocks that disagree. The next takes bring the limits of now to each shard, and cut nothing off.
+    if (to !== "more" && !agreeOnLimits(images)) return NOT_DONE;
     // Not by a reading from before the shards were read: what is refilled in one shard after that reading would pay for what
     // was taken from another by a later one, and joined they would hold more than both did.
     const seenMs = Math.max(readingMs, Math.min(clock.now(), env.serverTime.latestMs()));
@@ -74,8 +104,13 @@ export async function resize(
     if (hours === undefined) return NOT_DONE;
     if (hours.length > 0) return { kind: "install", installs: hours };
     const writes = writesFor(images, to, atMs, context);
-    return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: true };
+    return writes === undefined ? NOT_DONE : { kind: "transact", writes, event: undefined, result: DONE };
   }
+}
+
+/** Whether all shards go by the same configured limits. */
+function agreeOnLimits(images: readonly Image[]): boolean {
+  return images.every(({ canonical }) => canonical === images[0]?.canonical);
 }
 
 /**
@@ -110,66 +145,44 @@ function isFine(milli: Count): boolean {
   return typeof milli === "number" && Math.abs(milli) < Number.MAX_SAFE_INTEGER / 64;
 }
 
-const NOT_DONE: Drawn<boolean> = { kind: "result", result: false, installs: [] };
+const DONE: Reshaped = { kind: "done" };
+const NOT_DONE: Drawn<Reshaped> = { kind: "result", result: { kind: "not done" }, installs: [] };
 
-/** Makes a shard that the original has not made yet. A bucket with quotas is left to the original. True when it is there. */
+/** Makes a shard that the original has not made yet; `done` when it is there. A bucket with quotas is left to the original. */
 export function makeShard(
   context: ProtocolContext,
   bucket: BucketKey,
   shard: number,
-  readingMs: number,
-): Promise<boolean> {
-  const draw = (images: readonly Image[]): Drawn<boolean> => {
-    if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: true, installs: [] };
+  at: ReshapeTime,
+): Promise<Reshaped> {
+  const draw = (images: readonly Image[]): Drawn<Reshaped> => {
+    if (images.some(({ key }) => key.shard === shard)) return { kind: "result", result: DONE, installs: [] };
     if (images.some(({ state }) => state.limits.some(({ limit }) => !traitsOf(limit).refillsSteadily))) return NOT_DONE;
     const sibling = siblingOf(images, shard);
     if (sibling === undefined) return NOT_DONE;
-    const atMs = Math.max(readingMs, sibling.state.epochMs + 1);
+    const atMs = Math.max(at.nowMs, sibling.state.epochMs + 1);
     const writes = makingWrites(sibling, shard, atMs, context.env);
-    return { kind: "transact", writes, event: undefined, result: true };
+    return { kind: "transact", writes, event: undefined, result: DONE };
   };
-  return transactPlan(context, reshaping(context, bucket, readingMs, draw), "reading");
+  return transactPlan(context, reshaping(bucket, at, draw), "reading");
 }
 
 function reshaping(
-  { clock }: ProtocolContext,
   bucket: BucketKey,
-  readingMs: number,
-  draw: (images: readonly Image[]) => Drawn<boolean>,
-): Plan<boolean> {
+  { nowMs, untilMs }: ReshapeTime,
+  draw: (images: readonly Image[]) => Drawn<Reshaped>,
+): Plan<Reshaped> {
   return {
     buckets: [bucket],
-    readingMs,
-    untilMs: clock.now() + RETRY.resize.timeoutMs,
+    readingMs: nowMs,
+    untilMs,
     policy: RETRY.resize,
     record: undefined,
     draw: ([whole]) => draw(whole?.images ?? []),
-    gaveUp: () => false,
-    unknown: () => false,
+    gaveUp: (_, cause) => (cause === undefined ? { kind: "not done" } : { kind: "unavailable", cause }),
+    unknown: (cause) => ({ kind: "unavailable", cause }),
     unread: rethrown,
   };
-}
-
-/**
- * The writes that install the newest limits of all shards on those that go by others; undefined when they agree. None: they
- * do not agree, and neither is newer.
- */
-export function newestLimits(
-  context: ProtocolContext,
-  images: readonly Image[],
-  readingMs: number,
-): ItemWrite[] | undefined {
-  const newest = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a));
-  const others = images.filter(({ canonical }) => canonical !== newest.canonical);
-  if (others.length === 0) return undefined;
-  const { origin, limits } = newest.state;
-  const set = limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
-  // Not by a reading from before they were configured: the time between would count by them.
-  const installedMs = Math.max(readingMs, origin.asOfMs);
-  return others.flatMap((image) => {
-    const { bucket } = image.key;
-    return installWrite(context, image, { bucket, set, origin, readingMs: installedMs, configConfirmed: false }) ?? [];
-  });
 }
 
 /** The shard that was there before this one was split off: half as many ago, or a quarter, and so on. */

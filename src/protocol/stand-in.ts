@@ -1,3 +1,4 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
 import { makeShard } from "./resize.ts";
@@ -9,12 +10,19 @@ export async function standInFor(
   context: ProtocolContext,
   cache: BucketCache,
   shard: number,
-  { nowMs, untilMs }: { readonly nowMs: number; readonly untilMs: number },
+  at: { readonly nowMs: number; readonly untilMs: number },
 ): Promise<number> {
+  const { nowMs, untilMs } = at;
   await readWhole(context, [cache.key], { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
   const standIn = shard % cache.shardCount;
   if (!context.env.dialect.makesMissingShards || cache.seen(standIn)?.image !== undefined) return standIn;
   // The original makes shards when it first comes to them.
-  if (await makeShard(context, cache.key, standIn, nowMs)) return standIn;
+  const made = await makeShard(context, cache.key, standIn, at);
+  if (made.kind === "done") return standIn;
+  if (made.kind === "unavailable") {
+    const { entityId, resource } = cache.key;
+    const { cause } = made;
+    throw new RateLimiterUnavailable(`Shard ${standIn} of ${entityId} on ${resource} could not be made.`, { cause });
+  }
   return cache.images()[0]?.key.shard ?? 0;
 }

@@ -150,7 +150,7 @@ function writeOf(
 function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFacts, env: Env): TakeAction {
   const { phase, pending, readingMs } = progress;
   if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
-  const late = over === "time" ? pending.filter(({ untilMs }) => untilMs < nowMs) : pending;
+  const late = over === "time" ? pending.filter(({ untilMs }) => untilMs <= nowMs) : pending;
   // They waited for others to whom the store did not answer: that is a fault of the store, not contention.
   if (phase.at === "guess" && silence !== undefined) {
     return settle(late, { kind: "unavailable", applied: "no", cause: silence });
