@@ -34,9 +34,11 @@ export class ItemUnreadable extends VersionError {
   readonly attribute: string;
   /** What stands there. */
   readonly value: unknown;
+  /** What of the bucket: its balance, the record of a purchase or reset, or the usage of a day. */
+  readonly part: "balance" | "operation" | "usage";
 
   constructor(item: DamagedItem, { attribute, value, wants }: Damage) {
-    const { bucket, shard } = item;
+    const { bucket, shard, operation, sheet } = item;
     super(
       "item_unreadable",
       `"${attribute}" of ${placeText(item)} is ${shownValue(value)}, not ${wants}: it is damaged, or another program wrote it. ` +
@@ -47,6 +49,7 @@ export class ItemUnreadable extends VersionError {
     this.shard = shard;
     this.attribute = attribute;
     this.value = value;
+    this.part = operation !== undefined ? "operation" : sheet === undefined ? "balance" : "usage";
   }
 }
 

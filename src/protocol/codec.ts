@@ -220,8 +220,9 @@ function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   if (item[RF] !== before[RF] || item[BN] !== before[BN]) return false;
   if (item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
   if (item[SHARD_COUNT] !== before[SHARD_COUNT] || !dialect.sameParameters(item, before)) return false;
-  // Tokens that are none are looked at closer.
-  for (const { name } of like.state.limits) if (!Number.isSafeInteger(item[namesOf(name).tk])) return false;
+  // Only numbers change from take to take: whatever else has changed is looked at closer.
+  for (const name in item) if (item[name] !== before[name] && !Number.isSafeInteger(item[name])) return false;
+  for (const { name } of like.state.limits) if (!(namesOf(name).tk in item)) return false;
   // Of a bucket without a number of its own, those of its quotas tell that it was made anew in the same millisecond.
   return like.state.plain || like.state.limits.every(({ name }) => item[namesOf(name).rn] === before[namesOf(name).rn]);
 }

@@ -2,6 +2,7 @@ import type { Damage } from "../domain/item-unreadable.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limit-numbers.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import {
+  BN,
   CFA,
   CFL,
   FRF,
@@ -43,16 +44,30 @@ export function damageIn(item: Item): Damage | undefined {
 
 /** Whether the attribute is one that a bucket is read from. */
 export function isReadAttribute(attribute: string): boolean {
-  return OF_THE_BUCKET[attribute] !== undefined || OF_A_LIMIT.test(attribute);
+  return OF_THE_BUCKET[attribute] !== undefined || NONCE.test(attribute) || OF_A_LIMIT.test(attribute);
+}
+
+/** Whether a value can stand in an attribute that a bucket is read from. What is not there cannot. */
+export function isSound(attribute: string, value: ItemValue | undefined): boolean {
+  const rule = OF_THE_BUCKET[attribute] ?? (isCounter(attribute) === undefined ? undefined : COUNT);
+  return value !== undefined && (rule?.allows(value) ?? false);
+}
+
+/** Whether an attribute belongs to the usage of the open hour, or of the one before; undefined: to neither. */
+export function isCounter(attribute: string): "open" | "closed" | undefined {
+  if (attribute === UH || attribute === RQ) return "open";
+  if (attribute === UP || attribute === RQP) return "closed";
+  const what = OF_A_LIMIT.exec(attribute)?.[2] ?? "";
+  return Object.hasOwn(COUNTERS, what) ? COUNTERS[what] : undefined;
 }
 
 /** The same of what was counted: the rest of the item is not looked at for it. */
 export function countDamageIn(item: Item): Damage | undefined {
   for (const attribute of Object.keys(item)) {
-    const what = OF_A_LIMIT.exec(attribute)?.[2] ?? "";
-    const rule = OF_USAGE[attribute] ?? (Object.hasOwn(COUNTERS, what) ? COUNT : undefined);
+    const rule = OF_THE_BUCKET[attribute] ?? COUNT;
+    if (isCounter(attribute) === undefined) continue;
     const value = item[attribute] as ItemValue;
-    if (rule !== undefined && !rule.allows(value)) return { attribute, value, wants: rule.wants };
+    if (!rule.allows(value)) return { attribute, value, wants: rule.wants };
   }
   return undefined;
 }
@@ -60,6 +75,7 @@ export function countDamageIn(item: Item): Damage | undefined {
 function ruleFor(attribute: string, limits: ReadonlySet<string>): Rule | undefined {
   const own = OF_THE_BUCKET[attribute];
   if (own !== undefined) return own;
+  if (NONCE.test(attribute)) return WHOLE;
   const [, limit, what] = OF_A_LIMIT.exec(attribute) ?? [];
   if (limit === undefined || what === undefined) return undefined;
   // Counters stay until the hour is closed, whether or not the limit does.
@@ -76,12 +92,13 @@ function whole(least: number, most: number): Rule {
   };
 }
 
+const NONCE = /^n[0-9a-f]$/;
 const OF_A_LIMIT = /^b_(.+)_([a-z]+)$/;
 /** The last instant that dates know. */
 const LAST_MS = 8_640_000_000_000_000;
 const LAST_HOUR = 2_400_000_000;
 /** As many as the original's readers expect at most. */
-const SHARDS_MAX = 32;
+export const SHARDS_MAX = 32;
 
 const WHOLE: Rule = {
   wants: "a whole number up to 2^53 - 1",
@@ -101,6 +118,7 @@ const FROM_1 = whole(1, Number.MAX_SAFE_INTEGER);
 const OF_THE_BUCKET: Readonly<Record<string, Rule | undefined>> = {
   [RF]: INSTANT,
   [FRF]: INSTANT,
+  [BN]: WHOLE,
   [VU]: WHOLE,
   [CFA]: WHOLE,
   [SDA]: WHOLE,
@@ -115,8 +133,6 @@ const OF_THE_BUCKET: Readonly<Record<string, Rule | undefined>> = {
   [RSCHED]: TEXT,
   [SCHED_TZ]: TEXT,
 };
-
-const OF_USAGE: Readonly<Record<string, Rule | undefined>> = { [UH]: HOUR, [UP]: HOUR, [RQ]: COUNT, [RQP]: COUNT };
 
 /** By the end of the attribute's name. How long a limit is soft is no number of ours to go by: that it is there says that it is. */
 const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
@@ -137,4 +153,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   tz: TEXT,
 };
 
-const COUNTERS: Readonly<Record<string, true>> = { tc: true, by: true, od: true, tp: true, bp: true, op: true };
+const COUNTERS: Readonly<Record<string, "open" | "closed">> = {
+  ...{ tc: "open", by: "open", od: "open" },
+  ...{ tp: "closed", bp: "closed", op: "closed" },
+};

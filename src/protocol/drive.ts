@@ -55,6 +55,8 @@ export interface ReadAction {
   readonly atMs: number;
   /** By key: the limits that somebody goes by; undefined where nobody does. */
   readonly sets: readonly (LimitSet | undefined)[] | undefined;
+  /** The items are wanted as they stand, readable or not; nothing is concluded from them for others. */
+  readonly raw?: true;
 }
 
 export interface WriteAction {
@@ -203,7 +205,7 @@ async function wait(
 }
 
 async function read({ items, caches }: ProtocolContext, action: ReadAction, timeoutMs: number): Promise<Event> {
-  const { keys, consistent, atMs, sets } = action;
+  const { keys, consistent, atMs, sets, raw = false } = action;
   const sentAtSequence = caches.sequence;
   let found: readonly (Item | undefined)[];
   try {
@@ -213,7 +215,7 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
     throw error;
   }
   const seen = keys.map((key, i) => {
-    if (!isShardKey(key)) return undefined;
+    if (raw || !isShardKey(key)) return undefined;
     const about = { atMs, eventuallyConsistent: !consistent, set: sets?.[i], ownWrites: 0, sentAtSequence };
     return caches.observe(caches.of(key.bucket), key, found[i], about);
   });

@@ -17,6 +17,7 @@ import type { Plan } from "./decide/transact.ts";
 import { markUnread, newItem } from "./encode-item.ts";
 import { hourEndFor } from "./hours.ts";
 import { blankIntent } from "./intent.ts";
+import { replaceAll } from "./mend.ts";
 import { keptUntil } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
 import { epochAfter, rebase, withLimitsAt, writeRebased } from "./rebase.ts";
@@ -59,7 +60,13 @@ export function resetAll(
 ): Promise<OperationReply> {
   const { calendar } = context.env;
   const change: Change = (state, _, atMs) => resetLimits(state, limits, atMs, calendar);
-  return operate(context, operation, { change, amounts: [], kind: "reset", limits });
+  const reply = operate(context, operation, { change, amounts: [], kind: "reset", limits });
+  return reply.catch((error: unknown) => {
+    // What it holds does not matter to a reset of everything; of some limits, it must not give the others anything.
+    const isDamaged = error instanceof ItemUnreadable && error.part === "balance";
+    if (!isDamaged || limits !== undefined) throw error;
+    return replaceAll(context, partsOf(context, operation));
+  });
 }
 
 interface Wanted {
@@ -69,19 +76,60 @@ interface Wanted {
   readonly limits: readonly string[] | undefined;
 }
 
+/** What every operation has: the record that makes it happen once, and what is said where it was not done, or perhaps. */
+export interface OperationParts {
+  readonly operation: Operation;
+  /** Of the record. */
+  readonly key: ItemKey;
+  recordOf(gained: readonly Amount[]): ItemWrite;
+  /** The answer that the record gives; undefined: it was not done. */
+  done(record: Item | undefined): OperationReply | undefined;
+  gaveUp(cause: unknown): never;
+  unknown(cause: unknown): never;
+}
+
+function partsOf({ nonces }: ProtocolContext, operation: Operation): OperationParts {
+  const { bucket, nowMs, idempotencyKey } = operation;
+  const key: ItemKey = { bucket, shard: 0, operation: idempotencyKey };
+  const writer = nonces.next();
+  const what = `the operation ${idempotencyKey} on ${bucket.entityId}/${bucket.resource}`;
+  return {
+    operation,
+    key,
+    recordOf: (gained) => {
+      const ttl = Math.ceil(nowMs / 1000) + KEPT_S;
+      return recordWrite(key, { [WRITER]: writer, [AMOUNTS]: JSON.stringify(gained), [TTL]: ttl }, nowMs);
+    },
+    done: (record) => replyOf(key, record, writer, nowMs),
+    gaveUp: (cause) => {
+      const why = cause === undefined ? "others wrote to the bucket at every attempt" : "the store did not take it";
+      throw new RateLimiterUnavailable(
+        `${what[0]?.toUpperCase()}${what.slice(1)} was not done: ${why}. Repeat it with the same idempotencyKey, and it happens once.`,
+        { cause },
+      );
+    },
+    unknown: (cause) => {
+      throw new RateLimiterUnavailable(
+        `It is not known whether ${what} was done, or still will be: the store did not answer. ` +
+          `Repeat it with the idempotencyKey "${idempotencyKey}": it happens once, and the answer says whether it had been done.`,
+        { cause },
+      );
+    },
+  };
+}
+
 // Money: one transaction over all shards, the record that makes it happen once, and the audit event.
 async function operate(context: ProtocolContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
-  const { clock, nonces } = context;
+  const { clock } = context;
   const { bucket, nowMs, event } = operation;
-  const key: ItemKey = { bucket, shard: 0, operation: operation.idempotencyKey };
-  const writer = nonces.next();
+  const { key, done, recordOf, gaveUp, unknown } = partsOf(context, operation);
   const policy = RETRY.operation;
   const plan: Plan<OperationReply> = {
     buckets: [bucket],
     readingMs: nowMs,
     untilMs: clock.now() + policy.timeoutMs,
     policy,
-    record: { key, done: (record) => replyOf(key, record, writer, nowMs) },
+    record: { key, done },
     draw: ([whole]) => {
       const images = whole?.images ?? [];
       // All shards or none: wait until a bucket that is being split has all of them.
@@ -92,22 +140,11 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
       if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
       const drawn = drawnFor(context, operation, images, wanted);
       if (drawn.kind === "tooLarge") return { kind: "result", result: drawn, installs: [] };
-      const record: Item = {
-        [WRITER]: writer,
-        [AMOUNTS]: JSON.stringify(drawn.gained),
-        [TTL]: Math.ceil(nowMs / 1000) + KEPT_S,
-      };
-      const writes = [...drawn.writes, recordWrite(key, record, nowMs)];
+      const writes = [...drawn.writes, recordOf(drawn.gained)];
       return { kind: "transact", writes, event, result: { kind: "done", repeated: false, amounts: drawn.gained } };
     },
-    gaveUp: (_, cause) => {
-      throw new RateLimiterUnavailable(
-        `The operation ${operation.idempotencyKey} on ${bucket.entityId}/${bucket.resource} was not done: others wrote to the ` +
-          "bucket at every attempt. Repeat it with the same idempotencyKey, and it happens once.",
-        { cause },
-      );
-    },
-    unknown: rethrown,
+    gaveUp: (_, cause) => gaveUp(cause),
+    unknown,
     unread: rethrown,
   };
   return transactPlan(context, plan, "reading");

@@ -17,8 +17,7 @@ import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
 import { rebase, writeRebased } from "./rebase.ts";
 import { putNew, removal } from "./write-builder.ts";
 
-/** As many as the original's readers expect at most. */
-export const SHARDS_MAX = 32;
+export { SHARDS_MAX } from "./damage.ts";
 
 /**
  * The writes of one transaction that doubles the shards: each is rebased at one instant and gives its new sibling a part

@@ -167,6 +167,12 @@ export class ConditionalTable {
     this.#apply([{ cell, after: frozenItem(item), trace: undefined }], "write", undefined);
   }
 
+  /** Puts an item there as a program that is none of ours would: with any value in it. */
+  putDamaged(namespaceId: string, key: ItemKey, item: Item): void {
+    const cell = this.#cellFor(namespaceId, key);
+    this.#apply([{ cell, after: frozenItem(item), trace: undefined }], "write", undefined);
+  }
+
   /** All items of a namespace as they are now, those first that were written first. */
   entries(namespaceId: string): (readonly [ItemKey, Item])[] {
     const cells = this.#namespaces.get(namespaceId)?.values() ?? [];

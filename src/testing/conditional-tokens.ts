@@ -38,5 +38,6 @@ const TOKENS_KEPT_MS = 10 * 60_000;
 
 /** All of a transaction that a store is sent; traces are not. */
 function shown({ namespaceId, writes, event }: TokenUse): string {
-  return JSON.stringify([namespaceId, writes.map((write) => ({ ...write, trace: undefined })), event]);
+  const sent = [namespaceId, writes.map((write) => ({ ...write, trace: undefined })), event];
+  return JSON.stringify(sent, (_, value: unknown) => (typeof value === "bigint" ? `${value}n` : value));
 }

@@ -154,16 +154,18 @@ function updated({ key, set, add, remove, copy = {} }: ItemWrite, before: Item |
         `"${name}" of ${shownKey(key)} is ${JSON.stringify(found)}; only to a number can be added.`,
       );
     }
-    const sum = plus(found, add[name] as number);
-    // A store adds exactly, and a counter of what was used may outgrow the safe integers; nothing else may.
-    if (!USED.test(name)) checkValue(sum, name, key);
+    const isOurs = Number.isSafeInteger(found);
+    const isFraction = typeof found === "number" && !isOurs;
+    const sum = isFraction ? found + (add[name] as number) : plus(found, add[name] as number);
+    // A store adds exactly, and a counter of what was used may outgrow the safe integers; nothing else may by what we add.
+    if (isOurs && !USED.test(name)) checkValue(sum, name, key);
     after[name] = stored(sum);
   }
   for (const name of remove) delete after[name];
   return Object.freeze(after);
 }
 
-const USED = /_(tc|by|od)$/;
+const USED = /^b_(rqp?|.+_(tc|by|od|tp|bp|op))$/;
 
 /** A store knows no negative zero. */
 function stored(value: ItemValue): ItemValue {
@@ -174,7 +176,8 @@ function checkClause(clause: Clause, key: ItemKey): void {
   if (clause.length === 0) throw new Error(`A clause on ${shownKey(key)} has no tests; leave it out.`);
   for (const test of clause) {
     if (!("value" in test)) continue;
-    checkValue(test.value, test.name, key);
+    // What was seen on an item may stand in a condition, however large it is.
+    if (typeof test.value !== "bigint") checkValue(test.value, test.name, key);
     if (typeof test.value === "boolean" && test.is !== "=" && test.is !== "<>") {
       throw new Error(`"${test.name}" ${test.is} ${test.value} on ${shownKey(key)}: truth has no order; use = or <>.`);
     }
@@ -183,7 +186,7 @@ function checkClause(clause: Clause, key: ItemKey): void {
 
 function checkValue(value: unknown, name: string, key: ItemKey): void {
   if (typeof value === "string" || typeof value === "boolean" || Number.isSafeInteger(value)) return;
-  // A count that was seen past them, in a condition.
+  // A count that is kept.
   if (typeof value === "bigint" && USED.test(name)) return;
   throw new Error(
     `"${name}" of ${shownKey(key)} is ${value}; an attribute holds a safe integer, a string or a boolean.`,

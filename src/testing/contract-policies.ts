@@ -217,6 +217,7 @@ export function policiesContract(suite: Suite): void {
     });
     await place.take([claim("a", daily, { q: 6 })], T0);
     assert.deepEqual(await place.reset(claim("a", daily, {}), undefined, T0, "ticket-7"), {
+      kind: "done",
       repeated: true,
       amounts: [],
     });

@@ -5,6 +5,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { AuditStore } from "../../ports/audit-store.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { pageOf } from "./cursor.ts";
+import { readableJson } from "./row-damage.ts";
 
 /** How many events are looked at for each that is added, and by each walk of the sweep. */
 const LOOKED_AT = 16;
@@ -90,6 +91,6 @@ function eventOf([, eventId, atMs, action, entityId, resource, principal, detail
     entityId: entityId as string,
     ...(resource === null ? {} : { resource: resource as string }),
     ...(principal === null ? {} : { principal: principal as string }),
-    details: JSON.parse(details as string) as AuditEvent["details"],
+    details: readableJson<AuditEvent["details"]>(details, { table: "audit", column: "details", of: eventId as string }),
   };
 }

@@ -98,7 +98,11 @@ export type Operated =
   | Extract<OperationReply, { kind: "tooLarge" }>;
 
 export function reset(context: RowsContext, bucket: Bucket, limits: readonly string[] | undefined): Operated {
-  const slot = context.rows.slot(context.namespace, bucket.bucket);
+  // Of everything: then it does not matter what it held, nor whether that can be read.
+  const slot =
+    limits === undefined
+      ? context.rows.slotToReplace(context.namespace, bucket.bucket)
+      : context.rows.slot(context.namespace, bucket.bucket);
   const before = brought(slot.row, bucket, context);
   context.rows.put(slot, reshaped(before, resetLimits(before.state, limits, context.nowMs, context.calendar)));
   return { kind: "done", amounts: [] };

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket-state.ts";
+import type { CronCheck } from "../../domain/calendar.ts";
+import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/item-unreadable.ts";
 import { decoded, encoded, type Shape, shapeFrom } from "./codec.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { type HourCount, NONE, type OpenHour } from "./open-hour.ts";
+import { isWhole, LEVEL_DAMAGE } from "./row-damage.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
 /** A bucket with its usage. A value; each change makes a new one, so that a call that fails half-way changed nothing. */
@@ -39,7 +42,11 @@ export interface NamespaceRows {
 /** Remembered rows are dropped all at once past this number; a miss costs one indexed read. */
 const SLOTS_MAX = 10_000;
 
-const COLUMNS = "id, hour_ms, limits, level";
+/** The last instant that dates know. */
+const LAST_MS = 8_640_000_000_000_000;
+
+/** What a row is read from. An hour beyond all dates is damaged; beyond 2^53 the driver would not even hand the row out. */
+export const COLUMNS = `id, max(-1, min(hour_ms, ${LAST_MS + 1})), limits, level`;
 
 /**
  * Rows of buckets, read at most once and written at most once in a transaction. They are remembered over transactions: as
@@ -51,13 +58,15 @@ export class BucketRows {
   readonly #updateLevel: Statement;
   readonly #updateAll: Statement;
   readonly #usage: UsageHours;
+  readonly #calendar: CronCheck;
   readonly #namespaces = new Map<string, NamespaceRows>();
   #reading = 1;
   #slotCount = 0;
   #dirty: Slot[] = [];
 
-  constructor(connection: Connection, usage: UsageHours) {
+  constructor(connection: Connection, usage: UsageHours, calendar: CronCheck) {
     this.#usage = usage;
+    this.#calendar = calendar;
     this.#select = connection.prepare(
       `SELECT ${COLUMNS} FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?`,
     );
@@ -87,6 +96,16 @@ export class BucketRows {
     }
     if (slot.reading !== this.#reading) this.#load(slot);
     return slot;
+  }
+
+  /** The same for a change that does not depend on what is there: a row that cannot be read is none. */
+  slotToReplace(rows: NamespaceRows, key: BucketKey): Slot {
+    try {
+      return this.slot(rows, key);
+    } catch (error) {
+      if (error instanceof ItemUnreadable) return this.#emptied(rows, key);
+      throw error;
+    }
   }
 
   put(slot: Slot, row: BucketRow): void {
@@ -123,16 +142,26 @@ export class BucketRows {
 
   #load(slot: Slot): void {
     const found = this.#select.get(slot.namespaceId, slot.key.entityId, slot.key.resource);
-    slot.reading = this.#reading;
     if (found === undefined) {
+      slot.reading = this.#reading;
       slot.rowId = 0;
       slot.row = undefined;
       return;
     }
+    slot.row = bucketRow(found, slot.key, this.#calendar);
+    slot.reading = this.#reading;
     slot.rowId = found[0] as number;
-    slot.row = bucketRow(found);
     slot.storedText = slot.row.shape.text;
     slot.storedHourMs = slot.row.open.hourMs;
+  }
+
+  /** The place of a row that cannot be read, as if there were none: what is put there replaces it. */
+  #emptied(rows: NamespaceRows, key: BucketKey): Slot {
+    const found = this.#select.get(rows.namespaceId, key.entityId, key.resource);
+    const slot = rows.slots.get(key.id) ?? emptySlot(rows.namespaceId, key);
+    Object.assign(slot, { rowId: found?.[0] ?? 0, row: undefined, storedText: "", storedHourMs: -1 });
+    slot.reading = this.#reading;
+    return slot;
   }
 
   #store(slot: Slot): void {
@@ -168,11 +197,32 @@ export class BucketRows {
   }
 }
 
-/** A row from the columns `id, hour_ms, limits, level`. */
-export function bucketRow(columns: Row): BucketRow {
-  const shape = shapeFrom(columns[2] as string);
-  const { state, open } = decoded(shape, columns[3] as Uint8Array, columns[1] as number);
-  return { state, shape, open, left: NONE };
+/** A row, or what of it cannot be read. */
+type DecodedRow =
+  | { readonly kind: "row"; readonly row: BucketRow }
+  | { readonly kind: "damaged"; readonly damage: Damage };
+
+/** A row from the columns of `COLUMNS`. */
+export function decodedRow(columns: Row, calendar: CronCheck): DecodedRow {
+  const [, hourMs, limits, level] = columns;
+  const shape = shapeFrom(limits, calendar);
+  if (shape === undefined) return damaged({ attribute: "limits", value: limits, wants: "limits as JSON" });
+  if (!isWhole(hourMs, 0, LAST_MS))
+    return damaged({ attribute: "hour_ms", value: hourMs, wants: "the start of an hour" });
+  const found = decoded(shape, level as Uint8Array, hourMs);
+  if (found === undefined) return damaged({ ...LEVEL_DAMAGE, value: level });
+  return { kind: "row", row: { ...found, shape, left: NONE } };
+}
+
+/** The same of a row that is to be readable; throws `ItemUnreadable` where it is not. */
+export function bucketRow(columns: Row, bucket: DamagedItem["bucket"], calendar: CronCheck): BucketRow {
+  const found = decodedRow(columns, calendar);
+  if (found.kind === "damaged") throw new ItemUnreadable({ bucket, shard: 0 }, found.damage);
+  return found.row;
+}
+
+function damaged(damage: Damage): DecodedRow {
+  return { kind: "damaged", damage };
 }
 
 function emptySlot(namespaceId: string, key: BucketKey): Slot {

@@ -16,7 +16,7 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import { credit, debit, type RowsContext, reset, takeAll, topUp } from "./bucket-changes.ts";
-import { type BucketRows, bucketRow, type NamespaceRows } from "./bucket-rows.ts";
+import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
@@ -63,10 +63,10 @@ export class SqliteBuckets implements BucketStore {
     this.#countsUsage = parts.countsUsage;
     this.#namespace = parts.rows.of(namespaceId);
     this.#read = parts.connection.prepare(
-      "SELECT id, hour_ms, limits, level FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?",
+      `SELECT ${COLUMNS} FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?`,
     );
     this.#list = parts.connection.prepare(
-      `SELECT id, hour_ms, limits, level, entity FROM bucket
+      `SELECT ${COLUMNS}, entity FROM bucket
        WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?`,
     );
     this.#listAll = parts.connection.prepare(
@@ -114,7 +114,7 @@ export class SqliteBuckets implements BucketStore {
     return this.#connection.readTogether(() =>
       keys.map(({ entityId, resource }) => {
         const found = this.#read.get(namespaceId, entityId, resource);
-        return found === undefined ? undefined : bucketRow(found).state;
+        return found === undefined ? undefined : bucketRow(found, { entityId, resource }, this.#calendar).state;
       }),
     );
   }
@@ -136,10 +136,10 @@ export class SqliteBuckets implements BucketStore {
     const found = this.#connection.read(() =>
       this.#list.all(this.#namespace.namespaceId, resource, after, page.limit + 1),
     );
-    const items = found.map((columns) => ({
-      key: bucketKey(columns[4] as string, resource),
-      state: bucketRow(columns).state,
-    }));
+    const items = found.map((columns) => {
+      const key = bucketKey(columns[4] as string, resource);
+      return { key, state: bucketRow(columns, key, this.#calendar).state };
+    });
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 

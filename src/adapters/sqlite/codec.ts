@@ -1,8 +1,10 @@
 import type { Terms } from "../../bucket/balance.ts";
 import { type BucketState, bucketState, type LimitState } from "../../domain/bucket-state.ts";
+import type { CronCheck } from "../../domain/calendar.ts";
 import { kindOf, type Limit, termsOf } from "../../domain/limit.ts";
 import { limitSet } from "../../domain/limit-set.ts";
 import type { OpenHour } from "./open-hour.ts";
+import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
 
 /** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
 export interface Shape {
@@ -49,16 +51,24 @@ const shapes = new Map<string, Shape>();
 /** The shape of a state whose limits have changed. */
 export function shapeOf(state: BucketState): Shape {
   const signature = state.signature === signatureOf(state.limits) ? 0 : state.signature;
-  return shapeFrom(JSON.stringify([signature, ...state.limits.map(rowOf)]));
+  const rows: Rows = [signature, ...state.limits.map(rowOf)];
+  const text = JSON.stringify(rows);
+  return shapes.get(text) ?? remembered(text, rows);
 }
 
-export function shapeFrom(text: string): Shape {
-  let shape = shapes.get(text);
-  if (shape === undefined) {
-    if (shapes.size >= SHAPES_MAX) shapes.clear();
-    shape = parsed(text);
-    shapes.set(text, shape);
-  }
+/** Undefined: the text is not of this form. */
+export function shapeFrom(text: unknown, calendar: CronCheck): Shape | undefined {
+  if (typeof text !== "string") return undefined;
+  const known = shapes.get(text);
+  if (known !== undefined) return known;
+  const rows = rowsIn(text, calendar);
+  return rows === undefined ? undefined : remembered(text, rows);
+}
+
+function remembered(text: string, rows: Rows): Shape {
+  if (shapes.size >= SHAPES_MAX) shapes.clear();
+  const shape = parsed(text, rows);
+  shapes.set(text, shape);
   return shape;
 }
 
@@ -88,11 +98,13 @@ export function encoded(state: BucketState, open: OpenHour, shape: Shape): Uint8
   return scratch.bytes;
 }
 
+/** Undefined: the bytes are not those of a bucket of this shape. */
 export function decoded(
   shape: Shape,
   bytes: Uint8Array,
   hourMs: number,
-): { readonly state: BucketState; readonly open: OpenHour } {
+): { readonly state: BucketState; readonly open: OpenHour } | undefined {
+  if (!(bytes instanceof Uint8Array) || bytes.byteLength !== shape.length * DOUBLE) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const generation = view.getFloat64(2 * DOUBLE, true);
   const limits: LimitState[] = [];
@@ -115,7 +127,24 @@ export function decoded(
     origin: { asOfMs: view.getFloat64(DOUBLE, true), generation: Number.isNaN(generation) ? null : generation },
     validUntilMs: view.getFloat64(4 * DOUBLE, true),
   });
-  return { state, open: { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted } };
+  const open = { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted };
+  return isSound(state, open) ? { state, open } : undefined;
+}
+
+/** Whether all numbers are such that can be worked with. */
+function isSound({ epochMs, limits, origin, validUntilMs }: BucketState, { requests, counted }: OpenHour): boolean {
+  if (!Number.isSafeInteger(epochMs) || !Number.isSafeInteger(requests)) return false;
+  if (Number.isNaN(origin.asOfMs) || Number.isNaN(validUntilMs)) return false;
+  for (let i = 0; i < limits.length; i++) {
+    const { tokensMilli, remainder, quota } = limits[i] as LimitState;
+    const count = counted[i] as number;
+    if (!Number.isSafeInteger(tokensMilli) || !Number.isSafeInteger(remainder) || remainder < 0) return false;
+    if (!Number.isSafeInteger(count) && !Number.isNaN(count)) return false;
+    if (quota === undefined) continue;
+    const { windowStartMs = 0, topUpMilli, resets } = quota;
+    if (![windowStartMs, topUpMilli, resets].every(Number.isSafeInteger) || topUpMilli < 0) return false;
+  }
+  return true;
 }
 
 function quotaAt(view: DataView, at: number): LimitState["quota"] {
@@ -149,8 +178,28 @@ function signatureOf(limits: readonly { readonly limit: Limit; readonly configur
   return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))).signature;
 }
 
-function parsed(text: string): Shape {
-  const [signature, ...rows] = JSON.parse(text) as [string | 0, ...LimitRow[]];
+type Rows = readonly [signature: string | 0, ...rows: LimitRow[]];
+
+function rowsIn(text: string, calendar: CronCheck): Rows | undefined {
+  const found = jsonIn(text);
+  if (!Array.isArray(found) || (found[0] !== 0 && typeof found[0] !== "string")) return undefined;
+  const rows: readonly unknown[] = found.slice(1);
+  return rows.every((row) => isRow(row, calendar)) ? (found as unknown as Rows) : undefined;
+}
+
+function isRow(row: unknown, calendar: CronCheck): boolean {
+  if (!Array.isArray(row) || row.length < 5) return false;
+  const [first, second, third, fourth, configured, ...past] = row as readonly unknown[];
+  if (configured !== 0 && configured !== 1) return false;
+  if (!past.every((value) => isWhole(value, 0, Number.MAX_SAFE_INTEGER))) return false;
+  if (typeof first === "string") {
+    return isLimit({ name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth }, calendar);
+  }
+  const areTerms = [second, third].every((value) => isWhole(value, 0, Number.MAX_SAFE_INTEGER));
+  return areTerms && isWhole(fourth, 1, Number.MAX_SAFE_INTEGER) && isLimit(first, calendar);
+}
+
+function parsed(text: string, [signature, ...rows]: Rows): Shape {
   const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;

@@ -21,6 +21,7 @@ import type { ConfigStore } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
 import type { Watch } from "./watch.ts";
 
 // The namespace first, the only row that must be there; then the four levels in the order of `scopesOf`; then the entity.
@@ -214,9 +215,19 @@ function scopeOf(entityId: string, resource: string): ConfigScope {
   return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 
+function limitsOf(text: unknown): readonly Limit[] {
+  const found = readableJson(text, LIMITS);
+  // Whether they are limits in all respects was checked when they were set.
+  if (Array.isArray(found) && found.every((one) => isLimit(one, ANY_CRON))) return found;
+  throw rowUnreadable(text, LIMITS);
+}
+
+const LIMITS = { table: "config", column: "limits", of: "" };
+const ANY_CRON = { problemOf: () => undefined };
+
 export function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
   return {
-    limits: JSON.parse(limits as string) as readonly Limit[],
+    limits: limitsOf(limits),
     ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
     ...(access === null ? {} : { access: access as Access }),
     ...(cascade === null ? {} : { cascade: cascade === 1 }),

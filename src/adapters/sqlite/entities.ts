@@ -5,6 +5,7 @@ import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../p
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
+import { readableJson } from "./row-damage.ts";
 
 const COLUMNS = "id, name, parent_id, cascade, metadata, version, created_at_ms, updated_at_ms";
 
@@ -115,7 +116,7 @@ function entityOf([id, name, parentId, cascade, metadata, version, createdAtMs, 
     name: name as string,
     ...(parentId === null ? {} : { parentId: parentId as string }),
     cascade: cascade === 1,
-    metadata: JSON.parse(metadata as string) as Entity["metadata"],
+    metadata: readableJson<Entity["metadata"]>(metadata, { table: "entity", column: "metadata", of: id as string }),
     version: version as number,
     createdAtMs: createdAtMs as number,
     updatedAtMs: updatedAtMs as number,

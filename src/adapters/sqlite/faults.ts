@@ -1,4 +1,4 @@
-import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
+import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/errors.ts";
 
 /**
  * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or
@@ -38,8 +38,21 @@ export function isSqliteError(error: unknown): boolean {
   return primaryCode(error) !== undefined;
 }
 
+/** The driver does not hand out a row with a number that JavaScript has not. */
+function isOutOfRange(error: unknown): boolean {
+  return error instanceof RangeError && (error as { code?: unknown }).code === "ERR_OUT_OF_RANGE";
+}
+
 /** An error for a caller that cannot be answered with a value: of SQLite's own none gets out. */
 export function thrownFor(error: unknown, file: string): unknown {
+  if (isOutOfRange(error)) {
+    return new VersionError(
+      "item_unreadable",
+      `A number in the limiter's file ${file} is beyond 2^53 (${messageOf(error)}): it is damaged, or another program wrote it. ` +
+        "Correct or delete the row.",
+      { cause: error },
+    );
+  }
   if (!isSqliteError(error)) return error;
   if (faultOf(error) !== "other") {
     return new RateLimiterUnavailable(

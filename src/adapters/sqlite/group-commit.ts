@@ -146,7 +146,7 @@ export class GroupCommit {
     let committing = false;
     try {
       this.#watch.refresh();
-      const outcomes = calls.map(attempt);
+      const outcomes = calls.map((call) => attempt(call, this.#connection.file));
       const inserted = this.#rows.write();
       this.#sweep.run(inserted, (calls[0] as Call<unknown>).context.nowMs);
       committing = true;
@@ -163,12 +163,12 @@ export class GroupCommit {
 }
 
 // A call that is wrong fails alone; a fault of the file fails the transaction and all its calls.
-function attempt(call: Call<unknown>): Outcome {
+function attempt(call: Call<unknown>, file: string): Outcome {
   try {
     return { reply: call.work() };
   } catch (error) {
     if (isSqliteError(error)) throw error;
-    return { error };
+    return { error: thrownFor(error, file) };
   }
 }
 

@@ -6,6 +6,7 @@ import type { Changes } from "./changes.ts";
 import { configOf } from "./config.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
+import { readableJson } from "./row-damage.ts";
 
 /** Records of owners change no configuration: they are written without an audit event and without a new generation. */
 export class SqliteManifests implements ManifestStore {
@@ -88,7 +89,11 @@ export class SqliteManifests implements ManifestStore {
 function ownedOf([key, owner, atMs, applied]: Row): OwnedPiece {
   const entry = { piece: pieceOfKey(key as string), owner: owner as string, atMs: atMs as number };
   if (applied === null) return { ...entry, state: "pending" };
-  return { ...entry, state: "applied", value: JSON.parse(applied as string) as PieceValue };
+  return {
+    ...entry,
+    state: "applied",
+    value: readableJson<PieceValue>(applied, { table: "owned", column: "applied", of: key as string }),
+  };
 }
 
 function scopeOf(row: Row): ConfigScope {

@@ -57,7 +57,7 @@ export function openSqlite(options: SqliteOptions): Store {
 /** The store on an open connection. */
 export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const usage = new UsageHours(connection);
-  const rows = new BucketRows(connection, usage);
+  const rows = new BucketRows(connection, usage, options.calendar);
   const watch = new Watch(connection, () => rows.forget());
   const { calendar, retention } = options;
   const audit = new AuditLog(connection, retention.auditKeepMs);
@@ -84,7 +84,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
       leases: new SqliteLeases(parts, new LeaseRows(connection, namespaceId)),
       config: new SqliteConfig(parts, namespaceId),
       entities: new SqliteEntities(parts, namespaceId),
-      usage: countsUsage ? new SqliteUsage(connection, namespaceId) : NO_USAGE,
+      usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
       audit: audit.of(namespaceId),
       manifests: new SqliteManifests(parts, namespaceId),
     }),

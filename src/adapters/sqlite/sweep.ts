@@ -2,7 +2,7 @@ import { divCeil } from "../../bucket/integers.ts";
 import { isIdle } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
-import { type BucketRow, type BucketRows, bucketRow } from "./bucket-rows.ts";
+import { type BucketRow, type BucketRows, COLUMNS, decodedRow } from "./bucket-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 import type { Expiry } from "./expiry.ts";
 import { leaving } from "./open-hour.ts";
@@ -43,7 +43,7 @@ export class Sweep {
     this.#rows = parts.rows;
     this.#expiry = parts.expiry;
     this.#select = connection.prepare(
-      `SELECT id, hour_ms, limits, level, namespace, entity, resource FROM bucket WHERE id > ? ORDER BY id LIMIT ${CHUNK_ROWS}`,
+      `SELECT ${COLUMNS}, namespace, entity, resource FROM bucket WHERE id > ? ORDER BY id LIMIT ${CHUNK_ROWS}`,
     );
     this.#delete = connection.prepare("DELETE FROM bucket WHERE id = ?");
     // From anywhere: processes that live shortly would otherwise all sweep the same beginning.
@@ -67,17 +67,20 @@ export class Sweep {
   }
 
   #chunk(nowMs: number): number {
-    const found = this.#select.all(this.#lastId);
+    const rows = this.#select.all(this.#lastId);
     let deleted = 0;
-    for (const columns of found) {
+    for (const columns of rows) {
       this.#lastId = columns[0] as number;
-      const row = bucketRow(columns);
+      const found = decodedRow(columns, this.#calendar);
+      // It is told to whoever asks for this bucket; the takes that pay for the sweep are on others.
+      if (found.kind === "damaged") continue;
+      const { row } = found;
       if (!isIdle(row.state, IDLE_MS, nowMs, this.#calendar)) continue;
       this.#moveUsage(columns[4] as string, columns[5] as string, columns[6] as string, row);
       this.#delete.run(this.#lastId);
       deleted++;
     }
-    if (found.length < CHUNK_ROWS) this.#lastId = 0;
+    if (rows.length < CHUNK_ROWS) this.#lastId = 0;
     return deleted;
   }
 

@@ -1,5 +1,6 @@
 import type { Connection, Statement } from "./connection.ts";
 import type { HourCount } from "./open-hour.ts";
+import { readableJson, rowUnreadable } from "./row-damage.ts";
 
 /** Net millitokens per limit. Sums of many takes pass 2^53. */
 export type Counters = Map<string, bigint>;
@@ -59,10 +60,13 @@ export function addAmounts(counters: Counters, { amounts }: HourCount): void {
 
 /** Adds counters as they are stored: `{"rpm":"12000"}`, as text because JSON has no integers beyond 2^53. */
 export function addText(counters: Counters, text: string): void {
-  for (const [limit, milli] of Object.entries(JSON.parse(text) as Record<string, string>)) {
+  for (const [limit, milli] of Object.entries(readableJson<Record<string, unknown>>(text, COUNTERS))) {
+    if (typeof milli !== "string" || !/^-?\d+$/.test(milli)) throw rowUnreadable(text, COUNTERS);
     counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
   }
 }
+
+const COUNTERS = { table: "usage", column: "counters", of: "" };
 
 function textOf(counters: Counters): string {
   return JSON.stringify(Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, String(milli)])));

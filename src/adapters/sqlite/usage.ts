@@ -1,7 +1,8 @@
+import type { CronCheck } from "../../domain/calendar.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
-import { bucketRow } from "./bucket-rows.ts";
+import { bucketRow, COLUMNS } from "./bucket-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf } from "./cursor.ts";
 import { leaving } from "./open-hour.ts";
@@ -34,6 +35,7 @@ interface Span {
 export class SqliteUsage implements UsageStore {
   readonly #connection: Connection;
   readonly #namespaceId: string;
+  readonly #calendar: CronCheck;
   readonly #firstHours: readonly Statement[];
   readonly #firstHoursOfEntity: readonly Statement[];
   readonly #nextPairs: readonly Statement[];
@@ -41,8 +43,9 @@ export class SqliteUsage implements UsageStore {
   readonly #hours: Statement;
   readonly #openHour: Statement;
 
-  constructor(connection: Connection, namespaceId: string) {
+  constructor(connection: Connection, namespaceId: string, calendar: CronCheck) {
     this.#connection = connection;
+    this.#calendar = calendar;
     this.#namespaceId = namespaceId;
     // The indexes are named: without statistics SQLite would rather go over all buckets of the hours.
     const inBoth = (sql: (table: string, keys: string) => string) =>
@@ -65,7 +68,7 @@ export class SqliteUsage implements UsageStore {
        WHERE namespace = ? AND entity = ? AND resource = ? AND hour_ms >= ? AND hour_ms < ?`,
     );
     this.#openHour = connection.prepare(
-      `SELECT id, hour_ms, limits, level FROM bucket
+      `SELECT ${COLUMNS} FROM bucket
        WHERE namespace = ? AND entity = ? AND resource = ? AND hour_ms >= ? AND hour_ms < ?`,
     );
   }
@@ -166,7 +169,7 @@ export class SqliteUsage implements UsageStore {
     const { entityId, resource } = pair;
     const hours = this.#hours.all(this.#namespaceId, entityId, resource, startMs, endMs);
     const bucket = this.#openHour.get(this.#namespaceId, entityId, resource, startMs, endMs);
-    const open = bucket === undefined ? [] : openCounts(bucket);
+    const open = bucket === undefined ? [] : openCounts(bucket, pair, this.#calendar);
     if (hours.length === 0 && open.length === 0) return undefined;
     const counters: Counters = new Map();
     let requests = 0;
@@ -190,8 +193,8 @@ export class SqliteUsage implements UsageStore {
   }
 }
 
-function openCounts(columns: Row) {
-  const { open, shape } = bucketRow(columns);
+function openCounts(columns: Row, pair: Pair, calendar: CronCheck) {
+  const { open, shape } = bucketRow(columns, pair, calendar);
   return leaving(open, shape.limits);
 }
 

@@ -51,6 +51,8 @@ export interface TransactProgress<Result> {
   readonly cause: unknown;
   /** What it was last drawn from. */
   readonly wholes: readonly Whole[];
+  /** Why a transaction of it may have been done, or may still be, although no record shows it; undefined: that is not so. */
+  readonly lost: unknown;
 }
 
 /** A bucket with all its shards; none when there is no such bucket. */
@@ -113,7 +115,7 @@ export interface TransactFacts extends Turn {
 
 export function startTransact<Result>(plan: Plan<Result>, from: "guess" | "reading"): TransactProgress<Result> {
   const phase: TransactPhase<Result> = from === "guess" ? { at: "guess" } : again(plan);
-  return { phase, refusals: 0, cause: undefined, wholes: [] };
+  return { phase, refusals: 0, cause: undefined, wholes: [], lost: undefined };
 }
 
 export function transactEnded<Result>({ phase }: TransactProgress<Result>): Ended<Result> | undefined {
@@ -131,7 +133,7 @@ export function nextTransact<Result>(
   if (phase.at === "ambiguous") {
     return over === "time" ? settle({ at: "settled", result: plan.unknown(phase.cause) }, wholes) : phase.sent;
   }
-  if (over === "time") return giveUp(plan, progress.wholes, progress.cause);
+  if (over === "time") return giveUp(plan, progress, progress.wholes);
   switch (phase.at) {
     case "pausing":
       return { do: "pause" };
@@ -149,7 +151,7 @@ export function nextTransact<Result>(
       return settle(phase.next, wholes);
     }
     default:
-      return over === undefined ? draw(phase, facts, plan) : giveUp(plan, wholes, progress.cause);
+      return over === undefined ? draw(phase, facts, plan) : giveUp(plan, progress, wholes);
   }
 }
 
@@ -188,7 +190,10 @@ function onRead<Result>(
 ): TransactProgress<Result> {
   const { phase } = progress;
   if (event.kind === "unread") {
-    if (!plan.policy.rereads) return { ...progress, phase: { at: "settled", result: plan.unread(event.cause) } };
+    if (!plan.policy.rereads) {
+      const result = progress.lost === undefined ? plan.unread(event.cause) : plan.unknown(progress.lost);
+      return { ...progress, phase: { at: "settled", result } };
+    }
     return { ...progress, phase: { at: "pausing" }, cause: event.cause };
   }
   if (event.kind !== "read") return progress;
@@ -219,12 +224,16 @@ function onTransaction<Result>(
       // A conflict is an answer: others were faster. That may go on for longer than a store that may be down.
       if (event.why === "conflict") return { ...progress, phase: { at: "pausing" }, cause: undefined };
       const refusals = progress.refusals + 1;
-      if (refusals > plan.policy.resends) return { ...progress, phase: settledAs(plan, progress.wholes, event.cause) };
+      if (refusals > plan.policy.resends) {
+        return { ...progress, phase: settledAs(plan, { ...progress, cause: event.cause }, progress.wholes) };
+      }
       return { ...progress, phase: { at: "pausing" }, refusals, cause: event.cause };
     }
     case "unknown":
-      // The record will tell.
-      if (plan.record !== undefined) return { ...progress, phase: { at: "pausing" }, cause: event.cause };
+      // The record will tell, if it is there. If it is not, the transaction may still be on its way.
+      if (plan.record !== undefined) {
+        return { ...progress, phase: { at: "pausing" }, cause: event.cause, lost: event.cause ?? "no answer" };
+      }
       return { ...progress, phase: { at: "ambiguous", sent, cause: event.cause } };
     default:
       return progress;
@@ -256,12 +265,21 @@ function draw<Result>(
   }
 }
 
-function giveUp<Result>(plan: Plan<Result>, wholes: readonly Whole[], cause: unknown): TransactDo<Result> {
-  return settle(settledAs(plan, wholes, cause), wholes);
+function giveUp<Result>(
+  plan: Plan<Result>,
+  progress: TransactProgress<Result>,
+  wholes: readonly Whole[],
+): TransactDo<Result> {
+  return settle(settledAs(plan, progress, wholes), wholes);
 }
 
-function settledAs<Result>(plan: Plan<Result>, wholes: readonly Whole[], cause: unknown): TransactPhase<Result> {
-  return { at: "settled", result: plan.gaveUp(wholes, cause) };
+/** That it was not done is said only where it is certain. */
+function settledAs<Result>(
+  plan: Plan<Result>,
+  { cause, lost }: TransactProgress<Result>,
+  wholes: readonly Whole[],
+): TransactPhase<Result> {
+  return { at: "settled", result: lost === undefined ? plan.gaveUp(wholes, cause) : plan.unknown(lost) };
 }
 
 function settle<Result>(to: TransactPhase<Result>, wholes: readonly Whole[]): TransactDo<Result> {

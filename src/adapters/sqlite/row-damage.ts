@@ -1,0 +1,75 @@
+import type { CronCheck } from "../../domain/calendar.ts";
+import { VersionError } from "../../domain/errors.ts";
+import type { Damage } from "../../domain/item-unreadable.ts";
+import type { Limit } from "../../domain/limit.ts";
+import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limit-numbers.ts";
+import { shown } from "../../domain/names.ts";
+import { TZ_DEFAULT } from "../../domain/schedule.ts";
+
+/** What a column holds as JSON; undefined where it is none. */
+export function jsonIn(text: unknown): unknown {
+  if (typeof text !== "string") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The same where nothing else can be; `of`: whose row it is, for the message. */
+export function readableJson<Value>(text: unknown, { table, column, of }: Place): Value {
+  const found = jsonIn(text);
+  if (found !== undefined && found !== null) return found as Value;
+  throw rowUnreadable(text, { table, column, of });
+}
+
+export function rowUnreadable(value: unknown, { table, column, of }: Place): VersionError {
+  const code = table === "config" ? "config_unreadable" : "item_unreadable";
+  const remedy = table === "config" ? "Set the limits again." : "Correct or delete the row.";
+  const is = shown(value).slice(0, SHOWN_MAX);
+  return new VersionError(
+    code,
+    `"${column}" in the table ${table}${of === "" ? "" : `, of ${of},`} is ${is}: it is damaged, or another program wrote it. ${remedy}`,
+  );
+}
+
+interface Place {
+  readonly table: string;
+  readonly column: string;
+  readonly of: string;
+}
+
+const SHOWN_MAX = 100;
+
+/** Whether a value is a limit as it is stored: what is worked with has its type and is in its bounds. */
+export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs } = value as Partial<Limit>;
+  if (typeof name !== "string" || !isTokens(capacity) || !isTokens(refillAmount)) return false;
+  if (!isWhole(refillPeriodMs, 1, PERIOD_MAX_MS)) return false;
+  if (resetAfterMs !== undefined && !isWhole(resetAfterMs, 1, Number.MAX_SAFE_INTEGER)) return false;
+  if (schedule !== undefined && !Array.isArray(schedule)) return false;
+  const windows: readonly unknown[] = schedule ?? [];
+  const crons = [
+    ...windows.map((one) => [one, "window"] as const),
+    ...(reset === undefined ? [] : [[reset, "reset"] as const]),
+  ];
+  return crons.every(([one, use]) => {
+    if (typeof one !== "object" || one === null) return false;
+    const { cron, tz = TZ_DEFAULT } = one as { cron?: unknown; tz?: unknown };
+    return typeof cron === "string" && typeof tz === "string" && calendar.problemOf(cron, tz, use) === undefined;
+  });
+}
+
+export function isWhole(value: unknown, least: number, most: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+}
+
+function isTokens(value: unknown): boolean {
+  return isWhole(value, 0, MILLI_MAX / 1000);
+}
+
+export const LEVEL_DAMAGE: Pick<Damage, "attribute" | "wants"> = {
+  attribute: "level",
+  wants: "the numbers of its limits",
+};
