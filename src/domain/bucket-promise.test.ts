@@ -10,7 +10,7 @@ import { availableMilli, type BucketState, bucketFor, debitFrom, findLimit, take
 import { giveBack, PLAIN_TICKET } from "./give-back.ts";
 import { Limit, termsOf } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
-import { earliestFor } from "./limit-state.ts";
+import { searchFor } from "./search.ts";
 
 // The promise of the acquire protocol, over random histories of one bucket with several limits that share its epoch.
 
@@ -332,8 +332,8 @@ test("the earliest instant is the first millisecond at which the take succeeds, 
         const limit = findLimit(state, name);
         assert.ok(limit !== undefined);
         const wanted = { limit: name, milli: thousandths(terms.capacityMilli, parts) };
-        const atMs = earliestFor(limit, state.epochMs, wanted.milli, fromMs, calendar);
-        const neverMs = earliestFor(limit, state.epochMs, terms.capacityMilli + 1, fromMs, calendar);
+        const atMs = searchFor(limit, state.epochMs, wanted.milli, fromMs, calendar).atMs;
+        const neverMs = searchFor(limit, state.epochMs, terms.capacityMilli + 1, fromMs, calendar).atMs;
         assert.equal(neverMs, Number.POSITIVE_INFINITY);
         if (!Number.isSafeInteger(atMs)) continue; // some 285,000 years ahead
         assert.ok(takeFrom(asOf(state, atMs), [wanted], atMs) !== undefined, `${name}: refused at ${atMs}`);

@@ -16,7 +16,7 @@ import {
 import { giveBack, PLAIN_TICKET } from "./give-back.ts";
 import { Limit } from "./limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "./limit-set.ts";
-import { earliestFor } from "./limit-state.ts";
+import { searchFor } from "./search.ts";
 
 const T0 = 1_800_000_000_000;
 const SECOND_MS = 1_000;
@@ -305,7 +305,7 @@ test("a refused caller is told the first millisecond, and never for an amount ab
   const state = taken(fresh(Limit.perMinute("rpm", 7)), { rpm: 7 }, T0);
   const rpm = findLimit(state, "rpm");
   assert.ok(rpm !== undefined);
-  const earliestMs = (wanted: number, fromMs: number) => earliestFor(rpm, state.epochMs, wanted, fromMs, calendar);
+  const earliestMs = (wanted: number, fromMs: number) => searchFor(rpm, state.epochMs, wanted, fromMs, calendar).atMs;
   assert.equal(earliestMs(1000, T0), T0 + 8_572); // 60 s / 7 = 8571.4 ms
   assert.equal(earliestMs(1000, T0 + 9_000), T0 + 9_000);
   assert.equal(earliestMs(7_001, T0), Number.POSITIVE_INFINITY);

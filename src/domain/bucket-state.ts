@@ -12,12 +12,12 @@ import {
   isForgettable,
   type LimitState,
   NO_MARKS,
-  rememberedUntilMs,
   renewed,
   sameRule,
   termsAt,
   underTerms,
 } from "./limit-state.ts";
+import { rememberedUntilMs } from "./remembered.ts";
 
 export type { LimitState } from "./limit-state.ts";
 

@@ -1,40 +1,36 @@
 import { levelMilli } from "../bucket/level.ts";
 import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
-import { capacityMaxMilli } from "./limit.ts";
+import { advanceLimit, advanceWithin, boundaryAfter } from "./limit-state.ts";
 import {
-  advanceLimit,
-  BOUNDARIES_SEARCHED,
-  boundaryAfter,
+  AnyWalk,
+  boughtUntil,
   type Found,
-  searchFor,
-  searchUntouched,
-} from "./limit-state.ts";
+  isNever,
+  LimitWalk,
+  SearchSteps,
+  UntouchedWalk,
+  type Walk,
+} from "./search.ts";
 
-/**
- * The first instant, not before `fromMs`, at which a limit of a bucket grants the amount, if nothing is taken meanwhile;
- * `Infinity` when it never will. Of a bucket in shards: at which they have it together.
- */
-export function searchIn(
-  { state, limit, milli }: { readonly state: BucketState; readonly limit: LimitState; readonly milli: number },
-  fromMs: number,
-  calendar: Calendar,
-): Found {
-  if (state.untouched) return searchUntouched(limit.limit, milli, fromMs, calendar);
-  if (state.shards === undefined) return searchFor(limit, state.epochMs, milli, fromMs, calendar);
-  if (limit.limit.soft) return { atMs: fromMs, found: true };
-  const parts = state.shards.flatMap((shard): Part[] => {
-    const held = findLimit(shard, limit.name);
-    return held === undefined ? [] : [underLimit({ held, epochMs: shard.epochMs }, limit, fromMs, calendar)];
-  });
-  return searchTogether(parts, milli, fromMs, calendar);
+/** A limit of a bucket, and how much of it is wanted. */
+export interface Wanted {
+  readonly state: BucketState;
+  readonly limit: LimitState;
+  readonly milli: number;
 }
 
-/** A shard that has not heard of the newest limit yet does with the next claim: the wait is by that one. */
-function underLimit(part: Part, { limit }: LimitState, atMs: number, calendar: Calendar): Part {
-  if (part.held.limit === limit) return part;
-  const { held, epochMs } = advancedTo(part, atMs, calendar);
-  return { held: changedLimit(held, limit, epochMs, calendar), epochMs };
+/** A limit of a bucket on its way through time, by steps that it shares. Of a bucket in shards: what they have together. */
+export function walkOf({ state, limit, milli }: Wanted, calendar: Calendar, steps: SearchSteps): Walk {
+  if (state.untouched) return new UntouchedWalk(limit, milli, calendar, steps);
+  if (state.shards === undefined || limit.limit.soft) {
+    return new LimitWalk({ state: limit, epochMs: state.epochMs, milli }, calendar, steps);
+  }
+  const parts = state.shards.flatMap((shard): Part[] => {
+    const held = findLimit(shard, limit.name);
+    return held === undefined ? [] : [{ held, epochMs: shard.epochMs }];
+  });
+  return new ShardsWalk({ parts, whole: limit, milli }, calendar, steps);
 }
 
 /** A limit on one shard, and the epoch that its tokens are relative to. */
@@ -43,34 +39,79 @@ interface Part {
   readonly epochMs: number;
 }
 
-// Between two boundaries what the shards hold together never falls, so the first instant at which it suffices can be
-// searched for by halves. At a boundary a window may clip it, or a reset fill it.
-function searchTogether(shards: readonly Part[], milli: number, fromMs: number, calendar: Calendar): Found {
-  const [first] = shards;
-  const isNever = first === undefined || milli > capacityMaxMilli(first.held.limit);
-  let parts = shards.map((part) => advancedTo(part, fromMs, calendar));
-  let atMs = fromMs;
-  // All shards together are searched no further than one bucket is: a boundary costs each of them.
-  const boundariesMax = BOUNDARIES_SEARCHED / Math.max(1, parts.length);
-  for (let passed = 0; passed < boundariesMax; passed++) {
-    if (heldAt(parts, atMs) >= milli) return { atMs, found: true };
-    // Nothing but a top-up makes room for it, and that is spent down, never up, until it ends.
-    if (isNever) return { atMs: Number.POSITIVE_INFINITY, found: true };
-    const nextMs = Math.min(
-      ...parts.map(({ held, epochMs }) => boundaryAfter(held, Math.max(epochMs, atMs), calendar)),
-    );
-    const fitsMs = firstIn(parts, milli, { afterMs: atMs, beforeMs: nextMs });
-    if (fitsMs !== undefined) return { atMs: fitsMs, found: true };
-    if (nextMs === Number.POSITIVE_INFINITY) return { atMs: nextMs, found: true };
-    atMs = nextMs;
-    parts = parts.map((part) => advancedTo(part, nextMs, calendar));
-  }
-  return { atMs, found: false };
-}
+/**
+ * Between two boundaries what the shards hold together never falls, so the first instant at which it suffices can be searched for
+ * by halves. At a boundary a window may clip it, or a reset fill it.
+ */
+class ShardsWalk extends AnyWalk {
+  #parts: readonly Part[];
+  #atMs = Number.NEGATIVE_INFINITY;
+  readonly #whole: LimitState;
+  readonly #milli: number;
+  readonly #calendar: Calendar;
+  readonly #steps: SearchSteps;
 
-function advancedTo({ held, epochMs }: Part, atMs: number, calendar: Calendar): Part {
-  if (atMs <= epochMs) return { held, epochMs };
-  return { held: advanceLimit(held, epochMs, atMs, calendar), epochMs: atMs };
+  constructor(
+    { parts, whole, milli }: { readonly parts: readonly Part[]; readonly whole: LimitState; readonly milli: number },
+    calendar: Calendar,
+    steps: SearchSteps,
+  ) {
+    super();
+    this.#parts = parts;
+    this.#whole = whole;
+    this.#milli = milli;
+    this.#calendar = calendar;
+    this.#steps = steps;
+  }
+
+  protected begin(fromMs: number): void {
+    const { limit } = this.#whole;
+    this.#parts = this.#parts.map((part) => {
+      const epochMs = Math.max(part.epochMs, fromMs);
+      const held = advanceLimit(part.held, part.epochMs, epochMs, this.#calendar);
+      // A shard that has not heard of the newest limit yet does with the next claim: the wait is by that one.
+      return { held: held.limit === limit ? held : changedLimit(held, limit, epochMs, this.#calendar), epochMs };
+    });
+  }
+
+  protected search(fromMs: number): Found {
+    const milli = this.#milli;
+    if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
+    if (heldAt(this.#parts, fromMs) >= milli) return { atMs: fromMs, found: true };
+    if (isNever(this.#whole, milli)) return { atMs: Number.POSITIVE_INFINITY, found: true };
+    const bought = boughtUntil(this.#whole, milli, fromMs, this.#calendar);
+    if (bought !== undefined) return bought;
+    for (;;) {
+      const atMs = this.#atMs;
+      const nextMs = Math.min(
+        ...this.#parts.map(({ held, epochMs }) => boundaryAfter(held, Math.max(epochMs, atMs), this.#calendar)),
+      );
+      const fitsMs = firstIn(this.#parts, milli, { afterMs: atMs, beforeMs: nextMs });
+      if (fitsMs !== undefined) return { atMs: fitsMs, found: true };
+      if (nextMs === Number.POSITIVE_INFINITY) {
+        // The largest limits only take longer to fill than is searched; what there is no room for never comes.
+        const roomMilli = this.#parts.reduce((sum, { held }) => sum + held.terms.capacityMilli, 0);
+        const drips = this.#parts.some(({ held }) => held.terms.refillAmountMilli > 0);
+        return drips && roomMilli >= milli ? { atMs: atMs + SPAN_MAX_MS, found: false } : { atMs: nextMs, found: true };
+      }
+      if (!this.#advance(nextMs)) return { atMs: nextMs, found: false };
+      if (heldAt(this.#parts, nextMs) >= milli) return { atMs: nextMs, found: true };
+    }
+  }
+
+  /** False where the steps do not suffice. */
+  #advance(toMs: number): boolean {
+    const parts: Part[] = [];
+    for (const { held, epochMs } of this.#parts) {
+      if (this.#steps.isBeyond(toMs) && boundaryAfter(held, epochMs, this.#calendar) <= toMs) return false;
+      const then = advanceWithin(held, epochMs, toMs, this.#calendar, this.#steps);
+      if (then === undefined) return false;
+      parts.push({ held: then, epochMs: Math.max(epochMs, toMs) });
+    }
+    this.#parts = parts;
+    this.#atMs = toMs;
+    return true;
+  }
 }
 
 function heldAt(parts: readonly Part[], atMs: number): number {
@@ -99,5 +140,10 @@ function firstIn(
   return late;
 }
 
-/** Some 1,100 years. The largest limits take longer to fill; their waits are reported as `Infinity`. */
+/** Some 1,100 years. The largest limits take longer to fill: their waits are when to ask again. */
 const SPAN_MAX_MS = 2 ** 45;
+
+/** One search by itself. */
+export function searchIn(wanted: Wanted, fromMs: number, calendar: Calendar): Found {
+  return walkOf(wanted, calendar, new SearchSteps(fromMs)).next(fromMs);
+}

@@ -13,7 +13,8 @@ import {
 import { SlowLimit } from "../../test/slow-limit.ts";
 import { levelMilli } from "../bucket/level.ts";
 import { capacityMaxMilli, kindOf, limitMakers } from "./limit.ts";
-import { advanceLimit, boundaryAfter, earliestFor, fullLimit, type LimitState, termsAt } from "./limit-state.ts";
+import { advanceLimit, boundaryAfter, fullLimit, type LimitState, termsAt } from "./limit-state.ts";
+import { searchFor } from "./search.ts";
 
 const Limit = limitMakers(calendar);
 const DAY_MS = 86_400_000;
@@ -148,9 +149,35 @@ function short(state: LimitState, milli: number): LimitState {
   return { ...state, tokensMilli: Math.min(state.tokensMilli, milli - 1) };
 }
 
+test("windows that no longer matter are passed over, and it comes to the same as going through them one by one", () => {
+  let many = 0;
+  fc.assert(
+    fc.property(
+      fc.oneof(anyCase("fine", EVEN_NUMBERS, days), anyCase("coarse", ODD_NUMBERS, fc.nat(900 * DAY_MS))),
+      ({ state, fromMs, spanMs }) => {
+        const toMs = fromMs + spanMs;
+        const whole = advanceLimit(state, fromMs, toMs, calendar);
+        let hops = 0;
+        let [at, atMs] = [state, fromMs];
+        for (;;) {
+          const nextMs = boundaryAfter(at, atMs, calendar);
+          if (nextMs > toMs) break;
+          [at, atMs] = [advanceLimit(at, atMs, nextMs, calendar), nextMs];
+          hops++;
+        }
+        assert.deepEqual(whole, advanceLimit(at, atMs, toMs, calendar));
+        if (hops > 20) many++;
+      },
+    ),
+    { numRuns: 300 },
+  );
+  assert.ok(many > 30, `only ${many} stories through many windows`);
+});
+
 test("the instant that a refusal names is the first that works, for every kind: a walk finds no earlier one", () => {
   let later = 0;
   let never = 0;
+  let bought = 0;
   fc.assert(
     fc.property(
       anyCase("fine", EVEN_NUMBERS, fc.integer({ min: 0, max: DAY_MS / 2 }), false),
@@ -159,7 +186,7 @@ test("the instant that a refusal names is the first that works, for every kind: 
         const milli = Math.ceil((capacityMaxMilli(drawn.limit) * parts) / 1000);
         const state = short(drawn, milli);
         const fromMs = epochMs + spanMs;
-        const atMs = earliestFor(state, epochMs, milli, fromMs, calendar);
+        const { atMs, found } = searchFor(state, epochMs, milli, fromMs, calendar);
         assert.ok(atMs >= fromMs);
         if (state.limit.soft) return assert.equal(atMs, fromMs);
         const slow = new SlowLimit(state, epochMs, calendar);
@@ -167,6 +194,8 @@ test("the instant that a refusal names is the first that works, for every kind: 
         // Walking for months is not worth it, and minutes ahead by the thousand are only asked about again.
         const foundMs = slow.firstWith(milli, fromMs + DAY_MS);
         if (foundMs !== undefined) assert.equal(atMs, foundMs);
+        // Only what was bought makes room for it, and that ends with the period: the walk shows that nothing comes before.
+        else if (milli > capacityMaxMilli(state.limit) && !found) bought++;
         else assert.ok(atMs > fromMs + DAY_MS, `told ${atMs - fromMs} ms, but nothing is there for a day`);
         if (foundMs !== undefined && foundMs > fromMs) later++;
         if (atMs === Number.POSITIVE_INFINITY) never++;
@@ -174,7 +203,8 @@ test("the instant that a refusal names is the first that works, for every kind: 
     ),
     { numRuns: 250 },
   );
-  assert.ok(later > 15 && never > 0, `${later} waits and ${never} refusals for ever: too poor to show anything`);
+  const shown = `${later} waits, ${never} refusals for ever and ${bought} until the end of what was bought`;
+  assert.ok(later > 15 && never > 0, `${shown}: too poor to show anything`);
 });
 
 test("a caller who comes at the instant named is let in, and a millisecond before is not: any rates, weeks and years ahead", () => {
@@ -187,7 +217,7 @@ test("a caller who comes at the instant named is let in, and a millisecond befor
         const fromMs = epochMs + (spanMs % (5 * DAY_MS));
         const milli = Math.ceil((capacityMaxMilli(drawn.limit) * parts) / 1000);
         const state = short(drawn, milli);
-        const atMs = earliestFor(state, epochMs, milli, fromMs, calendar);
+        const { atMs } = searchFor(state, epochMs, milli, fromMs, calendar);
         // Some thousand boundaries ahead, a year of these windows, the answer is only when to ask again.
         if (atMs > fromMs + 300 * DAY_MS) return;
         assert.ok(grants(state, epochMs, milli, atMs), `refused at ${atMs}`);
@@ -223,12 +253,12 @@ test("more than a limit can ever hold is never there, and that is told without l
   ];
   for (const limit of limits) {
     const state = fullLimit(limit, true, 0, calendar);
-    assert.equal(earliestFor(state, 0, 15_001, 0, counting), Number.POSITIVE_INFINITY, kindOf(limit));
+    assert.equal(searchFor(state, 0, 15_001, 0, counting).atMs, Number.POSITIVE_INFINITY, kindOf(limit));
     assert.ok(asked.splice(0).length < 5, "the calendar was searched");
   }
 });
 
-test("what was bought can be spent above the capacity, and is waited for no longer once it is gone", () => {
+test("what was bought can be spent above the capacity; once it is out, only what comes back makes room, until the reset", () => {
   const limit = Limit.quota("x", 10, { reset: { cron: "0 0 * * *" } });
   const full = fullLimit(limit, true, 0, calendar);
   const bought: LimitState = {
@@ -237,10 +267,17 @@ test("what was bought can be spent above the capacity, and is waited for no long
     tokensMilli: 15_000,
     quota: { windowStartMs: undefined, topUpMilli: 5_000, resets: 0 },
   };
-  assert.equal(earliestFor(bought, 0, 12_000, 500, calendar), 500);
+  assert.equal(searchFor(bought, 0, 12_000, 500, calendar).atMs, 500);
   const spent = { ...bought, tokensMilli: 11_000 };
-  assert.equal(earliestFor(spent, 0, 12_000, 500, calendar), Number.POSITIVE_INFINITY);
-  assert.equal(earliestFor({ ...bought, tokensMilli: 9_000 }, 0, 10_000, 500, calendar), DAY_MS);
+  assert.deepEqual(searchFor(spent, 0, 12_000, 500, calendar), { atMs: DAY_MS, found: false });
+  assert.deepEqual(searchFor(spent, 0, 15_000, 500, calendar), { atMs: DAY_MS, found: false });
+  assert.deepEqual(searchFor(spent, 0, 15_001, 500, calendar), { atMs: Number.POSITIVE_INFINITY, found: true });
+  const renewed = advanceLimit(spent, 0, DAY_MS, calendar);
+  assert.deepEqual(searchFor(renewed, DAY_MS, 12_000, DAY_MS, calendar), {
+    atMs: Number.POSITIVE_INFINITY,
+    found: true,
+  });
+  assert.equal(searchFor({ ...bought, tokensMilli: 9_000 }, 0, 10_000, 500, calendar).atMs, DAY_MS);
 });
 
 test("what drips into a full window flows off with it, fractions too: the next window begins at the brim exactly", () => {

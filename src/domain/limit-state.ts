@@ -1,7 +1,7 @@
 import type { Balance, Terms } from "../bucket/balance.ts";
 import { addMulDiv } from "../bucket/integers.ts";
 import { rebase } from "../bucket/level.ts";
-import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
+import { dripMs } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
 import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
@@ -122,23 +122,52 @@ export function periodEndMs({ reset }: Limit, atMs: number, calendar: Calendar):
  * clipped where a window holds less, is full after a reset or the end of a session.
  */
 export function advanceLimit(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
+  return advancedBy(state, fromMs, toMs, calendar, undefined) as LimitState;
+}
+
+/** The same for a search, each boundary a step; undefined where the steps do not suffice. */
+export function advanceWithin(
+  state: LimitState,
+  fromMs: number,
+  toMs: number,
+  calendar: Calendar,
+  steps: Steps,
+): LimitState | undefined {
+  return advancedBy(state, fromMs, toMs, calendar, steps);
+}
+
+/** What a search may still spend. */
+export interface Steps {
+  /** False: nothing is left. */
+  take(): boolean;
+}
+
+function advancedBy(
+  state: LimitState,
+  fromMs: number,
+  toMs: number,
+  calendar: Calendar,
+  steps: Steps | undefined,
+): LimitState | undefined {
   if (toMs <= fromMs) return state;
   const { limit, quota } = state;
-  if (quota === undefined) return throughWindows(state, fromMs, toMs, calendar);
+  if (quota === undefined) return throughWindows(state, fromMs, toMs, calendar, steps);
   if (limit.resetAfterMs !== undefined) {
     const { windowStartMs } = quota;
     // Closed, or over by then: full at what it holds then, whatever lay between.
-    if (windowStartMs === undefined || windowStartMs + limit.resetAfterMs <= toMs)
-      return renewed(state, toMs, calendar);
-    return throughWindows(state, fromMs, toMs, calendar);
+    if (windowStartMs === undefined || windowStartMs + limit.resetAfterMs <= toMs) {
+      return steps?.take() === false ? undefined : renewed(state, toMs, calendar);
+    }
+    return throughWindows(state, fromMs, toMs, calendar, steps);
   }
   const resetMs =
     limit.reset === undefined
       ? Number.NEGATIVE_INFINITY
       : calendar.previousReset(limit.reset.cron, limit.reset.tz ?? TZ_DEFAULT, toMs);
   // Nothing from before the last reset matters any more.
-  if (resetMs > fromMs) return throughWindows(renewed(state, resetMs, calendar), resetMs, toMs, calendar);
-  return throughWindows(state, fromMs, toMs, calendar);
+  if (resetMs > fromMs && steps?.take() === false) return undefined;
+  if (resetMs > fromMs) return throughWindows(renewed(state, resetMs, calendar), resetMs, toMs, calendar, steps);
+  return throughWindows(state, fromMs, toMs, calendar, steps);
 }
 
 /** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
@@ -153,46 +182,11 @@ export function isForgettable(state: LimitState, atMs: number): boolean {
   return isFull(state) && state.rememberUntilMs <= atMs;
 }
 
-/**
- * Until when a limit whose rule is replaced at `atMs` must be remembered: its rule, or an earlier one, would have filled it
- * only then. As if it were empty, whatever it holds: on a store of conditional writes others may take until the change is
- * written. 0: it need not be.
- */
-export function rememberedUntilMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  const untilMs = Math.min(FOREVER_MS, Math.max(filledMs(state, atMs, calendar), state.rememberUntilMs));
-  return untilMs > atMs ? untilMs : 0;
-}
-
-/** When a limit is as full as it can ever be, if nobody takes meanwhile: with windows, in the largest of them. */
-export function fullestAtMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  // A soft limit grants anything at once; how full it is is another question.
-  const { soft: _, ...limit } = state.limit;
-  const then = { ...state, limit, terms: termsAt(limit, 0, atMs, calendar, state.part) };
-  const { atMs: fullMs, found } = searchFor(then, atMs, fullestMilli(limit, state.part), atMs, calendar);
-  return found ? fullMs : Number.POSITIVE_INFINITY;
-}
-
-function filledMs(state: LimitState, atMs: number, calendar: Calendar): number {
-  const { limit, terms, quota } = state;
-  // Nothing is promised of a soft limit.
-  if (limit.soft) return 0;
-  if (quota === undefined) {
-    const tokensMilli = Math.min(0, state.tokensMilli);
-    if (limit.schedule !== undefined) return fullestAtMs({ ...state, tokensMilli, remainder: 0 }, atMs, calendar);
-    return atMs + dripMs(terms.capacityMilli - tokensMilli, terms);
-  }
-  if (limit.resetAfterMs === undefined) return periodEndMs(limit, atMs, calendar);
-  return quota.windowStartMs === undefined ? 0 : quota.windowStartMs + limit.resetAfterMs;
-}
-
 function isFull({ limit, tokensMilli, terms, quota, part }: LimitState): boolean {
   // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
   if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
   return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0);
 }
-
-/** The end of the year 9999: no instant that is stored lies later. */
-export const FOREVER_MS = 253_402_300_799_000;
 
 /** The most a limit, or a part of it, holds in any of its windows. */
 export function fullestMilli(limit: Limit, part: Part | undefined): number {
@@ -223,65 +217,6 @@ export function sameReset(a: Reset | undefined, b: Reset | undefined): boolean {
   return a.cron === b.cron || canonicalFields(a.cron).join(" ") === canonicalFields(b.cron).join(" ");
 }
 
-/**
- * The first instant, not before `fromMs`, at which the limit grants the amount, if nobody takes meanwhile; `Infinity` when
- * that can be told to be never. Beyond a horizon of boundaries the answer is when to ask again.
- */
-export function earliestFor(
-  state: LimitState,
-  epochMs: number,
-  milli: number,
-  fromMs: number,
-  calendar: Calendar,
-): number {
-  return searchFor(state, epochMs, milli, fromMs, calendar).atMs;
-}
-
-/** An instant that was searched for; `found` is false where the horizon was reached, and it is when to ask again. */
-export interface Found {
-  readonly atMs: number;
-  readonly found: boolean;
-}
-
-/** The same for a limit nobody has taken from: it is full in every window, so one that holds enough will do. */
-export function searchUntouched(limit: Limit, milli: number, fromMs: number, calendar: Calendar): Found {
-  if (limit.soft) return { atMs: fromMs, found: true };
-  if (milli > capacityMaxMilli(limit)) return { atMs: Number.POSITIVE_INFINITY, found: true };
-  let atMs = fromMs;
-  for (let passed = 0; passed < BOUNDARIES_SEARCHED; passed++) {
-    if (milli <= termsAt(limit, 0, atMs, calendar).capacityMilli) return { atMs, found: true };
-    atMs = windowChangeAfter(limit, atMs, calendar);
-    if (atMs === Number.POSITIVE_INFINITY) return { atMs, found: true };
-  }
-  return { atMs, found: false };
-}
-
-/** The same; `found` is false where the horizon was reached, and looking further would cost as much again. */
-export function searchFor(
-  state: LimitState,
-  epochMs: number,
-  milli: number,
-  fromMs: number,
-  calendar: Calendar,
-): Found {
-  if (state.limit.soft) return { atMs: fromMs, found: true };
-  let atMs = Math.max(fromMs, epochMs);
-  let at = advanceLimit(state, epochMs, atMs, calendar);
-  const never = milli > state.limit.capacity * 1000 && milli > capacityMaxMilli(state.limit);
-  for (let passed = 0; passed < BOUNDARIES_SEARCHED; passed++) {
-    const fitsMs = atMs + elapsedUntil(at, at.terms, 0, milli);
-    // A clock behind the epoch sees no time pass until it has caught up with it.
-    if (fitsMs === atMs && passed === 0) return { atMs: fromMs, found: true };
-    // Nothing but a top-up makes room for it, and that is spent down, never up, until it ends.
-    if (never) return { atMs: Number.POSITIVE_INFINITY, found: true };
-    const nextMs = boundaryAfter(at, atMs, calendar);
-    if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return { atMs: fitsMs, found: true };
-    at = advanceLimit(at, atMs, nextMs, calendar);
-    atMs = nextMs;
-  }
-  return { atMs, found: false };
-}
-
 /** The same balance under other terms: clipped, and its fraction converted to the new period. */
 export function underTerms(balance: Balance, before: Terms, terms: Terms): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
@@ -296,32 +231,47 @@ export function underTerms(balance: Balance, before: Terms, terms: Terms): Balan
   return { tokensMilli, remainder };
 }
 
-/** How many boundaries ahead a wait is looked for. */
-export const BOUNDARIES_SEARCHED = 2_000;
-
-/** How many windows are walked through for the time a bucket was left alone; see `throughWindows`. */
-const WINDOWS_WALKED = 20_000;
-const WALK_MS = 10 * 24 * 3_600_000;
-
-function windowChangeAfter({ schedule }: Limit, atMs: number, calendar: Calendar): number {
+/** The next instant after `atMs` at which a window opens or ends. */
+export function windowChangeAfter({ schedule }: Limit, atMs: number, calendar: Calendar): number {
   let next = Number.POSITIVE_INFINITY;
   if (schedule === undefined) return next;
   for (const { cron, tz } of schedule) next = Math.min(next, calendar.nextChange(cron, tz ?? TZ_DEFAULT, atMs));
   return next;
 }
 
-function throughWindows(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
+/** After so many it is worth asking whether the rest of the time makes a difference. */
+const WINDOWS_FEW = 8;
+
+/** How many windows are walked through for the time a bucket was left alone; see `throughWindows`. */
+const WINDOWS_WALKED = 10_000;
+
+/** Undefined where the steps do not suffice. Without steps to keep to, it always gets there. */
+function throughWindows(
+  state: LimitState,
+  fromMs: number,
+  toMs: number,
+  calendar: Calendar,
+  steps: Steps | undefined,
+): LimitState | undefined {
+  if (state.limit.schedule === undefined) return { ...state, ...rebase(state, state.terms, toMs - fromMs) };
   let { terms } = state;
   let balance: Balance = state;
   let atMs = fromMs;
   for (let walked = 0; ; walked++) {
+    if (walked === WINDOWS_FEW) {
+      const at = { ...state, ...balance, terms };
+      const later = quotaUnclipped(at, toMs, calendar) ?? filledSince(at, atMs, toMs, calendar);
+      if (later !== undefined) ({ balance, terms, atMs } = later);
+    }
     const nextMs = windowChangeAfter(state.limit, atMs, calendar);
     if (nextMs > toMs) break;
+    if (steps !== undefined && !steps.take()) return undefined;
     balance = rebase(balance, terms, nextMs - atMs);
     atMs = nextMs;
-    // A schedule that changes every minute, and a bucket left alone for weeks: what would have dripped in long ago is not
-    // credited, which matters to nobody but a limit that fills over months; the alternative is to stop the process.
-    if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - WALK_MS);
+    // A schedule that changes every minute, on a limit that takes weeks to fill, and a bucket left alone for that long: what
+    // would have dripped in between the first days and the last ones is not credited. The alternative is to stop the process.
+    if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - (atMs - fromMs));
+    if (walked === 2 * WINDOWS_WALKED) atMs = toMs;
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     const wasFull = balance.tokensMilli >= terms.capacityMilli;
     balance = underTerms(balance, terms, then);
@@ -333,4 +283,52 @@ function throughWindows(state: LimitState, fromMs: number, toMs: number, calenda
   }
   const { tokensMilli, remainder } = rebase(balance, terms, toMs - atMs);
   return { ...state, terms, tokensMilli, remainder };
+}
+
+/** How a limit may be taken to stand at a later instant: the time before makes no difference. */
+interface Later {
+  readonly balance: Balance;
+  readonly terms: Terms;
+  readonly atMs: number;
+}
+
+/** A quota that holds no more than the smallest of its windows goes through all of them as it is. */
+function quotaUnclipped(state: LimitState, toMs: number, calendar: Calendar): Later | undefined {
+  const { limit, quota, part, tokensMilli, remainder } = state;
+  if (quota === undefined || remainder !== 0) return undefined;
+  const leastMilli = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
+  if (tokensMilli > leastMilli + quota.topUpMilli) return undefined;
+  return { balance: state, terms: termsAt(limit, quota.topUpMilli, toMs, calendar, part), atMs: toMs };
+}
+
+/**
+ * A limit that drips has been at its brim once it had the time to fill, at the slowest of its rates, from the least that it can
+ * have held; and a limit that is full at the end of a window has no past. So it counts as full at an instant that lies so far
+ * back that, by the end of a window after that time, it would have been full either way.
+ */
+function filledSince(state: LimitState, sinceMs: number, toMs: number, calendar: Calendar): Later | undefined {
+  const { limit, quota, part, tokensMilli } = state;
+  if (quota !== undefined) return undefined;
+  const all = allTerms(limit, part);
+  const leastMilli = Math.min(tokensMilli, ...all.map(({ capacityMilli }) => capacityMilli));
+  const missingMilli = Math.max(...all.map(({ capacityMilli }) => capacityMilli)) - leastMilli;
+  // Twice as long, as each window may lose a fraction when it ends.
+  const fillMs = 2 * Math.max(...all.map((terms) => dripMs(missingMilli, terms))) + MINUTE_MS;
+  for (let backMs = fillMs; ; backMs *= 2) {
+    const atMs = toMs - fillMs - backMs;
+    if (!(atMs > sinceMs)) return undefined;
+    if (windowChangeAfter(limit, atMs + fillMs, calendar) > toMs) continue;
+    const terms = termsAt(limit, 0, atMs, calendar, part);
+    return { balance: { tokensMilli: terms.capacityMilli, remainder: 0 }, terms, atMs };
+  }
+}
+
+const MINUTE_MS = 60_000;
+
+/** The terms of all windows, and those outside of them. */
+function allTerms(limit: Limit, part: Part | undefined): readonly Terms[] {
+  const base = termsOf(limit);
+  const windows = (limit.schedule ?? []).map((entry) => effectiveTerms(base, [entry], () => true));
+  const all = [base, ...windows];
+  return part === undefined ? all : all.map((terms) => sharedOut(terms, part));
 }

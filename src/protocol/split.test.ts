@@ -13,9 +13,10 @@ import {
   freshBucket,
   wholeOf,
 } from "../domain/bucket-state.ts";
-import { searchIn } from "../domain/earliest.ts";
+import { type Wanted, walkOf } from "../domain/earliest.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
+import { SearchSteps } from "../domain/search.ts";
 import type { Item, ItemWrite } from "../ports/item-store.ts";
 import { checkTransaction, outcomeOf } from "../testing/conditional-write.ts";
 import type { Image } from "./codec.ts";
@@ -23,6 +24,8 @@ import { countsAgree, doublingWrites, mergingWrites } from "./split.ts";
 
 const Kinds = limitMakers(calendar);
 const T0 = Date.UTC(2026, 2, 15, 12);
+
+const searched = (wanted: Wanted, fromMs: number) => walkOf(wanted, calendar, new SearchSteps(fromMs)).next(fromMs);
 
 /** A bucket without sessions: those do not split. */
 const anyBucket: fc.Arbitrary<BucketState> = fc.record({ tz: anyZone, epochMs: anyEpoch }).chain(({ tz, epochMs }) =>
@@ -227,7 +230,7 @@ test("a wait for a split bucket ends at the first instant at which its shards ha
           const milli = Math.ceil((limit.terms.capacityMilli / 1000) * part);
           const holds = (atMs: number) => shards.total(limit.name, atMs) >= BigInt(milli);
           if (limit.limit.soft || holds(readingMs)) continue;
-          const { atMs, found } = searchIn({ state: whole, limit, milli }, readingMs, calendar);
+          const { atMs, found } = searched({ state: whole, limit, milli }, readingMs);
           if (!found || atMs > readingMs + 2 ** 44) continue;
           waits++;
           assert.ok(holds(atMs), `${limit.name}: ${milli} not there after ${atMs - readingMs} ms`);
@@ -271,7 +274,7 @@ test("a wait for shards of which only one has heard of a raised limit is by the 
     const limit = findLimit(whole, "rpm");
     assert.ok(limit !== undefined);
     // A hundred are there; at two hundred a minute it takes half a minute for as many more.
-    const { atMs } = searchIn({ state: whole, limit, milli: 200_000 }, T0 + 2, calendar);
+    const { atMs } = searched({ state: whole, limit, milli: 200_000 }, T0 + 2);
     assert.ok(atMs > T0 + 29_000 && atMs < T0 + 31_000, `${atMs - T0}`);
   }
 });
@@ -289,7 +292,7 @@ test("a wait for shards of which only one has heard that a limit is a session no
   const whole = wholeOf([heard, other], calendar);
   const limit = findLimit(whole, "rpm");
   assert.ok(limit !== undefined);
-  const { atMs } = searchIn({ state: whole, limit, milli: 6_000 }, T0 + 5, calendar);
+  const { atMs } = searched({ state: whole, limit, milli: 6_000 }, T0 + 5);
   assert.ok(atMs > T0 + 60_000 && atMs < T0 + 60_010, `${atMs - T0}`);
 });
 

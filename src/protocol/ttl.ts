@@ -3,7 +3,8 @@ import { dripMs } from "../bucket/retry-after.ts";
 import type { LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
-import { fullestAtMs, periodEndMs } from "../domain/limit-state.ts";
+import { periodEndMs } from "../domain/limit-state.ts";
+import { fullestAtMs } from "../domain/remembered.ts";
 
 const HOUR_MS = 3_600_000;
 
