@@ -14,7 +14,10 @@ async function openAt(instant: string, ...limits: Limit[]) {
 }
 
 test("what a quota was topped up by can be spent in one request, and not a token more", async () => {
-  const { limiter } = await openAt("2026-03-10T12:00:00Z", Limit.quota("q", 100, { reset: { cron: "0 0 * * *" } }));
+  const { limiter, clock } = await openAt(
+    "2026-03-10T12:00:00Z",
+    Limit.quota("q", 100, { reset: { cron: "0 0 * * *" } }),
+  );
   const ask = (q: number) => limiter.tryAcquire({ ...about, consume: { q } });
   const never = { name: "ValidationError", code: "amount_above_capacity", message: /120 of "q".*capacity is 100/ };
   await assert.rejects(ask(120), never);
@@ -22,10 +25,15 @@ test("what a quota was topped up by can be spent in one request, and not a token
   assert.equal((await limiter.explain({ ...about, consume: { q: 151 } })).outcome, "never");
   await assert.rejects(ask(151), ValidationError);
   assert.equal((await ask(120)).ok, true);
-  // The 30 that are left are no reason to wait: above its capacity the quota never grants again by itself.
+  // 30 are left. What was taken may come back until midnight; then what was bought is over, and 120 never fit again.
+  const refused = await ask(120);
+  assert.ok(!refused.ok);
+  assert.equal(refused.retryAfterMs, 12 * 3_600_000);
+  assert.equal(await limiter.timeUntilAvailable({ ...about, consume: { q: 120 } }), 12 * 3_600_000);
+  assert.equal((await ask(30)).ok, true);
+  await clock.advance(refused.retryAfterMs);
   await assert.rejects(ask(120), never);
   assert.equal(await limiter.timeUntilAvailable({ ...about, consume: { q: 120 } }), Number.POSITIVE_INFINITY);
-  assert.equal((await ask(30)).ok, true);
 });
 
 test("a parent's quota that was topped up grants more than its capacity, too", async () => {

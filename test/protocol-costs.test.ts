@@ -124,7 +124,7 @@ test("a refusal is one trip to a bucket that others may have filled, and none wh
   assert.equal(later.writes + later.reads, 1, "when it is too old to go by");
 });
 
-test("a level that is known to be short costs the other levels nothing", async () => {
+test("a level that is known to be short costs the other levels no write, and one read of them while it is remembered", async () => {
   const cluster = new Cluster();
   const a = await cluster.open({ denyMemoryMs: 1_000 });
   const limits = [Kinds.perDay("rpd", 10)];
@@ -133,7 +133,41 @@ test("a level that is known to be short costs the other levels nothing", async (
   assert.deepEqual(kinds(await a.place.take([chain[0] as Claim], T0 + 1)), ["short"]);
   cluster.spent();
   assert.deepEqual(kinds(await a.place.take(chain, T0 + 2)), ["short", "skipped"]);
-  assert.deepEqual(cluster.spent(), FREE);
+  assert.deepEqual(
+    cluster.spent(),
+    { writes: 0, transactions: 0, reads: 1 },
+    "the level that was not asked is looked at",
+  );
+  for (const laterMs of [3, 500, 999]) {
+    assert.deepEqual(kinds(await a.place.take(chain, T0 + laterMs)), ["short", "skipped"]);
+    assert.deepEqual(cluster.spent(), FREE, `${laterMs} ms later`);
+  }
+});
+
+test("who hammers an empty key below a busy parent costs the parent one read while the refusal is remembered", async () => {
+  const cluster = new Cluster();
+  const a = await cluster.open({ denyMemoryMs: 1_000 });
+  const org = (rpd: number) => claim("org", [Kinds.perDay("rpd", 1_000)], { rpd });
+  const below = (id: string, rpd: number) => [claim(id, [Kinds.perDay("rpd", 10)], { rpd }), org(rpd)];
+  await a.place.take(below("ada", 10), T0);
+  await a.place.take(below("bob", 1), T0);
+  assert.deepEqual(kinds(await a.place.take(below("ada", 1), T0 + 1)), ["short", "taken"]);
+  await a.place.credit(org(1), { rpd: 1 }, T0 + 1);
+  cluster.spent();
+  let reads = 0;
+  for (let i = 0; i < 9; i++) {
+    await taken(a, org(1), T0 + 2 + i);
+    assert.deepEqual(cluster.spent(), ONE_WRITE);
+    const answers = await a.place.take(below("ada", 1), T0 + 2 + i);
+    assert.deepEqual(kinds(answers), ["short", "skipped"]);
+    const { writes, reads: own } = cluster.spent();
+    assert.equal(writes, 0);
+    reads += own;
+    const state = answers[1]?.kind === "skipped" ? answers[1].state : undefined;
+    // Each time as the last take of this process left it.
+    assert.equal(state?.limits[0]?.tokensMilli, (1_000 - 11 - 1 - i) * 1_000);
+  }
+  assert.equal(reads, 1);
 });
 
 test("levels leave together while nothing is scarce; one that refused goes first, and alone if it refuses again", async () => {
@@ -162,7 +196,11 @@ test("levels leave together while nothing is scarce; one that refused goes first
     "nobody else writes, so nobody is waited for",
   );
   assert.deepEqual(kinds(await a.place.take(chain(20), T0 + 4)), ["skipped", "short", "skipped"]);
-  assert.deepEqual(cluster.spent(), ONE_WRITE, "it went first");
+  assert.deepEqual(
+    cluster.spent(),
+    { writes: 1, transactions: 0, reads: 1 },
+    "it went first; then the others are looked at, together",
+  );
 
   together = 0;
   assert.deepEqual(kinds(await a.place.take(chain(1), T0 + 5)), ["taken", "taken", "taken"]);

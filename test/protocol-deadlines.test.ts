@@ -75,7 +75,10 @@ for (const [manner, expected] of [
       endedMs = clock.now();
     });
     for (let i = 0; i < 200 && endedMs === undefined; i++) await clock.advance(10);
-    assert.ok(endedMs !== undefined && endedMs - beganMs <= TIMEOUT_MS, `it began at ${beganMs} and ended at ${endedMs}`);
+    assert.ok(
+      endedMs !== undefined && endedMs - beganMs <= TIMEOUT_MS,
+      `it began at ${beganMs} and ended at ${endedMs}`,
+    );
     const reply = await taking;
     assert.ok(reply !== "stale");
     assert.deepEqual(kinds(reply), [expected]);

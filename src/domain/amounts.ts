@@ -1,7 +1,7 @@
 import type { BucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
-import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX } from "./limit.ts";
+import { type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
 
 /** Millitokens of one limit. */
@@ -30,13 +30,8 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
   let amounts: Amount[] | undefined;
   for (const limit in tokens) {
     const value = (tokens as Record<string, unknown>)[limit];
-    const known = limitOf(limits, limit);
-    if (known === undefined) throw unknownLimit(limit, bucket, limits);
+    if (limitOf(limits, limit) === undefined) throw unknownLimit(limit, bucket, limits);
     const whole = checkTokens(limit, value, use);
-    // A quota may have been topped up: only its bucket can tell.
-    if (use === "consume" && whole > known.capacity && !known.soft && kindOf(known) === "drip") {
-      checkGrantable(known, whole * 1000, bucket, bucket.entityId);
-    }
     const amount = { limit, milli: whole * 1000 };
     if (first === undefined) first = amount;
     else if (second === undefined) second = amount;
@@ -85,19 +80,5 @@ function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: r
     `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known.join(", ")}. ` +
       `${near === undefined ? "" : `Did you mean \`${near}\`? `}` +
       "Set one with setLimits or setResourceDefaults, or pass it in `limits`.",
-  );
-}
-
-/** Throws when the amount is above every capacity that the limit of a bucket, the asker's own or a parent's, ever has. */
-export function checkGrantable(limit: Limit, milli: number, bucket: BucketKey, askedBy: string): void {
-  const capacityMilli = capacityMaxMilli(limit);
-  if (milli <= capacityMilli) return;
-  const whose = bucket.entityId === askedBy ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
-  const never = `${milli / 1000} of "${limit.name}" for ${askedBy} on ${bucket.resource} can never be granted`;
-  throw new ValidationError(
-    "amount_above_capacity",
-    `${never}: ${whose} ${Math.floor(capacityMilli / 1000)}. Ask for less, or raise the limit.`,
-    // The holder of a key must not read the capacity of its organisation.
-    bucket.entityId === askedBy ? {} : { publicDetail: `${never}. Ask for less.` },
   );
 }

@@ -8,7 +8,7 @@ import {
   type Found,
   isNever,
   LimitWalk,
-  SearchSteps,
+  type SearchSteps,
   UntouchedWalk,
   type Walk,
 } from "./search.ts";
@@ -142,8 +142,3 @@ function firstIn(
 
 /** Some 1,100 years. The largest limits take longer to fill: their waits are when to ask again. */
 const SPAN_MAX_MS = 2 ** 45;
-
-/** One search by itself. */
-export function searchIn(wanted: Wanted, fromMs: number, calendar: Calendar): Found {
-  return walkOf(wanted, calendar, new SearchSteps(fromMs)).next(fromMs);
-}

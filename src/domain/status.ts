@@ -27,6 +27,11 @@ export interface Status {
    * primary status of a refusal: until the whole request fits, the same as the refusal's own.
    */
   readonly retryAfterMs: number;
+  /**
+   * When the bucket was looked at, where that was not for this request: the refusal is from memory (`denyMemoryMs`), or the bucket
+   * could not be reached. Absent: for this request.
+   */
+  readonly asOfMs?: number;
 }
 
 /** Why a limit stands in the way, in words. One that owes refuses a request for 0 too. */

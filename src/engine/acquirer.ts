@@ -1,18 +1,20 @@
-import { type Amount, checkAmounts } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
 import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
+import type { Returned } from "../ports/bucket-store.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
+import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Granted, Outcome } from "./outcome.ts";
+import { amountsIfValid, isPlain } from "./plain-request.ts";
 import {
   claimsOf,
   configChurn,
@@ -32,7 +34,7 @@ import {
   timeLeft,
 } from "./plan.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
-import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf, isPlain } from "./request.ts";
+import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
@@ -67,17 +69,20 @@ export class Acquirer {
   /** What the system level last said about outages: it cannot be asked during one. */
   #onUnavailable: OnUnavailable | undefined;
 
-  constructor(deps: EngineDeps, settings: Settings, lifecycle: Lifecycle) {
+  constructor(deps: GuardedDeps, settings: Settings, lifecycle: Lifecycle) {
     this.#deps = deps;
     this.#lifecycle = lifecycle;
     this.#settings = settings;
     this.#requestLimits = new RequestLimits(deps.calendar);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
-    this.room = new WaitingRoom(lifecycle);
     this.#publisher = new EventPublisher(deps.events, settings);
-    const { deny, room } = this;
-    this.client = new StoreClient(deps, settings, { deny, room, publisher: this.#publisher, lifecycle });
+    const { deny } = this;
+    const { returns, clock, scope } = deps;
+    const { namespace } = settings;
+    this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny });
+    const returned = (returned: Returned) => returns.tell({ namespace, returned });
+    this.client = new StoreClient(deps, settings, { deny, returned, publisher: this.#publisher, lifecycle });
     this.#maker = {
       client: this.client,
       now: () => deps.clock.now(),
@@ -127,7 +132,7 @@ export class Acquirer {
         { askedMs: nowMs, toldMs: nowMs },
         this.#deps.calendar,
       );
-      checkRefusal(demands, refusal);
+      checkRefusal(refusal);
       this.#publisher.refused(request, refusal, false);
       return refusal;
     } catch (error) {
@@ -163,7 +168,7 @@ export class Acquirer {
     const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
     return demands.map(({ bucket, set, origin, take, bypass }, i) => {
       const state = bucketFor(states[i], { set, origin }, nowMs, this.#deps.calendar);
-      return { bucket, state, take, taken: false, bypass };
+      return { bucket, state, limits: set.limits, take, taken: false, bypass, seen: "now" };
     });
   }
 
@@ -312,7 +317,7 @@ export class Acquirer {
     }
     if (observed === undefined) return undefined;
     const refusal = refusalOf(observed, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
-    checkRefusal(plan.demands, refusal);
+    checkRefusal(refusal);
     this.#publisher.refused(plan.request, refusal, true);
     return refusal;
   }
@@ -330,7 +335,7 @@ export class Acquirer {
         return this.#granted(request, part as LeasePart, others);
       }
       case "refused":
-        checkRefusal(plan.demands, taken.refusal);
+        checkRefusal(taken.refusal);
         this.#publisher.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
@@ -375,13 +380,4 @@ export class Acquirer {
 
 function cannotWait(): ValidationError {
   return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
-}
-
-/** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
-function amountsIfValid({ consume }: AcquireRequest, { bucket, set }: ChainLink): readonly Amount[] | undefined {
-  try {
-    return checkAmounts(consume, "consume", bucket, set.limits);
-  } catch {
-    return undefined;
-  }
 }

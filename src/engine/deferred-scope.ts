@@ -34,6 +34,14 @@ function deferred(scope: Promise<ScopedStore>): ScopedStore {
       credit: async (...args) => (await scope).buckets.credit(...args),
       topUp: async (...args) => (await scope).buckets.topUp(...args),
       reset: async (...args) => (await scope).buckets.reset(...args),
+      watchReturns: (listener) => {
+        const stop = scope.then(
+          ({ buckets }) => buckets.watchReturns?.(listener),
+          // A namespace that cannot be reached has no returns either.
+          () => undefined,
+        );
+        return () => void stop.then((end) => end?.());
+      },
       read: async (...args) => (await scope).buckets.read(...args),
       listKeys: async (...args) => (await scope).buckets.listKeys(...args),
       listByResource: async (...args) => (await scope).buckets.listByResource(...args),

@@ -44,7 +44,8 @@ export class DenyMemory {
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
       isShort ||= !bypass && !fits(image.state, take, nowMs);
-      observed.push({ bucket, state: image.state, take, taken: false, bypass });
+      const { state, atMs } = image;
+      observed.push({ bucket, state, limits: set.limits, take, taken: false, bypass, seen: { atMs } });
     }
     return isShort ? observed : undefined;
   }
@@ -66,9 +67,11 @@ export class DenyMemory {
   remember(observed: readonly ObservedBucket[], nowMs: number, since: CallStart | undefined): void {
     if (this.#ttlMs === 0) return;
     this.#used = true;
-    for (const { bucket, state, taken } of observed) {
-      if (taken || (since !== undefined && (this.#lastWrites.get(bucket.id) ?? 0) > since)) continue;
-      this.#images.set(bucket.id, { state, atMs: nowMs });
+    for (const { bucket, state, taken, seen } of observed) {
+      if (taken || seen === "never" || (since !== undefined && (this.#lastWrites.get(bucket.id) ?? 0) > since))
+        continue;
+      // What was remembered already does not become newer by being told again.
+      this.#images.set(bucket.id, { state, atMs: seen === "now" ? nowMs : seen.atMs });
     }
   }
 

@@ -1,7 +1,7 @@
 import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
-import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import { availableMilli, type BucketState, findLimit, fits } from "../domain/bucket-state.ts";
 import type { Access, LimitSource } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
@@ -11,7 +11,7 @@ import { type Status, shortfallText } from "../domain/status.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
-import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
+import { type ObservedBucket, refusalOf } from "./refusal.ts";
 import { checkRefusal, demandOf, demandsOf, noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
@@ -65,7 +65,7 @@ export interface Explanation {
   readonly entityId: string;
   /** For what. */
   readonly resource: string;
-  /** What an acquire of the amounts would do now. `never`: it is above every capacity. */
+  /** What an acquire of the amounts would do now. `never`: it is above every capacity, what was topped up included. */
   readonly outcome: "granted" | "refused" | "disabled" | "never";
   /** Milliseconds until it would be granted; 0 now, `Infinity` never. */
   readonly retryAfterMs: number;
@@ -104,11 +104,12 @@ export async function explain(
   try {
     const demands = demandsOf(consume, chain);
     const asked = await acquirer.observe(demands, nowMs);
-    const retryAfterMs = fitsAtMs(asked, nowMs, calendar) - nowMs;
-    if (retryAfterMs === 0) return { ...base, outcome: "granted", retryAfterMs };
+    if (asked.every(({ state, take, bypass }) => bypass || fits(state, take, nowMs))) {
+      return { ...base, outcome: "granted", retryAfterMs: 0 };
+    }
     const refusal = refusalOf(asked, { askedMs: nowMs, toldMs: nowMs }, calendar);
-    checkRefusal(demands, refusal);
-    const { primary } = refusal;
+    checkRefusal(refusal);
+    const { primary, retryAfterMs } = refusal;
     return { ...base, outcome: "refused", retryAfterMs, reason: shortfallText(primary), primary };
   } catch (error) {
     if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") throw error;

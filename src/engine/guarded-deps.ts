@@ -1,10 +1,18 @@
 import type { Lifecycle } from "./lifecycle.ts";
+import { type Returns, returnsOf } from "./returns.ts";
 import type { EngineDeps } from "./settings.ts";
 
+/** What the parts of one limiter work with. */
+export interface GuardedDeps extends EngineDeps {
+  /** Of the store itself, which other limiters may share. */
+  readonly returns: Returns;
+}
+
 /** Everything but the buckets, which leases go on using while bodies end: the acquirer decides about those. */
-export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: Lifecycle): EngineDeps {
+export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: Lifecycle): GuardedDeps {
   return {
     ...others,
+    returns: returnsOf(store),
     store: {
       name: store.name,
       atomicBucketsMax: store.atomicBucketsMax,

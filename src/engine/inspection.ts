@@ -90,13 +90,8 @@ export class Inspection {
   async timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
     const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
-    try {
-      const observed = await this.#acquirer.observe(demandsOf(question.consume, chain), nowMs);
-      return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
-    } catch (error) {
-      if (error instanceof ValidationError && error.code === "amount_above_capacity") return Number.POSITIVE_INFINITY;
-      throw error;
-    }
+    const observed = await this.#acquirer.observe(demandsOf(question.consume, chain), nowMs);
+    return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
   }
 
   usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {

@@ -6,6 +6,7 @@ import { type BucketState, debitFrom, freshBucket } from "../domain/bucket-state
 import { limitSet } from "../domain/limit-set.ts";
 import { Limit } from "../entry/limits.ts";
 import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
+import { checkRefusal } from "./request.ts";
 
 const calendar = createCalendar();
 const MINUTE_MS = 60_000;
@@ -23,7 +24,15 @@ function asked(
     Object.entries(tokens).map(([limit, count]) => ({ limit, milli: count * 1000 }));
   const full = freshBucket(limitSet(limits), { asOfMs: T0, generation: null }, T0, calendar);
   const state = debitFrom(full, amounts(taken), T0) as BucketState;
-  return { bucket: bucketKey(entityId, "api"), state, take: amounts(ask), taken: false, bypass: false };
+  return {
+    bucket: bucketKey(entityId, "api"),
+    state,
+    limits,
+    take: amounts(ask),
+    taken: false,
+    bypass: false,
+    seen: "now",
+  };
 }
 
 const rpm = [Limit.perMinute("rpm", 60)];
@@ -108,4 +117,35 @@ test("soft limits and bypassed buckets have a status and are never the reason", 
     ],
   );
   assert.equal(refusal.primary.entityId, "c");
+});
+
+test("a bucket that goes by smaller limits than the request was planned with is asked again, not called never", () => {
+  const [seen] = [asked("a", rpm, { rpm: 1 }, { rpm: 200 })];
+  const planned = { ...seen, limits: [Limit.perMinute("rpm", 500)] } as ObservedBucket;
+  const times = { askedMs: T0, toldMs: T0 };
+  const unsure = refusalOf([planned], times, calendar);
+  assert.equal(unsure.retryAfterMs, 1_000);
+  assert.doesNotThrow(() => checkRefusal(unsure));
+  const sure = refusalOf([seen as ObservedBucket], times, calendar);
+  assert.equal(sure.retryAfterMs, Number.POSITIVE_INFINITY);
+  assert.throws(() => checkRefusal(sure), { code: "amount_above_capacity", message: /the capacity is 60/ });
+});
+
+test("of a bucket that could not be looked at and was never seen nothing is said; of one that was, when", () => {
+  const [key, parent] = [asked("key", rpm, { rpm: 60 }, { rpm: 4 }), asked("p", rpm, { rpm: 10 }, { rpm: 4 })];
+  const times = { askedMs: T0, toldMs: T0 };
+  const unseen = refusalOf([key, { ...parent, seen: "never" }], times, calendar);
+  assert.deepEqual(
+    unseen.statuses.map(({ entityId }) => entityId),
+    ["key"],
+  );
+  assert.deepEqual(unseen.levels, ["key", "p"]);
+  const before = refusalOf([key, { ...parent, seen: { atMs: T0 - 500 } }], times, calendar);
+  assert.deepEqual(
+    before.statuses.map(({ asOfMs }) => asOfMs),
+    [undefined, T0 - 500],
+  );
+  // Not decided in time, and nothing seen: not full, and asked again at once.
+  const blind = refusalOf([{ ...parent, seen: "never" }], times, calendar);
+  assert.deepEqual([blind.primary.available, blind.primary.exceeded, blind.retryAfterMs], [0, true, 1]);
 });

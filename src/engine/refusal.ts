@@ -4,15 +4,19 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { searchIn } from "../domain/earliest.ts";
-import { kindOf } from "../domain/limit.ts";
+import { walkOf } from "../domain/earliest.ts";
+import { capacityMaxMilli, kindOf, type Limit } from "../domain/limit.ts";
+import { isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
 
 /** A refusal as a value, until the public edge. */
 export interface Refusal {
   /** Always false. */
   readonly ok: false;
-  /** Every limit that was asked for, those that had enough included. */
+  /**
+   * Every limit that was asked for, those that had enough included. Only limits of a bucket that could not be looked at, and that
+   * this process has not seen, are left out.
+   */
   readonly statuses: readonly Status[];
   /** The limit that must be waited for longest. */
   readonly primary: Status;
@@ -26,12 +30,18 @@ export interface Refusal {
 export interface ObservedBucket {
   readonly bucket: BucketKey;
   readonly state: BucketState;
+  /** The limits that the request was planned with; the state may go by others. */
+  readonly limits: readonly Limit[];
   readonly take: readonly Amount[];
   /** Already taken in `state`; a status speaks of what there was before. */
   readonly taken: boolean;
   /** Nothing is debited, so nothing can be short. */
   readonly bypass: boolean;
+  readonly seen: Sight;
 }
+
+/** When a bucket was looked at: for this request; at an earlier time; or never, and then its state says nothing. */
+export type Sight = "now" | { readonly atMs: number } | "never";
 
 /** The times of a refusal: when the buckets were asked, and when the caller hears of it, from where waits count. */
 export interface RefusalTimes {
@@ -52,9 +62,8 @@ export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
  * has to be waited for, and its wait is that of the whole refusal.
  */
 export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Refusal {
-  const asked = observed.flatMap((bucket) => askedOf(bucket));
-  const statuses = asked.map((one) => statusOf(one, times, calendar));
-  const { fitMs, last } = firstFit(asked, times.askedMs, calendar);
+  const seen = observed.filter((bucket) => bucket.seen !== "never");
+  const { statuses, fitMs, last } = seen.length === 0 ? blind(observed) : examined(seen, times, calendar);
   const retryAfterMs = Math.max(1, fitMs - times.toldMs);
   const exceeded = statuses.findIndex((status) => status.exceeded);
   const waitedFor = last >= 0 ? last : Math.max(0, exceeded);
@@ -68,11 +77,38 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
 
 /** The first instant at which everything asked for fits together; `Infinity` if that is never. */
 export function fitsAtMs(observed: readonly ObservedBucket[], nowMs: number, calendar: Calendar): number {
-  return firstFit(
-    observed.flatMap((bucket) => askedOf(bucket)),
-    nowMs,
-    calendar,
-  ).fitMs;
+  // As a refusal searches, so that both say the same.
+  return examined(observed, { askedMs: nowMs, toldMs: nowMs }, calendar).fitMs;
+}
+
+/** What a search has found out. `last`: the status that has to be waited for longest; -1: none. */
+interface Examined {
+  readonly statuses: Status[];
+  readonly fitMs: number;
+  readonly last: number;
+}
+
+function examined(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Examined {
+  // One for all limits and levels, their own waits included.
+  const steps = new SearchSteps(times.askedMs);
+  const asked = observed.flatMap((bucket) => askedOf(bucket, times, calendar, steps));
+  const statuses = asked.map((one) => statusOf(one, times, calendar));
+  return { statuses, ...firstFit(asked, times.askedMs) };
+}
+
+/** Nothing was decided and nothing was seen: all there is to say is what was asked for. */
+function blind(observed: readonly ObservedBucket[]): Examined {
+  const statuses = observed.flatMap(({ bucket, state, take }) =>
+    take.flatMap(({ limit: name, milli }): Status[] => {
+      const limit = findLimit(state, name);
+      if (limit === undefined) return [];
+      const { entityId, resource } = bucket;
+      const [capacity, requested] = [wholeTokens(limit.terms.capacityMilli), wholeTokens(milli)];
+      const about = { entityId, resource, limit: name, kind: kindOf(limit.limit), soft: limit.limit.soft === true };
+      return [{ ...about, available: 0, capacity, requested, exceeded: true, retryAfterMs: 1 }];
+    }),
+  );
+  return { statuses, fitMs: 0, last: -1 };
 }
 
 interface Asked {
@@ -81,15 +117,44 @@ interface Asked {
   readonly limit: LimitState;
   readonly milli: number;
   readonly bypass: boolean;
+  readonly seen: Sight;
+  /** Where the limit stands in the search. */
+  readonly walk: Walk;
+  readonly never: "certain" | "contradicted" | undefined;
 }
 
-function askedOf({ bucket, state, take, taken, bypass }: ObservedBucket): Asked[] {
-  return take.flatMap(({ limit: name, milli }) => {
+function askedOf(observed: ObservedBucket, times: RefusalTimes, calendar: Calendar, steps: SearchSteps): Asked[] {
+  const { bucket, state, take, taken, bypass, seen } = observed;
+  return take.flatMap(({ limit: name, milli }): Asked[] => {
     const before = taken && !bypass ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
-    return limit === undefined ? [] : [{ bucket, state: before, limit, milli, bypass }];
+    if (limit === undefined) return [];
+    const never = neverOf(observed, limit, milli);
+    const walk =
+      never === "contradicted"
+        ? { next: (fromMs: number) => ({ atMs: Math.max(fromMs, times.askedMs + CONTRADICTED_MS), found: false }) }
+        : walkOf({ state: before, limit, milli }, calendar, steps);
+    return [{ bucket, state: before, limit, milli, bypass, seen, walk, never }];
   });
 }
+
+/**
+ * Whether a limit can never grant an amount. `contradicted`: by the bucket it cannot, by the limits of the request it can. The
+ * bucket goes by newer ones, of configuration that was changed meanwhile, or of another request that brought its own.
+ */
+export function neverOf(
+  { limits, bypass, taken }: Pick<ObservedBucket, "limits" | "bypass" | "taken">,
+  held: LimitState,
+  milli: number,
+): "certain" | "contradicted" | undefined {
+  if (bypass || taken || !isNever(held, milli)) return undefined;
+  const own = limits.find(({ name }) => name === held.name);
+  if (own === undefined || own.soft) return "contradicted";
+  return milli > capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0) ? "certain" : "contradicted";
+}
+
+/** After this it is worth asking again whose limits count. */
+const CONTRADICTED_MS = 1_000;
 
 /** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
 function withMore(state: BucketState, name: string, milli: number): BucketState {
@@ -108,7 +173,7 @@ function withMore(state: BucketState, name: string, milli: number): BucketState 
 }
 
 function statusOf(
-  { bucket, state, limit, milli, bypass }: Asked,
+  { bucket, state, limit, milli, bypass, seen, walk }: Asked,
   { askedMs, toldMs }: RefusalTimes,
   calendar: Calendar,
 ): Status {
@@ -126,35 +191,31 @@ function statusOf(
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
     ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
-    retryAfterMs: exceeded ? Math.max(1, searchIn({ state, limit, milli }, askedMs, calendar).atMs - toldMs) : 0,
+    retryAfterMs: exceeded ? Math.max(1, walk.next(askedMs).atMs - toldMs) : 0,
+    ...(typeof seen === "object" ? { asOfMs: seen.atMs } : {}),
   };
 }
 
 /** A quarter of a million years ahead. The largest limits take longer to fill, but dates, and with them crons, end there. */
 const CALENDAR_END_MS = 8_000_000_000_000_000;
 
-/** Limits whose windows never meet would be searched for without end; the answer is then when to ask again. */
-const ROUNDS_MAX = 100;
-
 // Time can take away again what one limit needs while another is waited for. So the search goes round all limits until none
-// of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond.
-function firstFit(
-  asked: readonly Asked[],
-  nowMs: number,
-  calendar: Calendar,
-): { readonly fitMs: number; readonly last: number } {
+// of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond, and where limits
+// never meet the steps that they share end it.
+function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: number; readonly last: number } {
+  const never = asked.findIndex((one) => one.never === "certain");
+  if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
   let fitMs = nowMs;
   let last = -1;
-  for (let moved = true, rounds = 0; moved && rounds < ROUNDS_MAX; rounds++) {
+  for (let moved = true; moved; ) {
     moved = false;
-    for (const [i, { state, limit, milli, bypass }] of asked.entries()) {
+    for (const [i, { walk, bypass }] of asked.entries()) {
       if (bypass) continue;
-      const { atMs, found } = searchIn({ state, limit, milli }, fitMs, calendar);
-      if (atMs <= fitMs) continue;
-      fitMs = atMs;
-      last = i;
-      moved = true;
-      // It never fits, as when a limit was lowered below an amount already planned, or not within the horizon of the search.
+      const { atMs, found } = walk.next(fitMs);
+      // What was bought has ended by then. Were another limit given back to, it might all have fitted before.
+      if (atMs === Number.POSITIVE_INFINITY && fitMs > nowMs) return { fitMs, last };
+      if (atMs > fitMs) [fitMs, last, moved] = [atMs, i, true];
+      // Not within the steps of the search, or beyond the calendar.
       if (!found || atMs > CALENDAR_END_MS) return { fitMs, last };
     }
   }

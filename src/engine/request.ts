@@ -1,11 +1,13 @@
-import { type Amount, checkAmounts, checkGrantable, type Tokens } from "../domain/amounts.ts";
+import { aboveCapacity } from "../domain/above-capacity.ts";
+import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import { findLimit } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { kindOf, type Limit } from "../domain/limit.ts";
+import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
-import type { Status } from "../domain/status.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { neverOf, observedIn, type Refusal } from "./refusal.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Name extends string = string> {
@@ -50,7 +52,6 @@ export function demandsOf(consume: Tokens, chain: readonly ChainLink[]): Demand[
     const link = chain[i] as ChainLink;
     if (link.set.limits.length === 0) continue;
     const shared = sharedWith(link, take);
-    if (link.access !== "bypass") checkParent(link, shared, bucket.entityId);
     demands.push(demandOf(link, shared, link.access === "bypass"));
   }
   return demands;
@@ -171,33 +172,18 @@ export function noLimits(entityId: string, resource: string): ValidationError {
   );
 }
 
-function checkParent({ bucket, set }: ChainLink, amounts: readonly Amount[], askedBy: string): void {
-  for (const { limit: name, milli } of amounts) {
-    const limit = set.limits.find((one) => one.name === name);
-    // A quota may have been topped up: only its bucket can tell.
-    if (limit === undefined || limit.soft || kindOf(limit) !== "drip" || milli <= limit.capacity * 1000) continue;
-    checkGrantable(limit, milli, bucket, askedBy);
-  }
-}
-
 /**
- * Throws for a refusal that will never be anything else: a quota was asked for more than its capacity, and no top-up made
- * room for it.
+ * Throws for a refusal that will never be anything else: more was asked for than a limit can hold, in any of its windows and with
+ * what was bought. Only the bucket tells, as it stood: limits may have been raised, a quota topped up.
  */
-export function checkRefusal(demands: readonly Demand[], { statuses }: { readonly statuses: readonly Status[] }): void {
-  for (const { link, take, bucket } of demands) {
-    for (const { limit: name, milli } of take) {
-      const limit = link.set.limits.find((one) => one.name === name);
-      // A soft limit is never the reason: the bucket may go by newer limits that are not soft.
-      if (limit === undefined || limit.soft || kindOf(limit) === "drip") continue;
-      const exceeded = statuses.some(
-        (status) =>
-          status.exceeded &&
-          status.limit === name &&
-          status.entityId === bucket.entityId &&
-          status.resource === bucket.resource,
-      );
-      if (exceeded) checkGrantable(limit, milli, bucket, (demands[0] as Demand).bucket.entityId);
+export function checkRefusal(refusal: Refusal): void {
+  const observed = observedIn(refusal);
+  for (const one of observed) {
+    if (one.seen === "never") continue;
+    for (const { limit: name, milli } of one.take) {
+      const held = findLimit(one.state, name);
+      if (held === undefined || neverOf(one, held, milli) !== "certain") continue;
+      throw aboveCapacity(held, milli, one.bucket, refusal.levels[0] ?? "");
     }
   }
 }

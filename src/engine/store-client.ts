@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
+import { type BucketState, freshBucket } from "../domain/bucket-state.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import { TOKENS_MAX } from "../domain/limit-numbers.ts";
@@ -12,6 +12,7 @@ import type {
   MaybePromise,
   Operation,
   OperationReply,
+  Returned,
   TakeContext,
   TakenAnswer,
   TakeReply,
@@ -23,9 +24,9 @@ import type { CallStart, DenyMemory } from "./deny-memory.ts";
 import type { EventPublisher } from "./event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
-import type { WaitingRoom } from "./waiting.ts";
 
 /** What the store made of all claims of a request. */
 export type Taken =
@@ -56,7 +57,8 @@ const NOT_STORED: Written = { outcome: "no", ...NOTHING_REPORTED };
 /** Who hears of writes, besides the store. */
 interface Listeners {
   readonly deny: DenyMemory;
-  readonly room: WaitingRoom;
+  /** Hears of everything that came back, for those that wait. */
+  readonly returned: (returned: Returned) => void;
   readonly publisher: EventPublisher;
   readonly lifecycle: Lifecycle;
 }
@@ -69,15 +71,15 @@ export class StoreClient {
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
   readonly #deny: DenyMemory;
-  readonly #room: WaitingRoom;
+  readonly #returned: (returned: Returned) => void;
   readonly #publisher: EventPublisher;
   readonly #lifecycle: Lifecycle;
 
-  constructor(deps: EngineDeps, settings: Settings, { deny, room, publisher, lifecycle }: Listeners) {
+  constructor(deps: EngineDeps, settings: Settings, { deny, returned, publisher, lifecycle }: Listeners) {
     this.#deps = deps;
     this.#settings = settings;
     this.#deny = deny;
-    this.#room = room;
+    this.#returned = returned;
     this.#publisher = publisher;
     this.#lifecycle = lifecycle;
   }
@@ -100,6 +102,7 @@ export class StoreClient {
     if (this.#lifecycle.isStoreClosed) throw limiterClosed();
     const context = { ...this.#context(), generation: undefined, atomic: false };
     const taken = await this.take(claims.map(withoutConfigCheck), context, "async");
+    if (taken.kind === "refused") checkRefusal(taken.refusal);
     if (taken.kind !== "granted") return taken;
     for (const { bucket, take } of claims) this.#publisher.charged(bucket, take, "consume");
     return taken;
@@ -114,9 +117,7 @@ export class StoreClient {
     try {
       await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
     } finally {
-      // What a refused request gives back it had only just taken. If that woke others, two of them that share a parent would
-      // wake each other without end, refused each time.
-      if (reason !== "refused") this.#room.wakeHeads();
+      if (reason !== "refused") for (const { bucket } of helds) this.#returned({ after: "use", bucket });
     }
   }
 
@@ -179,7 +180,10 @@ export class StoreClient {
       taken,
       taken.map(({ take }) => take),
       "refused",
-    ).then(() => verdict);
+    ).then(() => {
+      for (const { bucket, take } of taken) this.#returned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
+      return verdict;
+    });
   }
 
   #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number, since: CallStart | undefined): Taken {
@@ -187,17 +191,30 @@ export class StoreClient {
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
     for (const [i, answer] of answers.entries()) {
-      const { bucket, take, bypass } = claims[i] as Claim;
+      const { bucket, set, take, bypass } = claims[i] as Claim;
       if (answer.kind === "unavailable") {
         // It may have been taken.
         this.#deny.forget(bucket.id);
         return { kind: "unavailable", cause: answer.cause };
       }
-      observed.push({ bucket, state: answer.state, take, taken: answer.kind === "taken", bypass });
+      observed.push({ bucket, limits: set.limits, take, bypass, ...this.#seenIn(claims[i] as Claim, answer, nowMs) });
     }
     this.#deny.remember(observed, nowMs, since);
     const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
     return { kind: "refused", refusal: refusalOf(observed, times, this.#deps.calendar) };
+  }
+
+  #seenIn(
+    { set, origin }: Claim,
+    answer: Exclude<Answer, { kind: "unavailable" }>,
+    nowMs: number,
+  ): Pick<ObservedBucket, "state" | "taken" | "seen"> {
+    if (answer.kind === "unseen") {
+      return { state: freshBucket(set, origin, nowMs, this.#deps.calendar), taken: false, seen: "never" };
+    }
+    const seenAtMs = "seenAtMs" in answer ? answer.seenAtMs : undefined;
+    const seen = seenAtMs === undefined ? "now" : { atMs: seenAtMs };
+    return { state: answer.state, taken: answer.kind === "taken", seen };
   }
 
   async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
@@ -244,7 +261,7 @@ export class StoreClient {
     } finally {
       this.#deny.forget(bucket.id);
       // What was refused before may fit now.
-      this.#room.wakeHeads();
+      this.#returned({ after: "use", bucket });
     }
   }
 

@@ -1,111 +1,266 @@
+import { availableMilli, findLimit } from "../domain/bucket-state.ts";
+import type { BucketStore, Returned } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
+import type { DenyMemory } from "./deny-memory.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
+import type { Outcome } from "./outcome.ts";
+import { type ObservedBucket, observedIn, type Refusal } from "./refusal.ts";
 import { type AcquireRequest, checkRequest, checkWait } from "./request.ts";
-
-type Attempted = { readonly ok: true } | { readonly ok: false; readonly retryAfterMs: number };
+import type { Returns } from "./returns.ts";
 
 /** What waiting needs of an acquirer. */
-interface Attempts<Outcome extends Attempted> {
+interface Attempts {
   readonly room: WaitingRoom;
   attempt(request: AcquireRequest): Promise<Outcome>;
   peek(request: AcquireRequest): Promise<Outcome>;
 }
 
 /** Attempts until the tokens are there or `wait.maxMs` are over, in turn with others of this process on the same bucket. */
-export async function acquireWaiting<Outcome extends Attempted>(
-  acquirer: Attempts<Outcome>,
-  clock: Clock,
-  request: AcquireRequest,
-): Promise<Outcome> {
+export async function acquireWaiting(acquirer: Attempts, clock: Clock, request: AcquireRequest): Promise<Outcome> {
   checkRequest(request);
   const deadlineMs = clock.now() + checkWait(request.wait);
-  const key = `${request.entityId}\n${request.resource}`;
-  if (!acquirer.room.has(key)) {
-    const outcome = await acquirer.attempt(request);
-    if (outcome.ok) return outcome;
-  }
-  const turn = acquirer.room.enter(key);
+  const turn = acquirer.room.enter(`${request.entityId}\n${request.resource}`);
+  const ask = () => {
+    turn.asks();
+    return acquirer.attempt(request);
+  };
   try {
-    for (;;) {
+    // Where no request waits, asking overtakes none.
+    let outcome = turn.isLineEmpty() ? await ask() : undefined;
+    if (outcome?.ok) return outcome;
+    turn.join();
+    for (; ; outcome = undefined) {
       const leftMs = deadlineMs - clock.now();
-      if (!turn.atHead()) {
-        // It was never this request's turn; asking now would jump the queue.
+      if (!turn.isHead()) {
+        // It was never this request's turn; asking now would overtake others.
         if (leftMs <= 0) return await acquirer.peek(request);
-        await turn.pause(leftMs, clock, request.signal);
+        await turn.standInLine(leftMs, request.signal);
         continue;
       }
-      const outcome = await acquirer.attempt(request);
+      outcome ??= await ask();
       if (outcome.ok || leftMs <= 0) return outcome;
-      await turn.pause(Math.min(outcome.retryAfterMs, leftMs), clock, request.signal);
+      const stillMs = deadlineMs - clock.now();
+      if (stillMs <= 0) return outcome;
+      await turn.sleepAfter(outcome, stillMs, request.signal);
     }
   } finally {
     turn.leave();
   }
 }
 
+/** One request that may have to wait. */
 interface Waiter {
+  /** Ends its sleep; nothing, while it does not sleep. */
   wake: () => void;
+  /** Whether something came back for good since it began to ask: then what it was told is out of date. */
+  isOutdated: boolean;
+  /** While it asks, and while it sleeps for what it was told. */
+  asked: Asked | undefined;
+  /** How often in a row it was woken by what refused requests gave back. */
+  momentaryWakes: number;
+}
+
+/** What was asked, and what has come back since that was given back by refused requests: they may have been in the way. */
+interface Asked {
+  readonly momentary: Momentary[];
+  /** Undefined while the store has not answered. */
+  refused: { readonly by: readonly ObservedBucket[]; readonly atMs: number } | undefined;
+}
+
+type Momentary = Extract<Returned, { after: "refusal" }>;
+
+/** What the room works with. */
+interface RoomDeps {
+  readonly lifecycle: Lifecycle;
+  readonly clock: Clock;
+  readonly returns: Returns;
+  readonly namespace: string;
+  readonly buckets: BucketStore;
+  readonly deny: DenyMemory;
 }
 
 /**
- * The requests of this process that wait for tokens, first come first served per bucket: only the head of a queue asks the
+ * The requests of this process that wait for tokens, first come first served per bucket: only the head of a line asks the
  * store, so a large request is not starved by small ones that come after it.
+ *
+ * No return is missed. What comes back while the head asks is noted, and it asks again at once: its answer may be from before.
  */
 export class WaitingRoom {
-  readonly #lifecycle: Lifecycle;
-  readonly #queues = new Map<string, Waiter[]>();
+  readonly #deps: RoomDeps;
+  readonly #lines = new Map<string, Waiter[]>();
+  readonly #present = new Set<Waiter>();
+  #stopListening: (() => void) | undefined;
 
-  constructor(lifecycle: Lifecycle) {
-    this.#lifecycle = lifecycle;
+  constructor(deps: RoomDeps) {
+    this.#deps = deps;
   }
 
-  has(key: string): boolean {
-    return this.#queues.has(key);
-  }
-
-  /** Something was given back, or limits changed: the head of every queue asks again. */
+  /** Limits changed, or something came back for good: the head of every line asks again. */
   wakeHeads(): void {
-    for (const [head] of this.#queues.values()) head?.wake();
+    for (const waiter of this.#present) waiter.isOutdated = true;
+    for (const [head] of this.#lines.values()) head?.wake();
   }
 
-  /** Joins the queue of a bucket. Call `leave` in the end, whatever the outcome. */
-  enter(key: string): QueueTurn {
-    const waiter: Waiter = { wake: () => {} };
-    const queue = this.#queues.get(key) ?? [];
-    if (queue.length === 0) this.#queues.set(key, queue);
-    queue.push(waiter);
+  /** Before the first attempt, so that nothing is missed from then on. Call `leave` in the end, whatever the outcome. */
+  enter(key: string): Turn {
+    const { lifecycle, clock } = this.#deps;
+    const waiter: Waiter = {
+      wake: () => {},
+      isOutdated: false,
+      asked: undefined,
+      momentaryWakes: 0,
+    };
+    this.#present.add(waiter);
+    this.#stopListening ??= this.#listen();
+    let line: Waiter[] | undefined;
+    const sleep = async (ms: number, signal: AbortSignal | undefined): Promise<void> => {
+      const stop = lifecycle.onClosing(() => waiter.wake());
+      try {
+        if (lifecycle.isOpen) await slept(waiter, ms, clock, signal);
+      } finally {
+        stop();
+      }
+      if (!lifecycle.isOpen) throw limiterClosed();
+    };
     return {
-      atHead: () => queue[0] === waiter,
-      pause: async (ms, clock, signal) => {
-        const stop = this.#lifecycle.onClosing(() => waiter.wake());
-        try {
-          if (this.#lifecycle.isOpen) await paused(waiter, ms, clock, signal);
-        } finally {
-          stop();
+      isLineEmpty: () => !this.#lines.has(key),
+      join: () => {
+        line = this.#lines.get(key) ?? [];
+        if (line.length === 0) this.#lines.set(key, line);
+        line.push(waiter);
+      },
+      isHead: () => line?.[0] === waiter,
+      asks: () => {
+        waiter.isOutdated = false;
+        waiter.asked = { momentary: [], refused: undefined };
+      },
+      standInLine: (ms, signal) => {
+        waiter.asked = undefined;
+        return sleep(ms, signal);
+      },
+      sleepAfter: async (refusal, mostMs, signal) => {
+        signal?.throwIfAborted();
+        if (waiter.asked !== undefined) waiter.asked.refused = { by: observedIn(refusal), atMs: clock.now() };
+        if (!waiter.isOutdated && !this.#mayFit(waiter)) await sleep(Math.min(waitOf(refusal), mostMs), signal);
+        if (waiter.isOutdated || !this.#mayFit(waiter)) {
+          waiter.momentaryWakes = 0;
+          return;
         }
-        if (!this.#lifecycle.isOpen) throw limiterClosed();
+        const pauseMs = this.#pauseOf(waiter);
+        waiter.momentaryWakes++;
+        waiter.asked = undefined;
+        if (pauseMs > 0) await sleep(Math.min(pauseMs, mostMs), signal);
       },
       leave: () => {
-        const index = queue.indexOf(waiter);
-        queue.splice(index, 1);
-        if (queue.length === 0) this.#queues.delete(key);
-        else if (index === 0) queue[0]?.wake();
+        this.#present.delete(waiter);
+        if (line !== undefined) this.#leaveLine(key, line, waiter);
+        if (this.#present.size > 0) return;
+        this.#stopListening?.();
+        this.#stopListening = undefined;
       },
     };
   }
+
+  #leaveLine(key: string, line: Waiter[], waiter: Waiter): void {
+    const index = line.indexOf(waiter);
+    line.splice(index, 1);
+    if (line.length === 0) this.#lines.delete(key);
+    else if (index === 0) line[0]?.wake();
+  }
+
+  #listen(): () => void {
+    const { returns, namespace, buckets } = this.#deps;
+    const stops = [
+      returns.listen((one) => {
+        if (one.namespace === namespace) this.#hear(one.returned);
+      }),
+      buckets.watchReturns?.((returned) => returns.tell({ namespace, returned })),
+    ];
+    return () => {
+      for (const stop of stops) stop?.();
+    };
+  }
+
+  #hear(returned: Returned): void {
+    // By another limiter on the same store: what this one remembers of the bucket is out of date, too.
+    this.#deps.deny.forget(returned.bucket.id);
+    if (returned.after === "use") {
+      this.wakeHeads();
+      return;
+    }
+    for (const waiter of this.#present) {
+      const { asked } = waiter;
+      // A request that began to hold it only after this one was refused was not in its way.
+      if (asked === undefined || (asked.refused !== undefined && returned.askedMs > asked.refused.atMs)) continue;
+      asked.momentary.push(returned);
+      if (this.#mayFit(waiter)) waiter.wake();
+    }
+  }
+
+  /**
+   * Whether a request that was refused would fit with what refused requests have given back since. Were every such return to
+   * wake it, two requests that share a parent would wake each other without end, refused each time.
+   */
+  #mayFit({ asked }: Waiter): boolean {
+    if (asked?.refused === undefined || asked.momentary.length === 0) return false;
+    const { momentary, refused } = asked;
+    const nowMs = this.#deps.clock.now();
+    return refused.by.every(({ bucket, state, take, taken, bypass }) => {
+      if (taken || bypass) return true;
+      return take.every(({ limit: name, milli }) => {
+        const held = findLimit(state, name);
+        if (held === undefined || held.limit.soft) return true;
+        return availableMilli(state, held, nowMs) + amountOf(momentary, bucket.id, name) >= milli;
+      });
+    });
+  }
+
+  /**
+   * Requests that each hold for a moment what the other needs would be refused together again and again: those that came later
+   * let the earliest go ahead, for longer each time.
+   */
+  #pauseOf(waiter: Waiter): number {
+    let rank = 0;
+    for (const [head] of this.#lines.values()) {
+      if (head === waiter) break;
+      if (head !== undefined && head.momentaryWakes > 0) rank++;
+    }
+    return Math.min(PAUSE_MAX_MS, rank * 2 ** waiter.momentaryWakes);
+  }
 }
 
-export interface QueueTurn {
-  atHead(): boolean;
+const PAUSE_MAX_MS = 1_000;
+
+/**
+ * What is remembered was seen before this request came, and something may have come back in between: it is not slept on for
+ * longer than this. While it is remembered, asking again costs no call; afterwards the store says how it is.
+ */
+const REMEMBERED_SLEEP_MS = 1_000;
+
+function waitOf({ retryAfterMs, statuses }: Refusal): number {
+  const isRemembered = statuses.some(({ asOfMs }) => asOfMs !== undefined);
+  return isRemembered ? Math.min(retryAfterMs, REMEMBERED_SLEEP_MS) : retryAfterMs;
+}
+
+/** The way of one request through the room. */
+export interface Turn {
+  /** Whether no request waits for this bucket. */
+  isLineEmpty(): boolean;
+  join(): void;
+  isHead(): boolean;
+  /** To be called as an attempt begins: what comes back from now on counts. */
+  asks(): void;
+  /** Resolves after `ms`, or earlier when this request became the head. Rejects at once when the limiter closes. */
+  standInLine(ms: number, signal: AbortSignal | undefined): Promise<void>;
   /**
-   * Resolves after `ms`, or earlier when this request became the head or `wakeHeads` was called; rejects at once when the
-   * limiter closes.
+   * Resolves when it is worth asking again: after the refusal's wait, or `mostMs`, or as soon as something came back since
+   * `asks` was called. Rejects at once when the limiter closes.
    */
-  pause(ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void>;
+  sleepAfter(refusal: Refusal, mostMs: number, signal: AbortSignal | undefined): Promise<void>;
   leave(): void;
 }
 
-async function paused(waiter: Waiter, ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
+async function slept(waiter: Waiter, ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {
   signal?.throwIfAborted();
   const woken = new AbortController();
   const either = signal === undefined ? woken.signal : AbortSignal.any([signal, woken.signal]);
@@ -117,4 +272,13 @@ async function paused(waiter: Waiter, ms: number, clock: Clock, signal: AbortSig
   } finally {
     waiter.wake = () => {};
   }
+}
+
+function amountOf(returned: readonly Momentary[], bucketId: string, limit: string): number {
+  let sumMilli = 0;
+  for (const { bucket, amounts } of returned) {
+    if (bucket.id !== bucketId) continue;
+    for (const amount of amounts) if (amount.limit === limit) sumMilli += amount.milli;
+  }
+  return sumMilli;
 }

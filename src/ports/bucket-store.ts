@@ -71,17 +71,21 @@ export interface LeaseDraft {
 
 /**
  * What became of one claim. `taken` shows the state after, all others the state before.
- * - `skipped`: it would have fitted, but another claim of the same call did not, and nothing was taken.
+ * - `skipped`: nothing was taken, because another claim of the same call did not fit.
+ * - `unseen`: the same, or it could not be decided in time, and what the bucket holds is not known.
  * - `configSuspect`: the bucket casts doubt on the configuration of this claim; read it again, then plan again.
  * - `contended`: it could not be decided in time among many; a refusal, not a fault.
  * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
+ *
+ * `seenAtMs`: the bucket was not looked at in this call; so it stood when it was seen last. Absent: in this call.
  */
 export type Answer =
   | TakenAnswer
-  | { readonly kind: "short"; readonly state: BucketState }
-  | { readonly kind: "skipped"; readonly state: BucketState }
+  | { readonly kind: "short"; readonly state: BucketState; readonly seenAtMs?: number }
+  | { readonly kind: "skipped"; readonly state: BucketState; readonly seenAtMs?: number }
+  | { readonly kind: "contended"; readonly state: BucketState; readonly seenAtMs?: number }
+  | { readonly kind: "unseen" }
   | { readonly kind: "configSuspect"; readonly state: BucketState }
-  | { readonly kind: "contended"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly cause: unknown };
 
 export interface TakenAnswer {
@@ -136,6 +140,17 @@ export type OperationReply =
   | { readonly kind: "done"; readonly repeated: boolean; readonly amounts: readonly Amount[] }
   | { readonly kind: "tooLarge"; readonly limit: string; readonly repeated: false; readonly amounts: readonly [] };
 
+/** Tokens that came back to a bucket: from a lease, by a purchase or a reset; or from a request that was refused elsewhere. */
+export type Returned =
+  | { readonly after: "use"; readonly bucket: BucketKey }
+  | {
+      readonly after: "refusal";
+      readonly bucket: BucketKey;
+      readonly amounts: readonly Amount[];
+      /** The reading of the refused request: it held them from then on at the earliest. */
+      readonly askedMs: number;
+    };
+
 /** Whose buckets are wanted. */
 export interface BucketOwner {
   /** Absent: everybody's. */
@@ -172,6 +187,11 @@ export interface BucketStore {
   topUp(operation: Operation, amounts: readonly Amount[]): MaybePromise<OperationReply>;
   /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. All limits when undefined. */
   reset(operation: Operation, limits: readonly string[] | undefined): MaybePromise<OperationReply>;
+  /**
+   * Calls the listener when tokens come back of which no answer tells: later than the caller that gave them back was answered, or
+   * within a take. The answer ends that. Absent where that cannot happen.
+   */
+  watchReturns?(listener: (returned: Returned) => void): () => void;
   /** States as they are stored, in the order of the keys; undefined where there is none. */
   read(keys: readonly BucketKey[]): MaybePromise<readonly (BucketState | undefined)[]>;
   /** Which buckets there are, of one entity or of all: by entity id, then by resource. */

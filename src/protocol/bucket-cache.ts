@@ -50,6 +50,7 @@ export class BucketCache {
   #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
   /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
   #scarceAtMs = Number.NEGATIVE_INFINITY;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
   /** When it was last noticed that a limit had been nearly emptied. */
   #drainedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -65,6 +66,11 @@ export class BucketCache {
   /** When a request was last refused by what was seen of it. */
   get refusedAtMs(): number {
     return this.#refusedAtMs;
+  }
+
+  /** When it was last read to say in a refusal what it holds. */
+  get lookedAtMs(): number {
+    return this.#lookedAtMs;
   }
 
   get isUnknown(): boolean {
@@ -141,6 +147,10 @@ export class BucketCache {
 
   noteRefusal(atMs: number): void {
     this.#refusedAtMs = atMs;
+  }
+
+  noteLook(atMs: number): void {
+    this.#lookedAtMs = atMs;
   }
 
   noteScarce(atMs: number): void {

@@ -17,6 +17,7 @@ import type {
   ListedBucket,
   Operation,
   OperationReply,
+  Returned,
   TakeContext,
   TakeReply,
   WriteReply,
@@ -31,10 +32,10 @@ import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { Crediting, notRead } from "./crediting.ts";
 import { makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
-import { imagesOrFull, takeTogether, wholeState } from "./gather.ts";
+import { takeTogether, wholeState } from "./gather.ts";
 import type { Job, JobOutcome, Sent } from "./job.ts";
-import { isKnownShort } from "./known-short.ts";
 import { bucketsOn } from "./list-buckets.ts";
+import { Looks, UNSEEN } from "./looks.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
@@ -50,6 +51,8 @@ import { readWhole, unhurried } from "./whole.ts";
 /** A call, and when its caller must have an answer. */
 interface Called extends CallContext {
   readonly untilMs: number;
+  /** The last observation of this process when it began. */
+  readonly askedAtSequence: number;
 }
 
 /** Buckets made of single-item conditional writes: exact without a lock. See docs/protocol.md. */
@@ -61,6 +64,8 @@ export class ProtocolBuckets implements BucketStore {
   readonly #background: BackgroundTasks;
   readonly #sheets: SheetQueue;
   readonly #lanes: ShardLanes;
+  readonly #looks: Looks;
+  readonly #returnListeners = new Set<(returned: Returned) => void>();
 
   constructor(options: ProtocolOptions) {
     const { items, calendar, dialect, clock, random, readings, exact, serverTime, usageKeptS, coalesce } = options;
@@ -77,14 +82,15 @@ export class ProtocolBuckets implements BucketStore {
       readings,
       exact,
       landedLate: (sent) => this.#giveBackLate(sent),
+      returnedLate: (bucket) => this.#tellReturned({ after: "use", bucket }),
       rolled: (image) => this.#sheets.add(image),
       throttled: (cache) => this.#background.resize(cache, "more", clock.now()),
     };
     this.#background = new BackgroundTasks(this.#context);
     this.#sheets = new SheetQueue(this.#context);
     this.#crediting = new Crediting(this.#context, this.#background);
-    const seenState = ({ of, readingMs }: Job) => this.#seenState(of, readingMs);
-    this.#lanes = new ShardLanes({ context: this.#context, coalesce, seenState });
+    this.#lanes = new ShardLanes({ context: this.#context, coalesce });
+    this.#looks = new Looks(this.#context, options.denyMemoryMs);
   }
 
   // Not an async function: its frame costs as much as a tenth of what is done here.
@@ -97,7 +103,7 @@ export class ProtocolBuckets implements BucketStore {
 
   async #takeAll(claims: readonly Claim[], atomic: boolean, asked: Called): Promise<TakeReply> {
     for (const { set } of claims) this.#options.dialect.checkLimits(set);
-    const known = this.#answerShort(claims, asked.nowMs);
+    const known = this.#looks.remembered(claims, asked);
     if (known !== undefined) return known;
     const call = await this.#inContact(claims, asked);
     const unread = withoutConfig(this.#context, claims, call.nowMs);
@@ -109,9 +115,11 @@ export class ProtocolBuckets implements BucketStore {
     }
     const [only] = claims;
     if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call);
-    if (atomic) return takeTogether(this.#context, claims, call);
     const { clock, random } = this.#context;
-    return takeChain(claims, this.#chainOps(call), { clock, random, untilMs, signal });
+    const answers = atomic
+      ? await takeTogether(this.#context, claims, call)
+      : await takeChain(claims, this.#chainOps(call), { clock, random, untilMs, signal });
+    return this.#looks.complete(claims, answers, call);
   }
 
   async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
@@ -161,6 +169,11 @@ export class ProtocolBuckets implements BucketStore {
             this.#context.env.calendar,
           ),
     );
+  }
+
+  watchReturns(listener: (returned: Returned) => void): () => void {
+    this.#returnListeners.add(listener);
+    return () => this.#returnListeners.delete(listener);
   }
 
   listByResource(resource: string, page: PageRequest): Promise<Page<ListedBucket>> {
@@ -236,10 +249,15 @@ export class ProtocolBuckets implements BucketStore {
     return joined;
   }
 
+  #tellReturned(returned: Returned): void {
+    for (const listener of this.#returnListeners) listener(returned);
+  }
+
   #called({ nowMs, timeoutMs, signal }: CallContext): Called {
     const untilMs = this.#context.clock.now() + timeoutMs;
     // A reading from before the clock was corrected may lie ahead of what the server can show.
-    return { nowMs: Math.min(nowMs, this.#options.serverTime.latestMs()), timeoutMs, signal, untilMs };
+    const readingMs = Math.min(nowMs, this.#options.serverTime.latestMs());
+    return { nowMs: readingMs, timeoutMs, signal, untilMs, askedAtSequence: this.#caches.sequence };
   }
 
   #chainOps(call: Called): ChainOps {
@@ -248,13 +266,14 @@ export class ProtocolBuckets implements BucketStore {
     return {
       take: async (claim) => (await this.#takeOne(claim, call))[0],
       giveBack: async (claim, { ticket }) => {
-        const reply = await this.credit({ ...claim, ticket }, claim.take, { ...call, undoes: "request" });
+        const { bucket, take } = claim;
+        const reply = await this.credit({ ...claim, ticket }, take, { ...call, undoes: "request" });
+        this.#tellReturned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
         return reply.kind !== "unavailable" || reply.applied === "unknown";
       },
       isScarce: (claim) => cacheOf(claim).isScarce(nowMs),
       noteScarce: (claim) => cacheOf(claim).noteScarce(nowMs),
       hasOthers: (claim) => cacheOf(claim).hasOtherWriters(nowMs),
-      skipped: (claim) => ({ kind: "skipped", state: this.#seenState(claim, nowMs) }),
     };
   }
 
@@ -284,11 +303,10 @@ export class ProtocolBuckets implements BucketStore {
             break;
           case "unavailable":
             return [{ kind: "unavailable", cause: outcome.cause }];
-          default: {
-            // What one shard holds at most says nothing of when the whole bucket has it.
-            const { kind, state } = outcome;
-            return [{ kind, state: isWhole(cache, state) ? state : this.#seenState(claim, call.nowMs) }];
-          }
+          case "configSuspect":
+            return [{ kind: "configSuspect", state: outcome.state }];
+          default:
+            return [this.#looks.undecided(claim, call)];
         }
       }
       // No single shard has it; all together may.
@@ -297,7 +315,7 @@ export class ProtocolBuckets implements BucketStore {
     } catch (error) {
       if (error instanceof RateLimiterUnavailable) return [{ kind: "unavailable", cause: error }];
       // A job that left the queue was not taken; the engine hears of the abort by itself.
-      if (call.signal?.aborted) return [{ kind: "skipped", state: this.#seenState(claim, call.nowMs) }];
+      if (call.signal?.aborted) return [UNSEEN];
       throw error;
     }
   }
@@ -314,26 +332,13 @@ export class ProtocolBuckets implements BucketStore {
   #isUsual(claim: Claim, nowMs: number): boolean {
     const cache = this.#caches.of(claim.bucket);
     if (cache.isUnknown || cache.shardCount > 1 || !this.#options.serverTime.isKnown()) return false;
-    return !this.#isShort(claim, nowMs);
-  }
-
-  #isShort(claim: Claim, nowMs: number): boolean {
-    const { denyMemoryMs } = this.#options;
-    return denyMemoryMs > 0 && isKnownShort(this.#caches.of(claim.bucket), claim, nowMs, denyMemoryMs);
-  }
-
-  /** Answers without asking where a claim is known to be short; undefined when none is. */
-  #answerShort(claims: readonly Claim[], nowMs: number): readonly Answer[] | undefined {
-    const short = claims.map((claim) => this.#isShort(claim, nowMs));
-    if (!short.includes(true)) return undefined;
-    return claims.map((claim, i) => ({
-      kind: short[i] ? "short" : "skipped",
-      state: this.#seenState(claim, nowMs),
-    }));
+    return !this.#looks.isShort(claim, nowMs);
   }
 
   #notAsked(claim: Claim, isSuspect: boolean, nowMs: number): Answer {
-    return { kind: isSuspect ? "configSuspect" : "skipped", state: this.#seenState(claim, nowMs) };
+    if (!isSuspect) return UNSEEN;
+    const images = this.#caches.of(claim.bucket).images();
+    return { kind: "configSuspect", state: wholeState(this.#context, claim, { images }, nowMs) };
   }
 
   /** Nobody writes before having heard from the store. */
@@ -354,13 +359,6 @@ export class ProtocolBuckets implements BucketStore {
     return wholeOf(states, this.#context.env.calendar);
   }
 
-  /** The bucket as it is cached, for an answer that took nothing. */
-  #seenState(of: Claim | Held, nowMs: number): BucketState {
-    const claim: Claim = "take" in of ? of : { ...of, take: [] };
-    const images = imagesOrFull(this.#context, this.#caches.of(of.bucket), nowMs);
-    return wholeState(this.#context, claim, { images }, nowMs);
-  }
-
   /** A write whose outcome was reported as unknown was applied: no caller was granted anything for it, so it is given back. */
   #giveBackLate({ jobs, leaves, overdrafts, intent }: Sent): void {
     const written = { written: leaves, readingMs: intent.readingMs, by: { jobs, overdrafts } };
@@ -370,7 +368,9 @@ export class ProtocolBuckets implements BucketStore {
       const ticket = ticketOfJob(job, written, this.#context.env);
       const { timeoutMs } = RETRY.giveBack;
       const call = { nowMs: this.#context.clock.now(), timeoutMs, undoes: "request" } as const;
-      this.#background.track(this.credit({ ...job.of, ticket }, job.amounts, call));
+      const { returnedLate } = this.#context;
+      const credited = this.credit({ ...job.of, ticket }, job.amounts, call);
+      this.#background.track(credited.finally(() => returnedLate(job.of.bucket)));
     }
   }
 }

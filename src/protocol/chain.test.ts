@@ -86,7 +86,6 @@ function scripted(script: Readonly<Record<string, readonly (Answer | Error)[]>>,
     isScarce: () => false,
     noteScarce: (claim) => events.push(`${idOf(claim)} is scarce`),
     hasOthers: () => true,
-    skipped: () => ({ kind: "skipped", state }),
     ...given,
   };
   const run = async (timeoutMs: number): Promise<string[]> => {
@@ -113,7 +112,7 @@ test("what is held above a level that is short is given back, what is held below
 
 test("a level that stays short refuses after four more looks, and goes first from then on", async () => {
   const { events, run } = scripted({ project: [short, short, short, short, short] }, {});
-  assert.deepEqual(await run(1_000), ["taken", "short", "skipped"]);
+  assert.deepEqual(await run(1_000), ["taken", "short", "unseen"]);
   assert.equal(events.filter((event) => event === "project short").length, 5);
   assert.equal(events.at(-1), "project is scarce");
 });

@@ -1,5 +1,6 @@
 import type { Answer, Claim, TakenAnswer } from "../ports/bucket-store.ts";
 import type { Clock } from "../ports/system.ts";
+import { UNSEEN } from "./looks.ts";
 
 /** What taking a chain of claims needs of the store: each bucket is an item of its own. */
 export interface ChainOps {
@@ -12,8 +13,6 @@ export interface ChainOps {
   noteScarce(claim: Claim): void;
   /** Whether other processes were seen to write to the bucket lately. */
   hasOthers(claim: Claim): boolean;
-  /** The answer to a claim that was not sent, because another was not granted. */
-  skipped(claim: Claim): Answer;
 }
 
 interface ChainContext {
@@ -146,7 +145,8 @@ class Attempt {
   async concluded(): Promise<readonly Answer[]> {
     const thrown = this.answers.find((answer) => answer?.kind === "thrown") as Thrown | undefined;
     if (thrown === undefined) {
-      return this.#claims.map((claim, i) => (this.answers[i] as Answer | undefined) ?? this.#ops.skipped(claim));
+      // Not sent, because another was not granted.
+      return this.answers.map((answer) => (answer as Answer | undefined) ?? UNSEEN);
     }
     await Promise.all(this.answers.map((_, i) => this.#giveBack(i)));
     throw thrown.error;

@@ -1,3 +1,4 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
 import type { ItemStore } from "../ports/item-store.ts";
 import type { Clock } from "../ports/system.ts";
 import type { BucketCache, BucketCaches } from "./bucket-cache.ts";
@@ -21,6 +22,8 @@ export interface ProtocolContext {
   readonly exact: boolean;
   /** Called when a write whose outcome was reported as unknown turns out to have been applied. */
   readonly landedLate: (sent: Sent) => void;
+  /** Called when a give-back ended that went on after its caller was answered: tokens may have come back. */
+  readonly returnedLate: (bucket: BucketKey) => void;
   /** Called when a write of this process closed an hour of usage; the image shows the item after it. */
   readonly rolled: (image: Image) => void;
   /** Called when the store throttled a write of a take. */

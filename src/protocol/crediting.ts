@@ -69,7 +69,8 @@ export class Crediting {
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
     const work = this.#give({ held, readingMs: nowMs, untilMs, caller }, amounts, undoes);
-    void caller.left.then(() => this.#background.track(work));
+    const { returnedLate } = this.#context;
+    void caller.left.then(() => this.#background.track(work.finally(() => returnedLate(held.bucket))));
     return Promise.race([work, caller.left.then(goesOn)]);
   }
 

@@ -1,17 +1,15 @@
 import type { Amount } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { type BucketState, findLimit, fits, type LimitState, takeFrom, wholeOf } from "../domain/bucket-state.ts";
+import { type BucketState, findLimit, fits, takeFrom, wholeOf } from "../domain/bucket-state.ts";
 import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } from "../domain/give-back.ts";
-import { termsAt } from "../domain/limit-state.ts";
 import type { Answer, Claim, TakeContext } from "../ports/bucket-store.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
-import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { Doubt } from "./config-readings.ts";
 import type { ProtocolContext } from "./context.ts";
-import type { Drawn, Plan, Whole } from "./decide/transact.ts";
+import { type Drawn, isWhole, type Plan, type Whole } from "./decide/transact.ts";
 import { createForm, formFor } from "./forms.ts";
 import type { Env, Intent, Step } from "./intent.ts";
 import { admit, intentOf, type Job, jobOfClaim, mustReadConfig } from "./job.ts";
@@ -39,9 +37,10 @@ export function takeTogether(
     draw: (wholes) => draw(context, claims, wholes, nowMs),
     gaveUp: (wholes, cause) => {
       if (cause !== undefined) return unavailable(cause);
-      return claims.map((claim, i) => {
-        const images = wholes[i]?.images ?? [];
-        return { kind: "contended", state: wholeState(context, claim, { images }, nowMs) };
+      return claims.map((claim, i): Answer => {
+        const whole = wholes[i];
+        if (whole === undefined || !isWhole(whole)) return { kind: "unseen" };
+        return { kind: "contended", state: wholeState(context, claim, whole, nowMs) };
       });
     },
     unknown: unavailable,
@@ -241,25 +240,4 @@ export function wholeState(
   if (images.length === 0) return admit(undefined, jobs, options, env).state;
   const states = images.map((image) => admit(image, jobs, options, env).state);
   return wholeOf(states, env.calendar);
-}
-
-/**
- * The cached images of a bucket, and for each shard that nothing is known of a full one. A wait that is computed from them is
- * never too long: without the unknown shards it could be endless.
- */
-export function imagesOrFull({ env }: ProtocolContext, cache: BucketCache, nowMs: number): readonly Image[] {
-  const images = cache.images();
-  const [known] = images;
-  if (known === undefined || images.length === cache.shardCount) return images;
-  const missing: Image[] = [];
-  for (let shard = 0; shard < cache.shardCount; shard++) {
-    if (images.some(({ key }) => key.shard === shard)) continue;
-    const limits = known.state.limits.map((held): LimitState => {
-      const part = held.part === undefined ? undefined : { ...held.part, index: shard };
-      const terms = termsAt(held.limit, 0, Math.max(nowMs, known.state.epochMs), env.calendar, part);
-      return { ...held, part, terms, tokensMilli: terms.capacityMilli, remainder: 0 };
-    });
-    missing.push({ ...known, key: { ...known.key, shard }, state: { ...known.state, limits } });
-  }
-  return [...images, ...missing];
 }

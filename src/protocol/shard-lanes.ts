@@ -1,4 +1,3 @@
-import type { BucketState } from "../domain/bucket-state.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
 import { type Job, type JobOutcome, mayJoin } from "./job.ts";
@@ -11,8 +10,6 @@ interface LaneParts {
   readonly context: ProtocolContext;
   /** Whether jobs that wait leave together; otherwise one by one. */
   readonly coalesce: boolean;
-  /** The bucket as it is cached, for an answer that took nothing. */
-  readonly seenState: (job: Job) => BucketState;
 }
 
 /**
@@ -32,13 +29,13 @@ export class ShardLanes {
   }
 
   #laneTo(cache: BucketCache, shard: number): Lane<Job, JobOutcome> {
-    const { context, coalesce, seenState } = this.#parts;
+    const { context, coalesce } = this.#parts;
     const takes = new ShardTakes(context, cache, { bucket: cache.key, shard });
     const lane = new Lane<Job, JobOutcome>({
       run: (jobs) => takes.run(jobs),
       mayJoin: coalesce ? mayJoin : () => false,
       waitingMax: WAITING_MAX,
-      crowded: (job) => ({ kind: "contended", state: seenState(job) }),
+      crowded: () => ({ kind: "contended" }),
     });
     cache.lanes[shard] = lane;
     return lane;

@@ -78,6 +78,8 @@ export class OurProcess {
           return { kind: "unavailable", claim };
         case "skipped":
           throw new Error("a single claim was spared");
+        case "unseen":
+          return { kind: "contended", claim };
         default:
           return { kind: answer.kind, claim };
       }

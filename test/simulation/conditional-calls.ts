@@ -226,8 +226,8 @@ export class ConditionalCalls {
   #took(open: Open, asked: readonly Asked[], reply: TakeReply): void {
     if (reply === "stale") return;
     const { claims, process } = open;
-    // A level that was not asked, because another refuses, is told from what is remembered of it: its wait may be wrong.
-    const unsure = reply.some(({ kind }) => kind === "skipped");
+    // A level that could not be looked at, or is told as it was seen before: the wait may be wrong, and the refusal says so.
+    const unsure = reply.some((answer) => answer.kind === "unseen" || "seenAtMs" in answer);
     for (const [i, answer] of reply.entries()) {
       this.#journal.count(`claims ${answer.kind}`);
       if (answer.kind === "taken") this.#ticketed(claims[i] as Claim, asked[i] as Asked, answer.ticket);
@@ -238,7 +238,8 @@ export class ConditionalCalls {
     if (unsure && operation !== undefined) operation.faults++;
     // Nobody is short of anything where all were aborted.
     const isRefused =
-      reply.some(({ kind }) => kind === "short") && reply.every(({ kind }) => kind === "short" || kind === "skipped");
+      reply.some(({ kind }) => kind === "short") &&
+      reply.every(({ kind }) => kind === "short" || kind === "skipped" || kind === "unseen");
     if (!isRefused || open.wasShort || process.denies) return;
     // Corrected while it asked, it counts as having asked earlier.
     process.clock.now();

@@ -182,7 +182,7 @@ export class Recorder {
     for (const [i, answer] of reply.entries()) {
       const claim = claims[i] as Claim;
       if (answer.kind === "taken") this.#wrote(store, call, "take", claim, claim.take, answer);
-      else if (answer.kind !== "unavailable") this.#refused(call, claim, answer.state);
+      else if (answer.kind !== "unavailable" && answer.kind !== "unseen") this.#refused(call, claim, answer.state);
     }
     this.#compareStored(store, claims, context.nowMs);
   }

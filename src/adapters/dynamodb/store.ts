@@ -219,6 +219,7 @@ function activeOnly(buckets: ProtocolBuckets, requireActive: () => Promise<void>
       await requireActive();
       return buckets.reset(operation, limits);
     },
+    watchReturns: (listener) => buckets.watchReturns(listener),
     read: (keys) => buckets.read(keys),
     listKeys: (owner, page) => buckets.listKeys(owner, page),
     listByResource: (resource, page) => buckets.listByResource(resource, page),

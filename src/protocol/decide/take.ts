@@ -31,7 +31,7 @@ import {
 export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): TakeAction {
   const { phase, pending, readingMs } = progress;
   const { seen, key } = facts;
-  if (facts.over !== undefined) return giveUp(progress, facts, env);
+  if (facts.over !== undefined) return giveUp(progress, facts);
   if (phase.at === "ambiguous" && phase.lost >= LOST_ANSWERS_MAX) return settle(phase.sent.jobs, unknownOutcome(phase));
   if (phase.at === "unread") return read(progress, key, true);
   if (seen === undefined) return read(progress, key, false);
@@ -147,8 +147,7 @@ function writeOf(
 }
 
 /** Time or attempts are used up. */
-function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFacts, env: Env): TakeAction {
-  const { phase, pending, readingMs } = progress;
+function giveUp({ phase, pending }: TakeProgress, { over, nowMs, silence }: TakeFacts): TakeAction {
   if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
   const late = over === "time" ? pending.filter(({ untilMs }) => untilMs <= nowMs) : pending;
   // They waited for others to whom the store did not answer: that is a fault of the store, not contention.
@@ -156,8 +155,7 @@ function giveUp(progress: TakeProgress, { over, nowMs, seen, silence }: TakeFact
     return settle(late, { kind: "unavailable", applied: "no", cause: silence });
   }
   // Among many it could not be decided. That is a refusal, not a fault: a busy bucket must not let anybody through.
-  const { state } = admit(seen?.image, late, { readingMs, configConfirmed: false }, env);
-  return settle(late, { kind: "contended", state });
+  return settle(late, { kind: "contended" });
 }
 
 /** The bucket as it would be made. */

@@ -304,7 +304,7 @@ function shardsOf(wholes: readonly Whole[], bucket: BucketKey): ItemKey[] {
 }
 
 /** Whether all shards there are have been seen, and agree on how many they are. */
-function isWhole({ cache, images }: Whole): boolean {
+export function isWhole({ cache, images }: Whole): boolean {
   // A transaction of this process that ended meanwhile has dropped the images: that is no bucket that does not exist.
   if (images.length === 0) return cache.shardCount === 1 && !cache.isUnknown;
   return images.every(({ shardCount }) => shardCount === images.length);

@@ -71,6 +71,7 @@ export const status = z
     soft: z.boolean(),
     resetsAtMs: instant.optional(),
     retryAfterMs: waitMs,
+    asOfMs: instant.optional(),
   })
   .openapi("Status");
 

@@ -1,0 +1,19 @@
+import { type Amount, checkAmounts } from "../domain/amounts.ts";
+import type { ChainLink } from "./config-cache.ts";
+import { type AcquireRequest, hasOnlyKnownNames } from "./request.ts";
+
+/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
+export function isPlain(request: AcquireRequest): boolean {
+  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
+  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
+  return request.atomic === undefined || typeof request.atomic === "boolean";
+}
+
+/** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
+export function amountsIfValid({ consume }: AcquireRequest, { bucket, set }: ChainLink): readonly Amount[] | undefined {
+  try {
+    return checkAmounts(consume, "consume", bucket, set.limits);
+  } catch {
+    return undefined;
+  }
+}
