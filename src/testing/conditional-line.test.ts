@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { ItemAnswer, ItemWrite, TransactionAnswer } from "../ports/item-store.ts";
 import { at, atOnce, CALL, count, tableAt, update } from "./conditional-kit.ts";
-import type { ConditionalLine, DateSeen, LineCall, LineFault, LineOptions } from "./conditional-line.ts";
+import type { ConditionalLine, DateSeen, LineCall, LineFault, LineMishap, LineOptions } from "./conditional-line.ts";
 import { SeededRandom } from "./random.ts";
 
 const [a, b] = [at("a"), at("b")];
@@ -345,7 +345,7 @@ test("by seed, calls fail about as often as asked, in every way, and the same on
   const run = (seed: number) => {
     const { table, item } = tableAt(0, {});
     const told: string[] = [];
-    const onFault = (call: LineCall, fault: LineFault) => told.push(`${call} ${fault}`);
+    const onFault = (call: LineCall, fault: LineMishap) => told.push(`${call} ${fault}`);
     const line = table.lineTo("ns", { random: new SeededRandom(seed), rates: { write: 0.2, read: 0.5 }, onFault });
     for (let i = 0; i < 400; i++) {
       told.push(atOnce(line.write(count(a), CALL)).kind);

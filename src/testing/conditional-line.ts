@@ -31,6 +31,9 @@ export type LineCall = "write" | "transact" | "read";
  */
 export type LineFault = "refused" | "lostBefore" | "lostAfter" | "late";
 
+/** Also: the answer did not come within the time of the call. It may come later. */
+export type LineMishap = LineFault | "timedOut";
+
 /** How a line behaves. */
 export interface LineOptions {
   /** Waited for at each stage of a call: others may act meanwhile. Absent: calls are answered without a promise. */
@@ -45,9 +48,16 @@ export interface LineOptions {
    */
   readonly conflicts?: number;
   /** Called with every fault. */
-  readonly onFault?: (call: LineCall, fault: LineFault) => void;
+  readonly onFault?: (call: LineCall, fault: LineMishap) => void;
   /** The client's own clocks, read before a call is sent. Absent: the table's. */
   readonly stamp?: () => Stamp;
+  /** Whether the answer to what lands late comes after all. Absent: it is lost. */
+  readonly answersLate?: boolean;
+  /**
+   * Lets time pass. With it, and a `pause`, a call that has not been answered within its `timeoutMs` is answered as lost, and
+   * its answer comes late. Absent: a call takes as long as it takes.
+   */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
   /** Called with the store's time for every call that it answered, before the caller has the answer. */
   readonly onDate?: (seen: DateSeen) => void;
 }
@@ -77,7 +87,7 @@ export interface LineEnd {
 
 /**
  * One client's line to a `ConditionalTable`. By seed, or when told with `failNext`, calls fail on their way there or back;
- * `crash` stops the client between two calls. Bounding the time is left to the caller: `timeoutMs` is ignored.
+ * `crash` stops the client between two calls.
  */
 export class ConditionalLine implements ItemStore {
   readonly #end: LineEnd;
@@ -114,24 +124,27 @@ export class ConditionalLine implements ItemStore {
     this.#underWay.clear();
   }
 
-  write(write: ItemWrite, _call: ItemCall): MaybePromise<ItemAnswer> {
+  write(write: ItemWrite, { timeoutMs }: ItemCall): MaybePromise<ItemAnswer> {
     checkWrite(write);
     return this.#send<ItemAnswer>({
       call: "write",
+      timeoutMs,
       transaction: undefined,
       apply: () => this.#end.write(write, this.#conflicts),
-      fail: (undecided) => undecided,
+      fail: (undecided, later) =>
+        later === undefined || undecided.kind !== "unknown" ? undecided : { ...undecided, later },
     });
   }
 
   transact(
     writes: readonly ItemWrite[],
     options: { readonly token: string; readonly event: AuditEvent | undefined },
-    _call: ItemCall,
+    { timeoutMs }: ItemCall,
   ): MaybePromise<TransactionAnswer> {
     checkTransaction(writes, options);
     return this.#send<TransactionAnswer>({
       call: "transact",
+      timeoutMs,
       transaction: writes,
       apply: () => this.#end.transact(writes, options, this.#conflicts),
       fail: (undecided) => undecided,
@@ -141,22 +154,23 @@ export class ConditionalLine implements ItemStore {
   read(
     keys: readonly ItemKey[],
     { consistent }: { readonly consistent: boolean },
-    _call: ItemCall,
+    { timeoutMs }: ItemCall,
   ): MaybePromise<readonly (Item | undefined)[]> {
-    return this.#look(() => this.#end.read(keys, consistent));
+    return this.#look(() => this.#end.read(keys, consistent), timeoutMs);
   }
 
   listKeys(owner: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>> {
-    return this.#look(() => this.#end.listKeys(owner, page));
+    return this.#look(() => this.#end.listKeys(owner, page), Number.POSITIVE_INFINITY);
   }
 
   listBuckets(resource: string, page: PageRequest): MaybePromise<Page<BucketKey>> {
-    return this.#look(() => this.#end.listBuckets(resource, page));
+    return this.#look(() => this.#end.listBuckets(resource, page), Number.POSITIVE_INFINITY);
   }
 
-  #look<Reply>(apply: () => Reply): MaybePromise<Reply> {
+  #look<Reply>(apply: () => Reply, timeoutMs: number): MaybePromise<Reply> {
     return this.#send({
       call: "read",
+      timeoutMs,
       transaction: undefined,
       apply,
       fail: ({ cause }) => {
@@ -167,7 +181,7 @@ export class ConditionalLine implements ItemStore {
 
   #send<Reply>(sent: Sent<Reply>): MaybePromise<Reply> {
     const { pause } = this.#options;
-    if (pause !== undefined) return this.#crashed ? never() : this.#paused(sent, pause);
+    if (pause !== undefined) return this.#crashed ? never() : this.#inTime(sent, this.#paused(sent, pause));
     if (this.#late.length === 0) return this.#crashed ? never() : this.#atOnce(sent);
     // Only what was on the wire before this call: it may be late itself.
     const due = this.#late.splice(0);
@@ -183,9 +197,28 @@ export class ConditionalLine implements ItemStore {
     const fault = this.#drawn(sent.call);
     if (fault === "late") {
       this.#late.push(() => sent.apply());
-      return sent.fail(unknown(sent.call, fault));
+      return sent.fail(unknown(sent.call, fault), undefined);
     }
     return this.#received(this.#outcome(sent, fault), sentAt);
+  }
+
+  /** The reply within the time of the call; or that it is not known, and the reply later. */
+  #inTime<Reply>(sent: Sent<Reply>, reply: Promise<Reply>): Promise<Reply> {
+    const { sleep } = this.#options;
+    const { call, timeoutMs } = sent;
+    if (sleep === undefined || timeoutMs === Number.POSITIVE_INFINITY) return reply;
+    const answered = new AbortController();
+    const inVain = sleep(timeoutMs, answered.signal).then(
+      () => {
+        if (this.#crashed) return never();
+        // Of a read that failed too late nobody wants to know.
+        reply.catch(() => {});
+        this.#options.onFault?.(call, "timedOut");
+        return sent.fail(unknown(call, "timedOut"), reply);
+      },
+      () => reply,
+    );
+    return Promise.race([reply, inVain]).finally(() => answered.abort());
   }
 
   async #paused<Reply>(sent: Sent<Reply>, pause: NonNullable<LineOptions["pause"]>): Promise<Reply> {
@@ -195,9 +228,9 @@ export class ConditionalLine implements ItemStore {
     if (this.#crashed) return never();
     const fault = this.#drawn(sent.call);
     if (fault === "late") {
-      // Nothing awaits it, so an error of ours in it ends the process: that is loud enough.
-      void pause(sent.call, "landing late").then(() => sent.apply());
-      return sent.fail(unknown(sent.call, fault));
+      // An error of ours in it ends the process where nothing awaits it: that is loud enough.
+      const landed = pause(sent.call, "landing late").then(() => sent.apply());
+      return sent.fail(unknown(sent.call, fault), this.#options.answersLate ? landed : undefined);
     }
     const outcome = this.#outcome(sent, fault);
     await pause(sent.call, "answering");
@@ -228,13 +261,16 @@ export class ConditionalLine implements ItemStore {
         const why = this.#random.pick(["throttled", "unreachable"] as const);
         const refused: Undecided = { kind: "refused", why, cause: simulated(sent.call, fault) };
         // What was not reached has no date to tell.
-        return { dateMs: why === "throttled" ? this.#end.dateMs() : undefined, tell: () => sent.fail(refused) };
+        return {
+          dateMs: why === "throttled" ? this.#end.dateMs() : undefined,
+          tell: () => sent.fail(refused, undefined),
+        };
       }
       case "lostAfter":
         sent.apply();
-        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault)) };
+        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault), undefined) };
       case "lostBefore":
-        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault)) };
+        return { dateMs: undefined, tell: () => sent.fail(unknown(sent.call, fault), undefined) };
     }
   }
 
@@ -278,10 +314,12 @@ interface Order {
 
 interface Sent<Reply> {
   readonly call: LineCall;
+  readonly timeoutMs: number;
   /** The writes of a transaction, which stands in the way of others until it is applied. */
   readonly transaction: readonly ItemWrite[] | undefined;
   apply(): Reply;
-  fail(undecided: Undecided): Reply;
+  /** `later`: the reply that comes after all. */
+  fail(undecided: Undecided, later: Promise<Reply> | undefined): Reply;
 }
 
 /** The outcome of a call, kept until its answer is due. */
@@ -291,11 +329,11 @@ interface Outcome<Reply> {
   tell(): Reply;
 }
 
-function unknown(call: LineCall, fault: LineFault): Undecided {
+function unknown(call: LineCall, fault: LineMishap): Undecided {
   return { kind: "unknown", cause: simulated(call, fault) };
 }
 
-function simulated(call: LineCall, fault: LineFault): Error {
+function simulated(call: LineCall, fault: LineMishap): Error {
   return new Error(`simulated fault: ${call} ${fault}`);
 }
 
