@@ -95,8 +95,7 @@ export class Client {
         namespaceId: "default",
         configTtlMs: this.#configTtlMs,
         denyMemoryMs: random.pick([0, 1_000, 1_000, 10_000]),
-        // Of real time, on stores that have it: never reached here.
-        timeoutMs: 60_000,
+        timeoutMs: this.#connection.timeoutMs,
         onUnavailable: this.onUnavailable,
         unknownEntities: "allow",
       },

@@ -12,6 +12,7 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
 import { GiveBackWatch } from "./conditional-conservation.ts";
+import { type Lending, lent } from "./conditional-lending.ts";
 import type { MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
@@ -33,6 +34,15 @@ export interface Process {
   isTimeKnown(): boolean;
   /** The latest that the store's clock can show, as far as it knows; Infinity where it does not listen. */
   latestServerMs(): number;
+  /** Whether its line to the store keeps to the time of a call: then so do the calls that are made of them. */
+  readonly isTimely: boolean;
+  /** Its calls are answered at once. */
+  readonly direct: boolean;
+  /** Its buckets, without anybody who watches. */
+  readonly buckets: BucketStore;
+  /** Resolves when it is gone. */
+  readonly gone: Promise<void>;
+  isAlive(): boolean;
 }
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
@@ -76,6 +86,7 @@ interface Open {
 export class ConditionalCalls {
   readonly #journal: Journal;
   readonly #buckets: Buckets;
+  readonly #lending: Lending;
   readonly #asked = new WeakMap<object, Asked>();
   /** By the amounts of a claim, and its bucket. */
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
@@ -87,9 +98,10 @@ export class ConditionalCalls {
   /** Give-backs that have not been answered yet, by bucket. */
   readonly #givings = new Map<string, Set<GiveBackWatch>>();
 
-  constructor(journal: Journal, buckets: Buckets) {
+  constructor(journal: Journal, buckets: Buckets, lending: Lending) {
     this.#journal = journal;
     this.#buckets = buckets;
+    this.#lending = lending;
   }
 
   of(object: object): Asked | undefined {
@@ -131,6 +143,7 @@ export class ConditionalCalls {
   }
 
   watched(store: BucketStore, process: Process): BucketStore {
+    this.#lending.add(process);
     return overriding(store, {
       take: (claims, context) => {
         const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
@@ -155,12 +168,16 @@ export class ConditionalCalls {
       credit: (given, amounts, context) => {
         // As another process reads it with the record of the lease.
         const held = readAnew(given);
-        const asked = this.#note(held, process, context.nowMs, undefined);
+        const giver = this.#lending.giverFor(process);
+        const asked = this.#note(held, giver, giver === process ? context.nowMs : giver.clock.now(), undefined);
+        if (giver !== process) this.#journal.count("give-backs by another process");
+        // What this one remembers of the bucket, it remembers.
+        if (giver !== process && asked.operation !== undefined) asked.operation.faults++;
         const { id } = held.bucket;
         const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
-        const watch = this.#giving(id, amounts, context.nowMs);
+        const watch = this.#giving(id, amounts, asked.readingMs);
         asked.giving = watch;
-        const answer = store.credit(held, amounts, context);
+        const answer = giver === process ? store.credit(held, amounts, context) : lent(giver, held, amounts, context);
         const over = () => this.#givings.get(id)?.delete(watch);
         if (answer instanceof Promise) void answer.then(over, over);
         return heard(answer, (reply) => {
@@ -278,8 +295,10 @@ export class ConditionalCalls {
   ): ReturnType<BucketStore["topUp"]> extends infer Reply ? Promise<Awaited<Reply>> : never {
     const asked = this.#note(of, process, of.nowMs, limits);
     const reply = await act();
-    this.#journal.count(reply.repeated ? "operations repeated" : `operations ${of.event.action}`);
-    if (reply.repeated === asked.applied) {
+    const isDone = reply.kind === "done" && !reply.repeated;
+    const done = isDone ? of.event.action : reply.repeated ? "repeated" : "too large";
+    this.#journal.count(`operations ${done}`);
+    if (isDone !== asked.applied) {
       this.#journal.violation(`an operation was ${asked.applied ? "" : "not "}applied, but told otherwise`);
     }
     return reply;

@@ -22,6 +22,9 @@ import { heard, overriding } from "./port.ts";
 /** How old configuration and items may be that somebody reads who does not insist. */
 const STALE_MS = 2_000;
 
+/** Longer than any call takes. */
+const LONG_MS = 60_000;
+
 /** The protocol on a table that can do no more than conditional writes; each client is a process of its own. */
 export function conditionalGround(context: GroundContext): Ground {
   // Its own chance: what is drawn here must not depend on what the clients draw.
@@ -39,13 +42,20 @@ export function conditionalGround(context: GroundContext): Ground {
   // Its own chance again, so that worlds stay what they were before usage was kept.
   const usageRandom = new SeededRandom(context.seed + 2 ** 42);
   const usageKeptS = usageRandom.pick([0, 3_600, 90 * 86_400, 90 * 86_400]);
-  const recorder = new ConditionalRecorder({ journal, clock, calendar, profile, usageKeptS });
+  const recorder = new ConditionalRecorder({
+    ...{ journal, clock, calendar, profile, usageKeptS },
+    random: new SeededRandom(context.seed + 2 ** 44),
+  });
   world.table.watchTogether((changes) => recorder.changed(changes));
   // All clocks of a world listen to the store, or none does: who listens takes those that do not for broken.
   const listens = random.chance(0.5);
   // Some do not listen at first, and are taken for broken.
   const wrong = listens && random.chance(0.4) ? new Set<CorrectedClock>() : undefined;
-  const site: Site = { world, recorder, context, listens, wrong, usageKeptS };
+  // And of how answers come: late after all, or not at all; within the time of a call, or whenever.
+  const answerRandom = new SeededRandom(context.seed + 2 ** 43);
+  const answersLate = answerRandom.chance(0.5);
+  const timeoutMs = answerRandom.chance(0.25) ? answerRandom.pick([200, 1_000, 5_000]) : undefined;
+  const site: Site = { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs };
   const whole = openConditional(world, { clock, random: () => random.next() });
   const spoilItems = mutant?.layer === "items" ? mutant.spoil : (items: ItemStore) => items;
   return {
@@ -121,6 +131,10 @@ interface Site {
   /** Clocks that have not heard of the store's time; undefined: there are none in this world. */
   readonly wrong: Set<CorrectedClock> | undefined;
   readonly usageKeptS: number;
+  /** Whether the answer to what lands late comes after all. */
+  readonly answersLate: boolean;
+  /** How long calls may take; undefined: as long as they take. */
+  readonly timeoutMs: number | undefined;
 }
 
 function connectorTo(site: Site, spoil: (items: ItemStore) => ItemStore): Connector {
@@ -138,7 +152,7 @@ interface Connecting {
 }
 
 function connected(
-  { world, recorder, context, listens, wrong, usageKeptS }: Site,
+  { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs }: Site,
   spoil: (items: ItemStore) => ItemStore,
   { id, manner: { direct }, around, onFault }: Connecting,
 ): Connection {
@@ -183,6 +197,8 @@ function connected(
       random: random.fork(),
       rates,
       conflicts: rate === 0 ? 0 : 0.1,
+      answersLate,
+      ...(timeoutMs === undefined ? {} : { sleep: (ms, signal) => trueClock.sleep(ms, signal) }),
       onFault: (call, fault) => journal.count(`faults of a ${call}, ${fault}`),
       ...(corrected === undefined ? {} : { stamp: () => corrected.stamp(), onDate: (seen) => corrected.observe(seen) }),
       ...(direct
@@ -204,7 +220,17 @@ function connected(
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;
   const latestServerMs = () => corrected?.latestServerMs() ?? Number.POSITIVE_INFINITY;
   const denies = options.denyMemoryMs > 0;
-  const process = { id, clock, exact: options.exact, denies, errorMaxMs, isTimeKnown, latestServerMs };
+  let isAlive = true;
+  let die = () => {};
+  const gone = new Promise<void>((resolve) => {
+    die = resolve;
+  });
+  const process = {
+    ...{ id, clock, exact: options.exact, denies, errorMaxMs, isTimeKnown, latestServerMs, direct, gone },
+    isTimely: timeoutMs !== undefined && !direct,
+    buckets: store.scope("default").buckets,
+    isAlive: () => isAlive,
+  };
   const configRandom = random.fork();
   const recorded = overriding<Store>(store, {
     scope: (namespaceId) => {
@@ -240,11 +266,14 @@ function connected(
   return {
     store: line,
     clock,
+    timeoutMs: timeoutMs ?? LONG_MS,
     configAgeMs: STALE_MS + 1,
     protocol: store.bucketsOf("default"),
     crash: () => {
       store.lineTo("default").crash();
       line.crash();
+      isAlive = false;
+      die();
     },
     calm: () => {
       for (const call of Object.keys(rates)) rates[call as LineCall] = 0;

@@ -6,6 +6,7 @@ import { isShardKey } from "../../src/protocol/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
 import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
@@ -23,6 +24,7 @@ import {
   stampProblems,
   vuProblems,
 } from "./conditional-item-rules.ts";
+import { Lending } from "./conditional-lending.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
@@ -40,6 +42,8 @@ export interface RecorderContext {
   readonly calendar: Calendar;
   readonly profile: Profile;
   readonly usageKeptS: number;
+  /** Of what the recorder draws. */
+  readonly random: SeededRandom;
 }
 
 /** With clocks that are off: the oldest reading with which something may still be written. */
@@ -69,11 +73,12 @@ export class ConditionalRecorder {
     const { journal, calendar } = context;
     this.#forgotten = new Forgotten(journal);
     this.usage = new AppliedUsage(context.usageKeptS * 1000, () => context.clock.now());
-    this.#calls = new ConditionalCalls(journal, {
+    const buckets = {
       calendar,
-      shardsOf: (bucketId) => this.#shardsOf(bucketId).map(({ model }) => model),
-      removals: (bucketId) => this.#removals.get(bucketId) ?? 0,
-    });
+      shardsOf: (bucketId: string) => this.#shardsOf(bucketId).map(({ model }) => model),
+      removals: (bucketId: string) => this.#removals.get(bucketId) ?? 0,
+    };
+    this.#calls = new ConditionalCalls(journal, buckets, new Lending(context.random));
     this.#purchased = new Purchased({ ...context, calls: this.#calls, promise: this.#promise });
   }
 

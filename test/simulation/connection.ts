@@ -31,6 +31,8 @@ export interface Manner {
 export interface Connection {
   readonly store: Store;
   readonly clock: MachineClock;
+  /** How long a call of the engine may take. */
+  readonly timeoutMs: number;
   /** How old configuration may be that it has only just read. */
   readonly configAgeMs: number;
   /** Of a store made of conditional writes. */
@@ -78,6 +80,8 @@ export function faultyLine(shared: Store): Connector {
       return {
         store: line,
         clock: own,
+        // Of real time, on stores that have it: never reached here.
+        timeoutMs: 60_000,
         configAgeMs: 0,
         protocol: undefined,
         crash: () => line.crash(),

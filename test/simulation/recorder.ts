@@ -273,6 +273,10 @@ export class Recorder {
     apply: (model: ModelBucket) => void,
   ): void {
     const { bucket, set, origin, nowMs } = operation;
+    if (reply.kind === "tooLarge") {
+      this.#journal.count("operations too large");
+      return;
+    }
     this.#tell(bucket, this.#purchases.note(operation, reply));
     this.#journal.count(reply.repeated ? "operations repeated" : `operations ${operation.event.action}`);
     if (reply.repeated) return;
