@@ -62,6 +62,7 @@ export function checkGranted(scene: Scene, lease: Lease): void {
     checkUntouched(scene);
     return;
   }
+  checkUncounted(scene);
   for (const { bucket, bypass } of operation.ownClaims()) {
     if (lease.resource(bucket.resource).bypassed === bypass) continue;
     around.journal.violation(`${operation.name} is${bypass ? " not" : ""} told of a bypass on ${shownKey(bucket.id)}`);
@@ -80,12 +81,23 @@ export function checkGranted(scene: Scene, lease: Lease): void {
 }
 
 /** No lease was given, or one that charges nothing: everything is as it was, but for what came through unknown. */
-export function checkUntouched({ operation, around }: Scene): void {
+export function checkUntouched(scene: Scene): void {
+  const { operation, around } = scene;
+  checkUncounted(scene);
   for (const { bucketId, limit, net } of operation.nets()) {
     if (net === 0 || operation.uncertain.has(bucketId) || operation.gone.has(bucketId)) continue;
     around.journal.violation(
       `${operation.name} was not granted, but charged ${net} of ${limit} on ${shownKey(bucketId)}`,
     );
+  }
+}
+
+/** What was asked for a request that was not granted, or under another plan, leaves no trace in usage. */
+function checkUncounted({ operation, around }: Scene): void {
+  for (const { of } of operation.countedInVain()) {
+    const { id } = of.bucket;
+    if (operation.uncertain.has(id) || operation.gone.has(id)) continue;
+    around.journal.violation(`${operation.name} stays counted in the usage of ${shownKey(id)}, and was not granted`);
   }
 }
 

@@ -15,7 +15,7 @@ import { GiveBackWatch } from "./conditional-conservation.ts";
 import { type Lending, lent } from "./conditional-lending.ts";
 import type { MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
-import { currentOperation, type Operation, shownKey } from "./operation.ts";
+import { type CountedClaim, currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
 import { readAnew } from "./ticket-text.ts";
@@ -60,6 +60,8 @@ export interface Asked {
   applied: boolean;
   /** Of a give-back. */
   giving?: GiveBackWatch;
+  /** Of a claim. */
+  counted?: CountedClaim;
 }
 
 /** What the calls have to know of the buckets. */
@@ -111,6 +113,11 @@ export class ConditionalCalls {
   /** A request of several levels may give one of them back before it is answered: that is known by what it took there. */
   #yielded(object: Partial<Claim>): Asked | undefined {
     return this.#claims.get(object.take ?? NOTHING)?.get(object.bucket?.id ?? "");
+  }
+
+  /** The claim that a write is for, or takes back: only what a request took that was not granted is given back by its claim. */
+  countedFor(of: object): CountedClaim | undefined {
+    return this.#yielded(of)?.counted;
   }
 
   /** In which periods of a limit something was taken that is given back now; none, of what drips. */
@@ -200,6 +207,8 @@ export class ConditionalCalls {
 
   #noteClaim(claim: Claim, process: Process, readingMs: number): Asked {
     const asked = this.#note(claim, process, readingMs, undefined);
+    asked.counted = { of: claim, overdrafts: [], undone: 0, isGranted: false };
+    asked.operation?.counted.push(asked.counted);
     const byBucket = this.#claims.get(claim.take) ?? new Map<string, Asked>();
     this.#claims.set(claim.take, byBucket.set(claim.bucket.id, asked));
     return asked;
@@ -243,6 +252,9 @@ export class ConditionalCalls {
   #took(open: Open, asked: readonly Asked[], reply: TakeReply): void {
     if (reply === "stale") return;
     const { claims, process } = open;
+    if (reply.every(({ kind }) => kind === "taken")) {
+      for (const { counted } of asked) if (counted !== undefined) counted.isGranted = true;
+    }
     // A level that could not be looked at, or is told as it was seen before: the wait may be wrong, and the refusal says so.
     const unsure = reply.some((answer) => answer.kind === "unseen" || "seenAtMs" in answer);
     for (const [i, answer] of reply.entries()) {

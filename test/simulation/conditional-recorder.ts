@@ -186,7 +186,8 @@ export class ConditionalRecorder {
     for (const [i, part] of parts.entries()) {
       this.#moved(key, model, part, { trace, before, after, atMs });
       const shard = { model, state: withoutParts(image.state, parts.slice(i + 1)) };
-      this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs);
+      const counted = this.#calls.countedFor(part.of);
+      this.usage.wrote(part, change, part.of.bypass ? undefined : shard, trace.readingMs, counted);
     }
     this.#tell(key, model.problems(image.state, trace.readingMs));
     this.#forgotten.note(

@@ -4,6 +4,7 @@ import type { Item, WriteTrace } from "../../src/ports/item-store.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import type { ModelBucket, StoredBucket } from "../../src/testing/model-bucket.ts";
 import { overdrawnIn } from "./model-questions.ts";
+import type { CountedClaim } from "./operation.ts";
 import { UsageLedger } from "./usage-ledger.ts";
 
 // What usage must be after the writes that a table has applied, told by the writes alone and not by the code that counts.
@@ -32,12 +33,13 @@ export class AppliedUsage extends UsageLedger {
 
   /** `shard`: how it stands after the part, by the model and as stored; undefined where nothing was debited. */
   wrote(
-    part: WriteTrace["parts"][number],
+    part: Pick<WriteTrace["parts"][number], "of" | "kind" | "amounts">,
     { key, after }: AppliedChange,
     shard: { readonly model: ModelBucket; readonly state: StoredBucket } | undefined,
     nowMs: number,
+    counted: CountedClaim | undefined,
   ): void {
-    const { of, kind, amounts, undoes } = part;
+    const { of, kind, amounts } = part;
     if (kind === "topUp" || kind === "reset") return;
     const { bypass } = of as Claim | Held;
     const isRequest = kind === "take" && amounts.length > 0 && !this.#counted.has(of);
@@ -45,7 +47,14 @@ export class AppliedUsage extends UsageLedger {
     const overdrawn =
       kind !== "take" || shard === undefined ? [] : overdrawnIn(shard.model, shard.state, amounts, nowMs);
     const sign = kind === "credit" ? -1 : 1;
-    const requests = undoes === undefined ? (isRequest ? 1 : 0) : -1;
+    if (isRequest) counted?.overdrafts.push(overdrawn);
+    // Gathered from several shards, one request may leave a limit below zero on each of them.
+    else if (kind === "take" && overdrawn.length > 0)
+      counted?.overdrafts.push([...(counted.overdrafts.pop() ?? []), ...overdrawn]);
+    // With the first write that gives it back, whatever that says of itself.
+    const undone = kind === "credit" ? counted?.overdrafts[counted.undone] : undefined;
+    if (counted !== undefined && undone !== undefined) counted.undone++;
+    const requests = undone === undefined ? (isRequest ? 1 : 0) : -1;
     const hourMs = Number(after?.uh) * HOUR_MS;
     this.count(key.bucket, amounts, {
       sign,
@@ -54,7 +63,7 @@ export class AppliedUsage extends UsageLedger {
       bypass,
       overdrawn,
     });
-    for (const limit of undoes ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
+    for (const limit of undone ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
   }
 
   /** An operator has deleted the entity. What was under way then may still land. */

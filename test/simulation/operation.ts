@@ -20,6 +20,16 @@ interface Sighted {
   readonly bypass: boolean;
 }
 
+/** How often usage counts one claim of a request, and how often that was undone. */
+export interface CountedClaim {
+  readonly of: Claim;
+  /** The soft limits that it left below zero, each time it was counted. */
+  readonly overdrafts: (readonly string[])[];
+  undone: number;
+  /** All claims of its call were taken: the request was granted, whatever its caller made of it. */
+  isGranted: boolean;
+}
+
 /** One thing a client does, from asking to settling, and what the store really did for it. */
 export class Operation {
   readonly name: string;
@@ -47,6 +57,8 @@ export class Operation {
   /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
   sights: readonly Sighted[] = [];
   lease: Lease | undefined;
+  /** Every claim that was sent for it, of a request that was granted or not. */
+  readonly counted: CountedClaim[] = [];
 
   constructor(name: string, clientId: string) {
     this.name = name;
@@ -87,6 +99,11 @@ export class Operation {
         net: Number(moved.in - moved.back),
       })),
     );
+  }
+
+  /** Claims that usage counts, although no request that was granted made them. */
+  countedInVain(): readonly CountedClaim[] {
+    return this.counted.filter(({ overdrafts, undone, isGranted }) => overdrafts.length > undone && !isGranted);
   }
 
   /** What is wrong with its give-backs: only what was taken may be given back. */
