@@ -76,6 +76,7 @@ export class Purchased {
         journal.violation(`${name}#${key.shard}, ${part.kind}: ${problem}`);
       }
       shards.set(itemId(key), { key, model, count, calendar });
+      for (const { limit, period } of model.limits) this.#context.promise.goesBy(bucket.id, limit, period);
     }
   }
 

@@ -17,6 +17,7 @@ export const STORY_NAMES = [
   "resize",
   "again",
   "back",
+  "prompt",
 ] as const;
 
 export type StoryName = (typeof STORY_NAMES)[number];
@@ -105,6 +106,7 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     resize: some(2),
     again: random.pick([1, 4]),
     back: some(0.8),
+    prompt: some(0.8),
   };
 }
 

@@ -9,6 +9,7 @@ import { Journal } from "./journal.ts";
 import type { Mutant } from "./mutants.ts";
 import { Operation, runAs } from "./operation.ts";
 import { drawLimits, drawPassingMs, drawProfile, type Profile, type StoryName, ZONES } from "./profile.ts";
+import { waitAndGiveBack } from "./promptness.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -181,11 +182,9 @@ class Simulation {
     const all = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
     const isSplit = this.#clients.some(({ protocol }) => protocol !== undefined);
     const share = (name: StoryName) => (name === "resize" && !isSplit ? 0 : (6.2 * weights[name]) / all);
-    const alone = (["again", "back"] as const).map(
-      (name) => [share(name), name, () => this.#alone(client(), [name, STORIES[name]])] as const,
-    );
+    const alone = ALONE.map((name) => [share(name), name, () => this.#alone(client(), [name, STORIES[name]])] as const);
     const together = (Object.keys(STORIES) as StoryName[]).flatMap((name) =>
-      name === "again" || name === "back"
+      (ALONE as readonly StoryName[]).includes(name)
         ? []
         : [[began * share(name), name, () => void this.#start(client(), [name, STORIES[name]])] as const],
     );
@@ -368,7 +367,11 @@ const STORIES: Readonly<Record<StoryName, Story>> = {
   resize: resizeShards,
   again: stories.askAgain,
   back: stories.giveBackAndAsk,
+  prompt: waitAndGiveBack,
 };
+
+/** Stories that have the world for themselves. */
+const ALONE = ["again", "back", "prompt"] as const;
 
 function shownError(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);

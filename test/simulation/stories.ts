@@ -324,7 +324,7 @@ async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: T
   }
 }
 
-function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
+export function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
   const { profile, truth } = around;
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
@@ -388,11 +388,11 @@ function limitsSeen({ sights }: Operation): string {
 }
 
 /** Whether all that is asked for now was asked for by the same limits then. */
-function isAlike(then: readonly Claim[], now: readonly Claim[]): boolean {
+export function isAlike(then: readonly Claim[], now: readonly Claim[]): boolean {
   return now.every(({ set }, i) => set.signature === then[i]?.set.signature);
 }
 
 /** How often others came between, so far. */
-function disturbed({ operation, around }: Scene): number {
+export function disturbed({ operation, around }: Scene): number {
   return around.disturbances() - operation.disturbances;
 }

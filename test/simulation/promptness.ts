@@ -1,0 +1,57 @@
+import type { Lease } from "../../src/engine/lease.ts";
+import type { Outcome } from "../../src/engine/outcome.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
+import { checkUntouched } from "./checks.ts";
+import type { Story } from "./scene.ts";
+import { WORKS } from "./scheduler.ts";
+import { disturbed, drawRequest, isAlike } from "./stories.ts";
+
+/** So long may a request sleep at most while everything it asks for is there: the pauses of a store that is asked again. */
+const PROMPT_MS = 2_000;
+
+const WAIT_MS = 600_000;
+
+/**
+ * Takes until it is refused; then waits, and gives everything back at some moment while the one that waits asks or sleeps. As
+ * soon as it is back, the one that waits must be granted: it may not sleep on although its request fits.
+ */
+export const waitAndGiveBack: Story = async (scene) => {
+  const { client, operation, random, around } = scene;
+  const { limits: _, ...request } = drawRequest(scene, { wait: false });
+  operation.request = request;
+  const before = disturbed(scene);
+  const { steppedBackMs } = client.clock;
+  const leases: Lease[] = [];
+  const plans: (readonly Claim[])[] = [];
+  let refused: Outcome | undefined;
+  while (refused === undefined && leases.length < 8) {
+    const outcome = await client.limiter.tryAcquire(request);
+    plans.push(operation.claims);
+    if (outcome.ok) leases.push(outcome.lease);
+    else refused = outcome;
+  }
+  const charged = leases.length > 0 && leases.every(({ degraded }) => degraded === false);
+  if (refused === undefined || !charged || client.direct) {
+    for (const lease of leases) await lease.rollback();
+    return;
+  }
+  let grantedMs: number | undefined;
+  const waiting = client.limiter.tryAcquire({ ...request, wait: { maxMs: WAIT_MS } }).then((outcome) => {
+    grantedMs = around.clock.now();
+    return outcome;
+  });
+  waiting.catch(() => {});
+  for (let turns = random.integer(0, 6); turns > 0; turns--) await around.scheduler.pause(operation.name, WORKS);
+  for (const lease of leases) await lease.rollback();
+  const backMs = around.clock.now();
+  const outcome = await waiting;
+  around.journal.count(outcome.ok ? "granted after waiting" : "not granted after waiting");
+  if (outcome.ok) await outcome.lease.rollback();
+  else checkUntouched(scene);
+  const alike = plans.every((claims) => isAlike(claims, operation.claims));
+  if (!alike || operation.faults > 0 || disturbed(scene) !== before) return;
+  if (client.clock.steppedBackMs !== steppedBackMs) return;
+  const sleptMs = (grantedMs ?? backMs) - backMs;
+  if (outcome.ok && sleptMs <= PROMPT_MS) return;
+  around.journal.violation(`${operation.name} was ${outcome.ok ? "" : "not "}granted ${sleptMs} ms after all was back`);
+};
