@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { bucketKey } from "../src/domain/bucket-key.ts";
 import { limitMakers } from "../src/domain/limit.ts";
-import { RateLimiter } from "../src/entry/index.ts";
+import { Limit, RateLimiter } from "../src/entry/index.ts";
 import { openMemory } from "../src/entry/memory.ts";
 import type { ItemStore } from "../src/ports/item-store.ts";
 import type { Store } from "../src/ports/store.ts";
@@ -143,4 +143,30 @@ test("a bucket that a request under way makes while access is switched is told b
   });
   await propagation.accessChanged({ level: "entityDefault", entityId: "ada" }, "disabled");
   assert.deepEqual(kinds(await place.take([remembered(0)], T0 + 1)), ["configSuspect"]);
+});
+
+test("however many requests come at once for a bucket that is not there, its configuration is read again once", async () => {
+  const cluster = new Cluster();
+  const { store } = await cluster.open();
+  const reads = { any: 0, consistent: 0 };
+  const eventually = overriding<Store>(store, {
+    scope: (namespaceId) => {
+      const scope = store.scope(namespaceId);
+      const config = overriding(scope.config, {
+        resolve: async (entityId, resource, read) => {
+          reads[read ?? "any"]++;
+          const { isConsistent: _, ...level } = await scope.config.resolve(entityId, resource, read);
+          return level;
+        },
+      });
+      return { ...scope, config };
+    },
+  });
+  const limiter = await RateLimiter.open({ store: eventually, clock: cluster.clock });
+  await limiter.setResourceDefaults("api", [Limit.perMinute("rpm", 100)]);
+  const ask = () => limiter.tryAcquire({ entityId: "ada", resource: "api", consume: { rpm: 1 } });
+  const outcomes = await Promise.all(Array.from({ length: 50 }, ask));
+  assert.ok(outcomes.every(({ ok }) => ok));
+  assert.deepEqual(reads, { any: 1, consistent: 1 });
+  await limiter.close();
 });

@@ -63,6 +63,7 @@ interface ConfigRead {
 
 /** A read that is under way. */
 interface Loading {
+  readonly number: number;
   readonly how: HowRead;
   readonly link: Promise<ChainLink>;
 }
@@ -134,17 +135,20 @@ export class ConfigCache {
     return chain;
   }
 
-  /** Configuration has changed, of these buckets or of all: it is read again. */
-  expire(buckets?: readonly BucketKey[]): void {
-    if (buckets === undefined) {
+  /** Configuration has changed, of these levels or of all: it is read again, unless another request has done so since. */
+  expire(links?: readonly Pick<ChainLink, "bucket" | "readNumber">[]): void {
+    if (links === undefined) {
       this.#expired++;
       this.#loading.clear();
       return;
     }
-    for (const { id, entityId, resource } of buckets) {
-      this.#loading.delete(id);
+    for (const { bucket, readNumber } of links) {
+      const { id, entityId, resource } = bucket;
+      const underWay = this.#loading.get(id);
+      if (underWay?.how === "any" || (underWay?.number ?? 0) <= readNumber) this.#loading.delete(id);
       const known = this.#known.get(resource, entityId);
-      if (known !== undefined) this.#known.set(resource, entityId, { ...known, expired: -1 });
+      if (known === undefined || known.readNumber > readNumber) continue;
+      this.#known.set(resource, entityId, { ...known, expired: -1 });
     }
   }
 
@@ -187,7 +191,7 @@ export class ConfigCache {
       .finally(() => {
         if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
       });
-    const loading: Loading = { how, link };
+    const loading: Loading = { number: read.number, how, link };
     this.#loading.set(bucket.id, loading);
     return link;
   }

@@ -91,13 +91,11 @@ export function levelsOf(
   buckets: readonly BucketKey[] | undefined,
   chain: readonly ChainLink[],
   others: readonly PartChain[],
-): readonly BucketKey[] | undefined {
+): readonly ChainLink[] | undefined {
   if (buckets === undefined) return undefined;
   const doubted = new Set(buckets.map(({ id }) => id));
   const chains = [chain, ...others.map((other) => other.chain)];
-  return chains.flatMap((one) =>
-    one.some(({ bucket }) => doubted.has(bucket.id)) ? one.map(({ bucket }) => bucket) : [],
-  );
+  return chains.flatMap((one) => (one.some(({ bucket }) => doubted.has(bucket.id)) ? one : []));
 }
 
 /** The first level that is switched off; parents count too. */

@@ -39,6 +39,8 @@ export class BucketCache {
   readonly utilization = new Map<string, number>();
   /** The queue of this process for each shard. */
   readonly lanes: (Lane<Job, JobOutcome> | undefined)[] = [];
+  /** Its first read, while that is under way. */
+  contact: Promise<void> | undefined;
   readonly #shards: (Seen | undefined)[] = [];
   /** By shard: why the last call to the store got no answer; undefined where it got one. */
   readonly #silences: unknown[] = [];

@@ -106,7 +106,7 @@ export class ProtocolBuckets implements BucketStore {
     const known = this.#looks.remembered(claims, asked);
     if (known !== undefined) return known;
     const call = await this.#inContact(claims, asked);
-    const unread = withoutConfig(this.#context, claims, call.nowMs);
+    const unread = withoutConfig(this.#context, claims);
     if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
     const { untilMs, signal } = call;
     for (const claim of claims) {
@@ -267,7 +267,9 @@ export class ProtocolBuckets implements BucketStore {
       take: async (claim) => (await this.#takeOne(claim, call))[0],
       giveBack: async (claim, { ticket }) => {
         const { bucket, take } = claim;
-        const reply = await this.credit({ ...claim, ticket }, take, { ...call, undoes: "request" });
+        // In what is left of the request's time; the rest of it goes on in the background.
+        const timeoutMs = Math.max(1, call.untilMs - this.#context.clock.now());
+        const reply = await this.credit({ ...claim, ticket }, take, { ...call, timeoutMs, undoes: "request" });
         this.#tellReturned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
         return reply.kind !== "unavailable" || reply.applied === "unknown";
       },

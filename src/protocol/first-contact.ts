@@ -1,3 +1,4 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ProtocolContext } from "./context.ts";
 import { drive, type Machine, type ReadAction } from "./drive.ts";
@@ -17,22 +18,49 @@ export function withoutContact({ caches, env }: ProtocolContext, claims: readonl
 }
 
 /**
- * The claims on buckets that would be made, by configuration that was not read for them: better known before anything is asked.
- * None while a level is scarce: it goes first, and where it refuses, nothing is made.
+ * The claims on buckets that would be made, by configuration that was not read for them: better known before other levels are asked.
+ * Not while the bucket is being made for another request: whoever waits for that finds it there.
  */
-export function withoutConfig({ caches }: ProtocolContext, claims: readonly Claim[], nowMs: number): readonly Claim[] {
-  if (claims.length > 1 && claims.some(({ bucket }) => caches.of(bucket).isScarce(nowMs))) return NO_CLAIMS;
+export function withoutConfig({ caches }: ProtocolContext, claims: readonly Claim[]): readonly Claim[] {
   return claims.filter((claim) => {
-    return mustReadConfig(claim, "take") && caches.of(claim.bucket).seen(0)?.image === undefined;
+    const cache = caches.of(claim.bucket);
+    return mustReadConfig(claim, "take") && cache.seen(0)?.image === undefined && !cache.isBusy;
   });
 }
 
-/** One read for all buckets that nothing is known of. Throws `RateLimiterUnavailable` where they cannot be read. */
-export function makeContact(
-  context: ProtocolContext,
-  claims: readonly Claim[],
-  { nowMs, untilMs }: { readonly nowMs: number; readonly untilMs: number },
-): Promise<void> {
+/** By which reading buckets are read, and until when. */
+interface ContactTime {
+  readonly nowMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * One read for all buckets that nothing is known of, and for all requests that come for them meanwhile: they go on in their order.
+ * Throws `RateLimiterUnavailable` where they cannot be read.
+ */
+export async function makeContact(context: ProtocolContext, claims: readonly Claim[], at: ContactTime): Promise<void> {
+  const caches = claims.map(({ bucket }) => context.caches.of(bucket));
+  const underWay = new Set(caches.flatMap(({ contact }) => contact ?? []));
+  const unasked = claims.filter((_, i) => caches[i]?.contact === undefined);
+  const own = unasked.length === 0 ? undefined : readFirst(context, unasked, at);
+  for (const { bucket } of unasked) {
+    const cache = context.caches.of(bucket);
+    cache.contact = own?.finally(() => {
+      cache.contact = undefined;
+    });
+    cache.contact?.catch(() => {});
+  }
+  await own;
+  try {
+    await Promise.all(underWay);
+  } catch (error) {
+    // That was the time of another request.
+    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    await readFirst(context, claims, at);
+  }
+}
+
+function readFirst(context: ProtocolContext, claims: readonly Claim[], { nowMs, untilMs }: ContactTime): Promise<void> {
   const keys = claims.map(({ bucket }) => ({ bucket, shard: 0 }));
   const sets = claims.map(({ set }) => set);
   const machine: Machine<"unread" | "read", ReadAction, void> = {

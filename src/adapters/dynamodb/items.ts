@@ -150,11 +150,16 @@ export class DynamoItems implements ItemStore {
 
   /** Makes an item, if its owner is still who it was. */
   async #make(write: ItemWrite, owners: OwnerStamps, timeoutMs: number): Promise<ItemAnswer> {
+    const { clock } = this.#options;
+    const untilMs = clock.now() + timeoutMs;
     for (let attempt = 0; attempt < RETRY.ownersMax; attempt++) {
       const asked = await owners.on([write]).catch(notAsked);
       if ("kind" in asked) return asked;
+      const leftMs = untilMs - clock.now();
+      if (leftMs <= 0)
+        return { kind: "refused", why: "unreachable", cause: new Error("reading the owner took all the time") };
       const made = asked.writes[0] as ItemWrite;
-      const answer = await this.#send(this.#requests.checkedPut(made, asked.checks), timeoutMs);
+      const answer = await this.#send(this.#requests.checkedPut(made, asked.checks), leftMs);
       const failed = failedReasons(answer);
       // The owner changed, and nothing was in the way of the item itself.
       if (failed.size > 0 && !failed.has(0)) continue;
