@@ -91,7 +91,7 @@ interface Examined {
 function examined(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Examined {
   // One for all limits and levels, their own waits included.
   const steps = new SearchSteps(times.askedMs);
-  const asked = observed.flatMap((bucket) => askedOf(bucket, times, calendar, steps));
+  const asked = observed.flatMap((bucket) => askedOf(bucket, calendar, steps));
   const statuses = asked.map((one) => statusOf(one, times, calendar));
   return { statuses, ...firstFit(asked, times.askedMs) };
 }
@@ -120,41 +120,32 @@ interface Asked {
   readonly seen: Sight;
   /** Where the limit stands in the search. */
   readonly walk: Walk;
-  readonly never: "certain" | "contradicted" | undefined;
 }
 
-function askedOf(observed: ObservedBucket, times: RefusalTimes, calendar: Calendar, steps: SearchSteps): Asked[] {
+function askedOf(observed: ObservedBucket, calendar: Calendar, steps: SearchSteps): Asked[] {
   const { bucket, state, take, taken, bypass, seen } = observed;
   return take.flatMap(({ limit: name, milli }): Asked[] => {
     const before = taken && !bypass ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
     if (limit === undefined) return [];
-    const never = neverOf(observed, limit, milli);
-    const walk =
-      never === "contradicted"
-        ? { next: (fromMs: number) => ({ atMs: Math.max(fromMs, times.askedMs + CONTRADICTED_MS), found: false }) }
-        : walkOf({ state: before, limit, milli }, calendar, steps);
-    return [{ bucket, state: before, limit, milli, bypass, seen, walk, never }];
+    const walk = walkOf({ state: before, limit, milli }, calendar, steps);
+    return [{ bucket, state: before, limit, milli, bypass, seen, walk }];
   });
 }
 
 /**
- * Whether a limit can never grant an amount. `contradicted`: by the bucket it cannot, by the limits of the request it can. The
- * bucket goes by newer ones, of configuration that was changed meanwhile, or of another request that brought its own.
+ * Whether a limit can never grant an amount, by the bucket and by the limits of the request. Where the two disagree, the bucket
+ * goes by newer ones: configuration was changed meanwhile, or another request brought its own. Then it is a refusal.
  */
-export function neverOf(
+export function isCertainlyNever(
   { limits, bypass, taken }: Pick<ObservedBucket, "limits" | "bypass" | "taken">,
   held: LimitState,
   milli: number,
-): "certain" | "contradicted" | undefined {
-  if (bypass || taken || !isNever(held, milli)) return undefined;
+): boolean {
+  if (bypass || taken || !isNever(held, milli)) return false;
   const own = limits.find(({ name }) => name === held.name);
-  if (own === undefined || own.soft) return "contradicted";
-  return milli > capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0) ? "certain" : "contradicted";
+  return own !== undefined && !own.soft && milli > capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0);
 }
-
-/** After this it is worth asking again whose limits count. */
-const CONTRADICTED_MS = 1_000;
 
 /** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
 function withMore(state: BucketState, name: string, milli: number): BucketState {
@@ -203,7 +194,7 @@ const CALENDAR_END_MS = 8_000_000_000_000_000;
 // of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond, and where limits
 // never meet the steps that they share end it.
 function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: number; readonly last: number } {
-  const never = asked.findIndex((one) => one.never === "certain");
+  const never = asked.findIndex(({ limit, milli, bypass }) => !bypass && isNever(limit, milli));
   if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
   let fitMs = nowMs;
   let last = -1;

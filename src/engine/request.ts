@@ -7,7 +7,7 @@ import type { Limit } from "../domain/limit.ts";
 import { checkResource, shown } from "../domain/names.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { neverOf, observedIn, type Refusal } from "./refusal.ts";
+import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
 
 /** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Name extends string = string> {
@@ -182,7 +182,7 @@ export function checkRefusal(refusal: Refusal): void {
     if (one.seen === "never") continue;
     for (const { limit: name, milli } of one.take) {
       const held = findLimit(one.state, name);
-      if (held === undefined || neverOf(one, held, milli) !== "certain") continue;
+      if (held === undefined || !isCertainlyNever(one, held, milli)) continue;
       throw aboveCapacity(held, milli, one.bucket, refusal.levels[0] ?? "");
     }
   }

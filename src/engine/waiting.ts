@@ -233,13 +233,14 @@ const PAUSE_MAX_MS = 1_000;
 
 /**
  * What is remembered was seen before this request came, and something may have come back in between: it is not slept on for
- * longer than this. While it is remembered, asking again costs no call; afterwards the store says how it is.
+ * longer than this. While it is remembered, asking again costs no call; afterwards the store says how it is. Nor is a wait
+ * without end: what could certainly never be granted was thrown, so the bucket goes by other limits for the moment.
  */
-const REMEMBERED_SLEEP_MS = 1_000;
+const UNSURE_SLEEP_MS = 1_000;
 
 function waitOf({ retryAfterMs, statuses }: Refusal): number {
-  const isRemembered = statuses.some(({ asOfMs }) => asOfMs !== undefined);
-  return isRemembered ? Math.min(retryAfterMs, REMEMBERED_SLEEP_MS) : retryAfterMs;
+  const isUnsure = retryAfterMs === Number.POSITIVE_INFINITY || statuses.some(({ asOfMs }) => asOfMs !== undefined);
+  return isUnsure ? Math.min(retryAfterMs, UNSURE_SLEEP_MS) : retryAfterMs;
 }
 
 /** The way of one request through the room. */
