@@ -23,6 +23,9 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
         return store.ping();
       },
       close: () => store.close(),
+      ...(store.onBackgroundFault === undefined
+        ? {}
+        : { onBackgroundFault: (...args) => store.onBackgroundFault?.(...args) ?? (() => {}) }),
     },
     scope: {
       buckets: scope.buckets,

@@ -27,6 +27,7 @@ export class Lifecycle {
   readonly #parent: Lifecycle | undefined;
   readonly #callsUnderWay = new Set<Promise<unknown>>();
   readonly #onClosing = new Set<() => void>();
+  readonly #onClosed = new Set<() => void>();
   #phase: Phase = "open";
   #bodies = 0;
   #onNoBodies: (() => void) | undefined;
@@ -57,6 +58,11 @@ export class Lifecycle {
       this.#onClosing.delete(callback);
       ofParent?.();
     };
+  }
+
+  /** Calls back when nothing is under way any more. */
+  onClosed(callback: () => void): void {
+    this.#onClosed.add(callback);
   }
 
   /** A call to the store, which closing waits for. */
@@ -95,9 +101,11 @@ export class Lifecycle {
     for (let round = 0; round < ROUNDS_MAX && this.#callsUnderWay.size > 0; round++) {
       await Promise.allSettled([...this.#callsUnderWay]);
     }
-    if (closeStore === undefined) return;
-    this.#phase = "storeClosed";
-    await closeStore();
+    if (closeStore !== undefined) {
+      this.#phase = "storeClosed";
+      await closeStore();
+    }
+    for (const callback of this.#onClosed) callback();
   }
 
   async #noBodies(drainMs: number, clock: Clock): Promise<void> {

@@ -21,7 +21,7 @@ import type {
 import type { GaveBackEvent } from "../ports/events.ts";
 import { allDone } from "./all-done.ts";
 import type { CallStart, DenyMemory } from "./deny-memory.ts";
-import type { EventPublisher } from "./event-publisher.ts";
+import { type EventPublisher, reasonOf } from "./event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import { checkRefusal } from "./request.ts";
@@ -82,6 +82,7 @@ export class StoreClient {
     this.#returned = returned;
     this.#publisher = publisher;
     this.#lifecycle = lifecycle;
+    void this.#tellFaults();
   }
 
   /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
@@ -263,6 +264,19 @@ export class StoreClient {
       // What was refused before may fit now.
       this.#returned({ after: "use", bucket });
     }
+  }
+
+  /** What fails without a caller is told to those who listen; nothing depends on it. */
+  async #tellFaults(): Promise<void> {
+    const { store } = this.#deps;
+    if (store.onBackgroundFault === undefined) return;
+    const { namespaceId } = this.#settings;
+    const id = typeof namespaceId === "string" ? namespaceId : await namespaceId.catch(() => undefined);
+    if (id === undefined || !this.#lifecycle.isOpen) return;
+    const stop = store.onBackgroundFault(id, ({ reason, cause, ...about }) => {
+      this.#publisher.degraded(about, `${reason}: ${reasonOf(cause)}`, cause);
+    });
+    this.#lifecycle.onClosed(stop);
   }
 
   #context(): CallContext {

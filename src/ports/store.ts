@@ -19,6 +19,18 @@ export interface ScopedStore {
   readonly leases: LeaseStore;
 }
 
+/** Work on a bucket that went on without a caller, and failed. */
+export interface BackgroundFault {
+  /** Whose bucket. */
+  readonly entityId: string;
+  /** On which resource. */
+  readonly resource: string;
+  /** What was not done, in words. */
+  readonly reason: string;
+  /** Why. */
+  readonly cause: unknown;
+}
+
 /** Keeps limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */
 export interface Store {
   /** For messages: "memory", "sqlite:FILE", "dynamodb:STACK". */
@@ -31,6 +43,11 @@ export interface Store {
   readonly namespaces: NamespaceStore;
   /** The ports of one namespace, by id. Cheap; asked once per limiter. */
   scope(namespaceId: string): ScopedStore;
+  /**
+   * Calls back with what failed of work that no caller waits for; the answer takes that back. Absent: there is no such work. A
+   * listener must not throw.
+   */
+  onBackgroundFault?(namespaceId: string, listener: (fault: BackgroundFault) => void): () => void;
   /** Resolves when the store answers; rejects when it does not. */
   ping(): MaybePromise<void>;
   /** Lets go of files and connections. */

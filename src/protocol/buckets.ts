@@ -23,16 +23,17 @@ import type {
   WriteReply,
 } from "../ports/bucket-store.ts";
 import type { Item } from "../ports/item-store.ts";
+import type { BackgroundFault } from "../ports/store.ts";
 import { announce, installLimits, stampAccess } from "./apply.ts";
-import { BackgroundTasks } from "./background-tasks.ts";
+import { BackgroundTasks, NO_SHEET, NOT_GIVEN_BACK } from "./background-tasks.ts";
 import { type BucketCache, BucketCaches } from "./bucket-cache.ts";
 import { type ChainOps, takeChain } from "./chain.ts";
 import { type CloseOptions, closeHours, type ShardClosed, type ShardPlace } from "./close-hours.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
-import { Crediting, notRead } from "./crediting.ts";
+import { Crediting, notRead, orFault } from "./crediting.ts";
 import { makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
-import { takeTogether, wholeState } from "./gather.ts";
+import { isWholeOf, takeTogether, wholeState } from "./gather.ts";
 import type { Job, JobOutcome, Sent } from "./job.ts";
 import { bucketsOn } from "./list-buckets.ts";
 import { Looks, UNSEEN } from "./looks.ts";
@@ -231,6 +232,11 @@ export class ProtocolBuckets implements BucketStore {
     this.#caches.of(bucket).forgetShards();
   }
 
+  /** Calls back with what failed of work that no caller waits for; the answer takes that back. */
+  onFault(listener: (fault: BackgroundFault) => void): () => void {
+    return this.#background.onFault(listener);
+  }
+
   /** Resolves when no work is left that goes on without a caller: resizing, give-backs that are tried again. */
   settled(): Promise<void> {
     return this.#background.settled();
@@ -297,7 +303,7 @@ export class ProtocolBuckets implements BucketStore {
           case "taken":
             return [this.#taken(claim, cache, outcome)];
           case "short":
-            if (isWhole(cache, outcome.state)) return [{ kind: "short", state: outcome.state }];
+            if (isWholeOf(cache, outcome.state)) return [{ kind: "short", state: outcome.state }];
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
@@ -325,7 +331,7 @@ export class ProtocolBuckets implements BucketStore {
   #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): Answer {
     const { image, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
-    if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue());
+    if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);
     const ticket = ticketOfJob({ of: claim, amounts: claim.take }, outcome, this.#context.env);
     return { kind: "taken", state: this.#stateOf(image), ticket };
   }
@@ -368,11 +374,18 @@ export class ProtocolBuckets implements BucketStore {
       // A debit is the price of work that was done, whatever outcome its caller got.
       if (job.kind === "debit") continue;
       const ticket = ticketOfJob(job, written, this.#context.env);
-      const { timeoutMs } = RETRY.giveBack;
-      const call = { nowMs: this.#context.clock.now(), timeoutMs, undoes: "request" } as const;
-      const { returnedLate } = this.#context;
-      const credited = this.credit({ ...job.of, ticket }, job.amounts, call);
-      this.#background.track(credited.finally(() => returnedLate(job.of.bucket)));
+      const { bucket } = job.of;
+      const call = {
+        nowMs: this.#context.clock.now(),
+        timeoutMs: RETRY.giveBack.timeoutMs,
+        undoes: "request",
+      } as const;
+      const credited = this.credit({ ...job.of, ticket }, job.amounts, call).then(orFault);
+      this.#background.track(
+        credited.finally(() => this.#context.returnedLate(bucket)),
+        bucket,
+        NOT_GIVEN_BACK,
+      );
     }
   }
 }
@@ -380,9 +393,4 @@ export class ProtocolBuckets implements BucketStore {
 function notDebited(outcome: "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
   const why = outcome === "elsewhere" ? "its shards are being split or joined all the time" : `it is ${outcome}`;
   return new Error(`The debit of ${bucket.entityId} on ${bucket.resource} could not be stored: ${why}.`);
-}
-
-/** Whether a state is the whole bucket's. It may be from before its shards were joined, or before it was split. */
-function isWhole({ shardCount }: BucketCache, { limits }: BucketState): boolean {
-  return shardCount === 1 && limits.every(({ part }) => part === undefined);
 }

@@ -69,8 +69,10 @@ export class Crediting {
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
     const work = this.#give({ held, readingMs: nowMs, untilMs, caller }, amounts, undoes);
-    const { returnedLate } = this.#context;
-    void caller.left.then(() => this.#background.track(work.finally(() => returnedLate(held.bucket))));
+    void caller.left.then(() => {
+      const late = work.then(orFault).finally(() => this.#context.returnedLate(held.bucket));
+      this.#background.track(late, held.bucket, "a give-back could not be stored");
+    });
     return Promise.race([work, caller.left.then(goesOn)]);
   }
 
@@ -202,6 +204,11 @@ function hasRoomForAll({ amounts, bounded }: Placed): boolean {
 export function notRead(error: unknown): WriteReply {
   if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", applied: "no", cause: error };
   throw error;
+}
+
+/** Where no caller is left to hear that it was not stored, or perhaps not, that is a fault. */
+export function orFault(reply: WriteReply): void {
+  if (reply.kind === "unavailable") throw reply.cause;
 }
 
 function goesOn(): WriteReply {

@@ -6,6 +6,7 @@ import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket, ticketOf } f
 import type { Answer, Claim, TakeContext } from "../ports/bucket-store.ts";
 import type { ItemWrite } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
+import type { BucketCache } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { Doubt } from "./config-readings.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -240,4 +241,9 @@ export function wholeState(
   if (images.length === 0) return admit(undefined, jobs, options, env).state;
   const states = images.map((image) => admit(image, jobs, options, env).state);
   return wholeOf(states, env.calendar);
+}
+
+/** Whether a state is the whole bucket's. It may be from before its shards were joined, or before it was split. */
+export function isWholeOf({ shardCount }: BucketCache, { limits }: BucketState): boolean {
+  return shardCount === 1 && limits.every(({ part }) => part === undefined);
 }

@@ -178,6 +178,7 @@ export function openConditional(
         }),
       };
     },
+    onBackgroundFault: (namespaceId, listener) => bucketsOf(namespaceId).onFault(listener),
     ping: () => base.ping(),
     close: () => base.close(),
   };

@@ -13,7 +13,7 @@ import type { EntityStore } from "../ports/entity-store.ts";
 import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { ManifestStore } from "../ports/manifest-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
-import type { ScopedStore, Store } from "../ports/store.ts";
+import type { BackgroundFault, ScopedStore, Store } from "../ports/store.ts";
 import type { SeededRandom } from "./random.ts";
 
 /**
@@ -94,6 +94,10 @@ export class FaultStore implements Store {
       manifests: this.#manifestsOf(inner.manifests),
       leases: this.#leasesOf(inner.leases),
     };
+  }
+
+  onBackgroundFault(namespaceId: string, listener: (fault: BackgroundFault) => void): () => void {
+    return this.#inner.onBackgroundFault?.(namespaceId, listener) ?? (() => {});
   }
 
   ping(): MaybePromise<void> {

@@ -1,7 +1,7 @@
 import type { Calendar } from "../../domain/calendar.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { BucketStore } from "../../ports/bucket-store.ts";
-import type { ScopedStore, Store } from "../../ports/store.ts";
+import type { BackgroundFault, ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { ProtocolBuckets } from "../../protocol/buckets.ts";
 import type { HourCloser } from "../../protocol/close-hours.ts";
@@ -96,6 +96,7 @@ export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
     atomicBucketsMax: (options.shared ? SHARED : OWN).atomicItemsMax,
     namespaces: new DynamoNamespaces({ records, watch, auditOf: (namespaceId) => scope(namespaceId).audit }),
     scope,
+    onBackgroundFault: (namespaceId, listener) => scope(namespaceId).onFault(listener),
     ping: async () => {
       await readVersion(records);
     },
@@ -121,6 +122,8 @@ export interface DynamoScope extends ScopedStore {
   finishDeletion(entityId: string): Promise<void>;
   /** For the sweep; undefined on a table shared with the original, where nothing is closed. */
   readonly hours: HourCloser | undefined;
+  /** Calls back with what failed of the work in the background; the answer takes that back. */
+  onFault(listener: (fault: BackgroundFault) => void): () => void;
   /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
   settled(): Promise<void>;
 }
@@ -170,6 +173,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
           joinIdle: (bucket, nowMs) => buckets.resize(bucket, "fewer", nowMs),
         },
     settled: () => buckets.settled(),
+    onFault: (listener) => buckets.onFault(listener),
   };
 }
 
