@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CONDITIONAL_MUTANTS } from "./simulation/conditional-mutants.ts";
+import { GIVE_BACK_MUTANTS } from "./simulation/give-back-mutants.ts";
 import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
@@ -62,6 +63,9 @@ const LEAST: Readonly<Record<string, number>> = {
   "hours closed": 400,
   "sheets written": 150,
   "sweeps that close hours": 50,
+  "give-backs by another process": 150,
+  "faults of a write, timedOut": 50,
+  "granted after waiting": 5,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
@@ -69,7 +73,7 @@ test("a seed plays the same way again, step by step, on conditional writes", asy
   for (const seed of [3, 10, 17]) assert.deepEqual(await played(seed), await played(seed));
 });
 
-for (const [bug, mutant] of Object.entries(CONDITIONAL_MUTANTS)) {
+for (const [bug, mutant] of Object.entries({ ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS })) {
   test(`the simulation catches ${bug}`, async () => {
     const others: string[] = [];
     for (let seed = 1; seed <= MUTANT_SEEDS_MAX; seed++) {

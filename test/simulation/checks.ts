@@ -120,6 +120,14 @@ export function checkClosed({ operation, around }: Scene): void {
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
     const due = (lease.resource(resource).consumed[limit] ?? 0) * 1000;
+    const more = operation.toldMore(resource, limit);
+    const first = level?.take.find((one) => one.limit === limit)?.milli;
+    // What its caller was told is one thing, what the lease believes another.
+    if (more !== undefined && first !== undefined && net !== first + more * 1000 && isExact(lease)) {
+      around.journal.violation(
+        `${operation.name} was told of ${first + more * 1000} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
+      );
+    }
     const own = operation.ownClaims().find(({ bucket }) => bucket.resource === resource)?.bucket.id ?? "";
     if (net === due || operation.uncertain.has(own)) continue;
     around.journal.violation(
@@ -127,6 +135,13 @@ export function checkClosed({ operation, around }: Scene): void {
     );
   }
 }
+
+/** What was not stored at once is stored when the lease is settled. */
+function isExact({ degraded }: Lease): boolean {
+  return degraded === false || degraded === PENDING;
+}
+
+export const PENDING = "an adjustment is not stored yet";
 
 /** At any moment a lease believes to hold at most what was taken for it, on each of its resources. */
 export function checkBelief(operation: Operation): string | undefined {

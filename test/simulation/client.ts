@@ -54,6 +54,7 @@ export class Client {
   readonly protocol: ProtocolBuckets | undefined;
   readonly live = new Set<Operation>();
   alive = true;
+  #adjusted = 0;
   faults = 0;
   readonly #connection: Connection;
   /** The line as the engine sees it, deliberate bugs included. */
@@ -111,6 +112,11 @@ export class Client {
     this.live.clear();
   }
 
+  /** Where calls fail at all, each seventh adjustment meets an outage that outlasts all that is tried at once. */
+  beginAdjusting(): void {
+    if (this.#around.profile.faultRate > 0 && this.#adjusted++ % 7 === 0) this.#connection.refuseDebits?.();
+  }
+
   /** From now on nothing goes wrong. */
   calm(): void {
     this.#connection.calm();
@@ -154,7 +160,7 @@ export class Client {
                 return answer;
               },
             }),
-        debit: (held, ...rest) => heard(buckets.debit(held, ...rest), (reply) => written(held, reply)),
+        debit: (held, ...rest) => heard(buckets.debit(held, ...rest), (reply) => debited(held, reply)),
         credit: (held, ...rest) => heard(buckets.credit(held, ...rest), (reply) => written(held, reply)),
       }),
       config: overriding(config, {
@@ -198,6 +204,12 @@ function answered(claims: readonly Claim[], reply: TakeReply): void {
   for (const [i, { kind }] of reply.entries()) {
     if (kind === "unavailable") currentOperation()?.uncertain.add((claims[i] as Claim).bucket.id);
   }
+}
+
+/** One that was certainly not stored is stored when the lease is settled; only then is it too late. */
+function debited(held: Held, reply: WriteReply): void {
+  const isPending = reply.kind === "unavailable" && reply.applied === "no";
+  if (!isPending || currentOperation()?.lease?.status !== "open") written(held, reply);
 }
 
 function written({ bucket }: Held, reply: WriteReply): void {

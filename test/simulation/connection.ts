@@ -38,9 +38,14 @@ export interface Connection {
   /** Of a store made of conditional writes. */
   readonly protocol: ProtocolBuckets | undefined;
   crash(): void;
+  /** The next debit is refused as often as it is tried. */
+  refuseDebits?(): void;
   /** From now on nothing goes wrong. */
   calm(): void;
 }
+
+/** So often the engine tries a debit that certainly was not stored. */
+const DEBIT_ATTEMPTS = 3;
 
 /** How clients get to a store. */
 export interface Connector {
@@ -85,6 +90,9 @@ export function faultyLine(shared: Store): Connector {
         configAgeMs: 0,
         protocol: undefined,
         crash: () => line.crash(),
+        refuseDebits: () => {
+          if (!direct) for (let attempts = 0; attempts < DEBIT_ATTEMPTS; attempts++) line.failNext("debit", "refused");
+        },
         calm: () => {
           for (const call of Object.keys(rates)) rates[call as FaultedCall] = 0;
         },

@@ -9,11 +9,13 @@ import { atOnce, overriding } from "./port.ts";
 
 /**
  * A deliberate bug: in the store itself, or in a client, between its engine and its line to the store; or, where a store is
- * made of conditional writes, between the protocol and its items.
+ * made of conditional writes, between the protocol and its items; or in the code that is played.
  */
 export type Mutant = (
   | { readonly layer: "store" | "client"; readonly spoil: (store: Store) => Store }
   | { readonly layer: "items"; readonly spoil: (items: ItemStore) => ItemStore }
+  /** In the code itself, for as long as a world is played; answers how to mend it. */
+  | { readonly layer: "code"; readonly spoil: () => () => void }
 ) & {
   /** What the simulation has to say about it. */
   readonly caughtAs: RegExp;

@@ -35,6 +35,7 @@ export class Operation {
   readonly name: string;
   readonly clientId: string;
   readonly #moved = new Map<string, Map<string, Moved>>();
+  readonly #told = new Map<string, number | undefined>();
   /** Faults that hit a call of this operation. */
   faults = 0;
   /** Buckets where a write was answered as lost or as not applied: more may be charged there than it knows. */
@@ -99,6 +100,21 @@ export class Operation {
         net: Number(moved.in - moved.back),
       })),
     );
+  }
+
+  /** More was charged for its lease, as far as its caller was told: by resource and limit, in tokens; `undefined`: no sum is known. */
+  charged(resource: string, tokens: Readonly<Record<string, number | undefined>>, isKnown: boolean): void {
+    for (const [limit, more] of Object.entries(tokens)) {
+      const key = `${resource}\n${limit}`;
+      const before = this.#told.has(key) ? this.#told.get(key) : 0;
+      this.#told.set(key, isKnown && before !== undefined ? before + (more ?? 0) : undefined);
+    }
+  }
+
+  /** What its caller was told to have been charged beside what it took at first; undefined where no sum is known. */
+  toldMore(resource: string, limit: string): number | undefined {
+    const key = `${resource}\n${limit}`;
+    return this.#told.has(key) ? this.#told.get(key) : 0;
   }
 
   /** Claims that usage counts, although no request that was granted made them. */

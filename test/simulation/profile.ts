@@ -106,7 +106,7 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     resize: some(2),
     again: random.pick([1, 4]),
     back: some(0.8),
-    prompt: some(0.8),
+    prompt: some(2),
   };
 }
 

@@ -1,8 +1,9 @@
 import type { Lease } from "../../src/engine/lease.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { checkUntouched } from "./checks.ts";
-import type { Story } from "./scene.ts";
+import type { Scene, Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
 import { disturbed, drawRequest, isAlike } from "./stories.ts";
 
@@ -17,7 +18,7 @@ const WAIT_MS = 600_000;
  */
 export const waitAndGiveBack: Story = async (scene) => {
   const { client, operation, random, around } = scene;
-  const { limits: _, ...request } = drawRequest(scene, { wait: false });
+  const request = drawLarge(scene);
   operation.request = request;
   const before = disturbed(scene);
   const { steppedBackMs } = client.clock;
@@ -55,3 +56,12 @@ export const waitAndGiveBack: Story = async (scene) => {
   if (outcome.ok && sleptMs <= PROMPT_MS) return;
   around.journal.violation(`${operation.name} was ${outcome.ok ? "" : "not "}granted ${sleptMs} ms after all was back`);
 };
+
+/** Large parts of what there is, so that a few of them empty it. */
+function drawLarge(scene: Scene): AcquireRequest {
+  const { limits: _, also: __, ...request } = drawRequest(scene, { wait: false });
+  const { random, around } = scene;
+  const hard = around.truth.level(request.entityId, request.resource).limits.filter(({ soft }) => !soft);
+  const parts = hard.map(({ name, capacity }) => [name, Math.max(1, Math.floor(capacity / random.pick([1, 2, 4])))]);
+  return parts.length === 0 ? request : { ...request, consume: Object.fromEntries(parts) };
+}

@@ -58,9 +58,11 @@ const READING_AGE_MAX_MS = 600_000;
 /** Plays one seed from beginning to end. Any seed plays the same way again. */
 export async function simulate(seed: number, options: SimulationOptions): Promise<SeedReport> {
   const opened = options.open();
+  const mend = options.mutant?.layer === "code" ? options.mutant.spoil() : () => {};
   try {
     return await new Simulation(seed, opened, options).run();
   } finally {
+    mend();
     await opened.close();
   }
 }

@@ -8,7 +8,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected } from "./checks.ts";
+import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected, PENDING } from "./checks.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
@@ -295,17 +295,25 @@ async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const names = claim?.set.limits.map(({ name }) => name) ?? [];
   const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
+  // How much is held is only given back as far as it is there: then no sum is known.
+  const told = async (tokens: Tokens, isKnown: boolean, act: (tokens: Tokens) => Promise<void>) => {
+    if (!isKnown) operation.charged(claim?.bucket.resource ?? "", tokens, false);
+    const degraded = lease.degraded;
+    client.beginAdjusting();
+    await act(tokens);
+    operation.charged(claim?.bucket.resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
+  };
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
   if (names.length > 0) {
     const negative = (tokens: Tokens): Tokens =>
       Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));
     steps.push(
-      [3, () => part.adjust(some(20))],
-      [2, () => part.adjust(negative(some(20)))],
-      [1, () => part.adjust({ ...some(20), ...negative(some(20)) })],
-      [3, () => part.release(some(15))],
-      [3, () => consumeMore(scene, part, some(8))],
+      [3, () => told(some(20), true, (more) => part.adjust(more))],
+      [2, () => told(negative(some(20)), false, (less) => part.adjust(less))],
+      [1, () => told({ ...some(20), ...negative(some(20)) }, false, (both) => part.adjust(both))],
+      [3, () => told(some(15), false, (less) => part.release(less))],
+      [3, () => told(some(8), true, (more) => consumeMore(scene, part, more))],
     );
   }
   try {
