@@ -13,6 +13,7 @@ import { boundedSteps } from "./in-time.ts";
 import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
+import { LeaseWrites } from "./lease-writes.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
@@ -61,6 +62,7 @@ export class Acquirer {
   readonly deny: DenyMemory;
   readonly room: WaitingRoom;
   readonly client: StoreClient;
+  readonly leaseWrites: LeaseWrites;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -83,7 +85,9 @@ export class Acquirer {
     const { namespace } = settings;
     this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
-    this.client = new StoreClient(deps, settings, { deny, returned, publisher: this.#publisher, lifecycle });
+    const listeners = { deny, returned, publisher: this.#publisher, lifecycle };
+    this.client = new StoreClient(deps, settings, listeners);
+    this.leaseWrites = new LeaseWrites(deps, settings, listeners);
     this.#maker = {
       client: this.client,
       now: () => deps.clock.now(),
@@ -98,7 +102,8 @@ export class Acquirer {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
       this.#lifecycle.requireOpen();
-      const granted = this.#fastPath(request);
+      // What is written down with the take needs the store's transaction.
+      const granted = draft === undefined ? this.#fastPath(request) : undefined;
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
       return Promise.reject(error);

@@ -55,7 +55,7 @@ const WRITE_ATTEMPTS_MAX = 3;
 const NOT_STORED: Written = { outcome: "no", ...NOTHING_REPORTED };
 
 /** Who hears of writes, besides the store. */
-interface Listeners {
+export interface Listeners {
   readonly deny: DenyMemory;
   /** Hears of everything that came back, for those that wait. */
   readonly returned: (returned: Returned) => void;
@@ -284,7 +284,7 @@ export class StoreClient {
   }
 }
 
-function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonly Amount[]): ValidationError {
+export function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonly Amount[]): ValidationError {
   const asked = amounts.map(({ limit, milli }) => `${milli / 1000} of "${limit}"`).join(", ");
   return new ValidationError(
     "debt_too_large",

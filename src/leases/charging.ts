@@ -1,31 +1,24 @@
 import type { BucketState } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
-import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
+import type { LeaseHolding, LeaseRecord } from "../domain/lease-record.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
+import type { Charge, ChargePlan } from "./change-plan.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import { claimAt, heldAt, type ResourceAmounts, type Share, sharesOf, withMore, withSeen } from "./ledger.ts";
 import { seenIn } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
-import { type LimitStanding, standingsOf } from "./standing.ts";
+import { standingsOf } from "./standing.ts";
 
-/** What a change takes: `debits` without a lower bound, `takes` only if it is there. */
-export interface ChargePlan {
-  readonly debits: ResourceAmounts;
-  readonly takes: ResourceAmounts;
-}
-
-/** What was taken, the lease with it, and how to give it back should the lease not be moved. */
-export interface Charge {
-  readonly holdings: readonly LeaseHolding[];
-  readonly resources: readonly LeaseResourceRecord[];
-  readonly standings: readonly LimitStanding[];
+/** A charge that can be given back, should the lease not be moved. */
+export interface UndoableCharge extends Charge {
   undo(): Promise<void>;
 }
 
 /** What one level gave. */
-interface Got {
+export interface Got {
   readonly share: Share;
   readonly held: Held;
   readonly ticket: Ticket;
@@ -41,20 +34,14 @@ export class Charging {
   }
 
   /** All of it or nothing. `holdings` are those of the lease without what it is about to give back. */
-  async charge(record: LeaseRecord, holdings: readonly LeaseHolding[], { debits, takes }: ChargePlan): Promise<Charge> {
+  async charge(
+    record: LeaseRecord,
+    holdings: readonly LeaseHolding[],
+    { debits, takes }: ChargePlan,
+  ): Promise<UndoableCharge> {
     const got = [...(await this.#take(record, takes)), ...(await this.#debit(record, debits))];
-    const { engine } = this.#deps;
-    const at = { nowMs: engine.clock.now(), calendar: engine.calendar };
-    let charge: Omit<Charge, "undo"> = { holdings, resources: record.resources, standings: [] };
-    for (const { share, held, ticket, state } of got) {
-      const seen = state === undefined ? undefined : seenIn(held, state, at.nowMs);
-      const level = { bucket: held.bucket, set: held.set, level: share.at[1] };
-      charge = {
-        holdings: withMore(charge.holdings, share, ticket),
-        resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),
-        standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
-      };
-    }
+    const { clock, calendar } = this.#deps.engine;
+    const charge = chargeOf(record, holdings, got, { nowMs: clock.now(), calendar });
     return { ...charge, undo: () => this.#undo(got) };
   }
 
@@ -108,6 +95,26 @@ export class Charging {
       "rollback",
     );
   }
+}
+
+/** The lease with what each level gave. `holdings` are those of the lease without what it is about to give back. */
+export function chargeOf(
+  record: LeaseRecord,
+  holdings: readonly LeaseHolding[],
+  got: readonly Got[],
+  at: { readonly nowMs: number; readonly calendar: Calendar },
+): Charge {
+  let charge: Charge = { holdings, resources: record.resources, standings: [] };
+  for (const { share, held, ticket, state } of got) {
+    const seen = state === undefined ? undefined : seenIn(held, state, at.nowMs);
+    const level = { bucket: held.bucket, set: held.set, level: share.at[1] };
+    charge = {
+      holdings: withMore(charge.holdings, share, ticket),
+      resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),
+      standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
+    };
+  }
+  return charge;
 }
 
 function heldOf({ bucket, set, origin, bypass }: Claim, ticket: Ticket): Held {

@@ -11,7 +11,8 @@ import type { Refusal } from "../engine/refusal.ts";
 import type { LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import { canonical } from "./canonical.ts";
-import { type ChangePlan, type ChangeStep, LeaseChanges } from "./changing.ts";
+import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
+import { LeaseChanges } from "./changing.ts";
 import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
@@ -230,12 +231,11 @@ export class LeaseDesk {
     const { answer, replayed } = await this.#once.run(
       { idempotencyKey, asks: { ...asks, leaseId }, waits: false },
       async (mark) => {
-        const finishOf =
+        const key: ChangeKey | undefined =
           mark === undefined
             ? undefined
-            : (next: LeaseRecord, { standings }: { readonly standings: LeaseAnswer["standings"] }) =>
-                this.#finish(mark, answerOf(next, standings));
-        const { record, charge } = await this.#changes.change(leaseId, step, finishOf);
+            : { mark, finishOf: (next, { standings }) => this.#finish(mark, answerOf(next, standings)) };
+        const { record, charge } = await this.#changes.change(leaseId, step, key);
         return { answer: answerOf(record, charge?.standings ?? []), isKept: mark !== undefined };
       },
     );

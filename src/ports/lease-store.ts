@@ -1,6 +1,7 @@
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
-import type { MaybePromise } from "./bucket-store.ts";
+import type { CallContext, MaybePromise } from "./bucket-store.ts";
+import type { ChangeReply, LeaseChange } from "./lease-change.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "./lease-write.ts";
 
 /** What is known of an idempotency key. */
@@ -53,6 +54,11 @@ export interface LeaseStore {
   get(leaseId: string): MaybePromise<LeaseRecord | undefined>;
   /** Replaces the version before this one; with `finish` in one step with the answer under a key. */
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): MaybePromise<LeaseReply>;
+  /**
+   * Changes a lease together with the buckets it was taken from. Only of a store whose transaction covers both; on others the
+   * caller debits before it moves the record, and credits after it.
+   */
+  change?(change: LeaseChange, context: CallContext): MaybePromise<ChangeReply>;
   /** Leases that are open as stored; also those whose time is up but whose end nobody has written yet. */
   listOpen(filter: LeaseFilter, page: PageRequest): MaybePromise<Page<LeaseRecord>>;
   /** Ids of some open leases whose time was up at `nowMs`, the oldest first where the store can tell. */

@@ -1,5 +1,6 @@
 import { requireActive } from "../adapters/memory/config.ts";
 import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
+import { LeaseRecords } from "../adapters/memory/lease-records.ts";
 import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { Calendar } from "../domain/calendar.ts";
@@ -123,7 +124,7 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, leases, ...stored } = base.scope(namespaceId);
+      const { audit, manifests, leases: _, ...stored } = base.scope(namespaceId);
       const { config, entities } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
@@ -137,7 +138,8 @@ export function openConditional(
         usage: new ConditionalUsage(table, namespaceId),
         audit,
         manifests,
-        leases,
+        // No transaction covers them and the buckets.
+        leases: Object.assign(new LeaseRecords(data, namespaceId), { isWrittenByTake: false }),
         buckets: overriding(own, {
           topUp: async (...args) => {
             requireActive(data, namespaceId);

@@ -7,6 +7,7 @@ import { entityContract } from "./contract-entities.ts";
 import { giveBackContract } from "./contract-give-back.ts";
 import { kindsContract } from "./contract-kinds.ts";
 import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts";
+import { leaseChangeContract } from "./contract-lease-changes.ts";
 import { leaseContract } from "./contract-leases.ts";
 import { manifestContract } from "./contract-manifests.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
@@ -48,4 +49,5 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("usage", usageContract);
   under("declared pieces", manifestContract);
   under("leases", leaseContract);
+  under("changes of leases", leaseChangeContract);
 }

@@ -10,6 +10,7 @@ import type {
 } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import type { EntityStore } from "../ports/entity-store.ts";
+import type { ChangeReply } from "../ports/lease-change.ts";
 import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { ManifestStore } from "../ports/manifest-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
@@ -195,8 +196,13 @@ export class FaultStore implements Store {
 
   #leasesOf(inner: LeaseStore): LeaseStore {
     const write = (apply: () => MaybePromise<LeaseReply>) => this.#call<LeaseReply>("lease", apply, notWritten);
+    const { split = false } = this.#options;
+    const change = inner.change?.bind(inner);
     return {
-      isWrittenByTake: inner.isWrittenByTake && this.#options.split !== true,
+      isWrittenByTake: inner.isWrittenByTake && !split,
+      ...(change === undefined || split
+        ? {}
+        : { change: (...args) => this.#call<ChangeReply>("lease", () => change(...args), notWritten) }),
       create: (...args) => write(() => inner.create(...args)),
       move: (...args) => write(() => inner.move(...args)),
       get: (...args) => this.#plain("look", () => inner.get(...args)),

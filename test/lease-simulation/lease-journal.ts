@@ -66,6 +66,22 @@ export class LeaseJournal {
     if (!asked.replayed || !this.answered.has(leaseId)) this.answered.set(leaseId, view);
   }
 
+  isAnswered(key: string): boolean {
+    return this.#byKey.has(key);
+  }
+
+  /** A change under a key was answered: by the first answer, each time, and as done by one of them at most. */
+  changed(answer: { readonly lease: LeaseView; readonly replayed: boolean }, key: string | undefined): void {
+    if (key === undefined) return;
+    const told = JSON.stringify(answer.lease);
+    const first = this.#byKey.get(key);
+    if (first !== undefined && first !== told) this.fail(`the key ${key} was answered with ${first} and with ${told}`);
+    if (!answer.replayed && this.#doneByKey.has(key))
+      this.fail(`the key ${key} was done twice, and both were answered`);
+    if (!answer.replayed) this.#doneByKey.add(key);
+    this.#byKey.set(key, told);
+  }
+
   /** The instant of the journal: each event has a later one. */
   get now(): number {
     return this.#events;

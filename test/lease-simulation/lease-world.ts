@@ -23,6 +23,16 @@ export const CHARGED = ["key/api/rpm", "key/api/tpm", "org/api/tpm", "key/gpu/sl
 /** A store in which something is wrong: a simulation that is worth anything finds out. */
 export type Mutant = (leases: LeaseStore) => LeaseStore;
 
+/** The store without its transaction over leases and buckets, as one has it that writes single items. */
+export function inSteps(store: Store): Store {
+  return overriding(store, {
+    scope: (id: string) => {
+      const scope = store.scope(id);
+      return { ...scope, leases: overriding(scope.leases, { isWrittenByTake: false, change: undefined as never }) };
+    },
+  });
+}
+
 /** One service process: a desk behind a line of its own. */
 export interface Instance {
   readonly name: string;
@@ -70,6 +80,11 @@ export class LeaseWorld {
   /** What was stored, without a line in between. */
   get leases(): LeaseStore {
     return this.#base.scope("default").leases;
+  }
+
+  /** Whether a transaction covers records and buckets: then no kill and no lost answer leaves one without the other. */
+  get isAtOnce(): boolean {
+    return this.leases.change !== undefined;
   }
 
   async start(faultRate: number): Promise<Instance> {

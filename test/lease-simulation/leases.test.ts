@@ -1,22 +1,38 @@
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
+import type { LeaseRecord } from "../../src/domain/lease-record.ts";
 import { openMemory } from "../../src/entry/memory.ts";
+import type { LeaseChange } from "../../src/ports/lease-change.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
+import type { Store } from "../../src/ports/store.ts";
 import { overriding } from "../../src/testing/overriding.ts";
+import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "../every-store.ts";
-import type { Mutant } from "./lease-world.ts";
+import { inSteps, type Mutant } from "./lease-world.ts";
 import { playLeases } from "./play-leases.ts";
 
 const SEEDS: Readonly<Record<string, number>> = { memory: 100, SQLite: 12, "conditional writes": 20 };
 
-describe("instances that die, are lost and meet on one lease", () => {
-  for (const [name, openStore] of EVERY_STORE) {
+const STORES: readonly (readonly [
+  name: string,
+  seeds: number,
+  open: (clock: SimulatedClock, t: TestContext) => Store,
+])[] = [
+  ...EVERY_STORE.flatMap(([name, openStore]) => {
     const seeds = SEEDS[name];
-    if (seeds === undefined) continue;
+    return seeds === undefined
+      ? []
+      : [[name, seeds, (clock: SimulatedClock, t: TestContext) => openStore(clock, t).store] as const];
+  }),
+  ["memory, step by step", 50, () => inSteps(openMemory())],
+];
+
+describe("instances that die, are lost and meet on one lease", () => {
+  for (const [name, seeds, open] of STORES) {
     test(`on ${name}: nothing is given back twice, and every lease that was answered is there`, async (t) => {
       let answered = 0;
       for (let seed = 1; seed <= seeds; seed++) {
-        const report = await playLeases(seed, (clock) => openStore(clock, t).store);
+        const report = await playLeases(seed, (clock) => open(clock, t));
         assert.deepEqual(report.violations, [], `seed ${seed}\n${report.steps.join("\n")}`);
         answered += report.answered;
       }
@@ -26,7 +42,7 @@ describe("instances that die, are lost and meet on one lease", () => {
   }
 });
 
-/** Stores that are wrong in one way each. */
+/** Stores without a transaction over leases and buckets, wrong in one way each. */
 const MUTANTS: Readonly<Record<string, Mutant>> = {
   "moves a record whatever its version": (leases) => {
     const force = async (next: Parameters<LeaseStore["move"]>[0], ...rest: [never, never]) => {
@@ -56,11 +72,62 @@ const MUTANTS: Readonly<Record<string, Mutant>> = {
     overriding(leases, { move: () => ({ kind: "stored" }) }),
 };
 
+/** A store that has every change handed over in another form. */
+function changing(other: (change: LeaseChange, before: LeaseRecord) => LeaseChange): Mutant {
+  return (leases) =>
+    overriding(leases, {
+      change: async (change, context) => {
+        const before = await leases.get(change.leaseId);
+        assert.ok(leases.change !== undefined);
+        return leases.change(before === undefined ? change : other(change, before), context);
+      },
+    });
+}
+
+/** Stores whose transaction covers leases and buckets, wrong in one way each. */
+const MUTANTS_AT_ONCE: Readonly<Record<string, Mutant>> = {
+  "changes a record whatever its version": changing((change, { version }) => ({
+    ...change,
+    version,
+    writeOf: (charged) => {
+      const { record, finish } = change.writeOf(charged);
+      return { record: { ...record, version: version + 1 }, finish };
+    },
+  })),
+  "forgets the answer under the key of a change": changing((change) => ({
+    ...change,
+    writeOf: (charged) => ({ ...change.writeOf(charged), finish: undefined }),
+  })),
+  "changes the record of a lease and gives nothing back": changing((change) =>
+    change.moves.kind === "take" ? change : { ...change, moves: { ...change.moves, credits: [] } },
+  ),
+  "charges for a lease and does not write it down": changing((change, before) => ({
+    ...change,
+    writeOf: (charged) => {
+      const { record, finish } = change.writeOf(charged);
+      return { record: { ...before, version: record.version, writer: record.writer }, finish };
+    },
+  })),
+  "does a change again when it is repeated": changing((change, before) => ({
+    ...change,
+    version: before.writer === change.writer ? before.version : change.version,
+    writeOf: (charged) => {
+      const { record, finish } = change.writeOf(charged);
+      return { record: { ...record, version: before.version + 1 }, finish };
+    },
+  })),
+};
+
+const FOUND_BY: readonly (readonly [string, Mutant, () => Store])[] = [
+  ...Object.entries(MUTANTS).map(([what, mutant]) => [what, mutant, () => inSteps(openMemory())] as const),
+  ...Object.entries(MUTANTS_AT_ONCE).map(([what, mutant]) => [what, mutant, () => openMemory()] as const),
+];
+
 describe("the simulation of leases finds a store that", () => {
-  for (const [what, mutant] of Object.entries(MUTANTS)) {
+  for (const [what, mutant, open] of FOUND_BY) {
     test(what, async () => {
       for (let seed = 1; seed <= 200; seed++) {
-        const { violations } = await playLeases(seed, () => openMemory(), mutant);
+        const { violations } = await playLeases(seed, open, mutant);
         if (violations.length > 0) return;
       }
       assert.fail("200 seeds did not find it");

@@ -1,4 +1,5 @@
 import { LimiterError } from "../../src/entry/index.ts";
+import type { Answered, LeaseDesk } from "../../src/leases/desk.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -18,8 +19,22 @@ const FINISHING_STEPS_MAX = 20_000;
 /** Errors that say what became of the call: nothing was changed by it. */
 const DECIDED = new Set(["lease_closed", "lease_not_found", "idempotency_key_reused", "lease_contended"]);
 
+/** How a change that was never answered may be refused when it is sent again. */
+const CHANGE_REFUSED = new Set(["idempotency_in_progress", "lease_closed"]);
+
 /** What is due when an instance that expires it dies, or whose give-backs are lost, is given back by nobody: any lease may be. */
 const ALL_DUE = atMost({ tpm: 100_000, rpm: 10_000 }, { gpu: { slots: 10_000 } });
+
+/** Of a call that changes records and buckets in one transaction: there is nothing that records do not account for. */
+const NOTHING: ReadonlyMap<string, number> = new Map();
+
+/** A change of a lease under a key, as often as it is sent. */
+interface KeyedChange {
+  readonly key: string;
+  readonly leaseId: string;
+  readonly most: ReadonlyMap<string, number>;
+  send(desk: LeaseDesk): Promise<Answered>;
+}
 
 /** Plays one seed: clients, time, faults and deaths against a few instances on one store. */
 export async function playLeases(
@@ -42,6 +57,7 @@ class LeasePlay {
   /** What each instance's calls under way may have moved, should it die. */
   readonly #underWay = new Map<Instance, Set<ReadonlyMap<string, number>>>();
   readonly #keys: { readonly key: string; readonly request: LeaseRequest }[] = [];
+  readonly #changes: KeyedChange[] = [];
 
   constructor(world: LeaseWorld, seed: number) {
     this.#world = world;
@@ -99,6 +115,7 @@ class LeasePlay {
     const kind = random.weighted([
       [5, "acquire"],
       [this.#keys.length > 0 ? 2 : 0, "repeat"],
+      [this.#changes.length > 0 ? 2 : 0, "change again"],
       ...(known.length === 0
         ? []
         : ([
@@ -117,7 +134,9 @@ class LeasePlay {
     const held = this.#journal.answered.get(leaseId)?.consumed ?? {};
     const tokens = random.integer(0, 40);
     // Every call may find that the time of the lease is up, and give all of it back.
-    const most = atMost({ tpm: Math.max(...Object.values(held), 0) + 2_000, rpm: 200 }, { gpu: { slots: 50 } });
+    const most = this.#world.isAtOnce
+      ? NOTHING
+      : atMost({ tpm: Math.max(...Object.values(held), 0) + 2_000, rpm: 200 }, { gpu: { slots: 50 } });
     switch (kind) {
       case "acquire":
         this.#acquire(instance, this.#newRequest());
@@ -137,26 +156,29 @@ class LeasePlay {
           this.#journal.rolledBack(await desk.rollback(leaseId), beganAt);
         });
         break;
+      case "change again":
+        this.#change(instance, random.pick(this.#changes));
+        break;
       case "adjust": {
         const delta = { tpm: random.integer(-30, 30), rpm: random.integer(-1, 1) };
+        const keyed = this.#keyOf(0.5);
+        const adjust = (on: LeaseDesk) => on.adjust(leaseId, { delta, ...keyed });
+        if (this.#isKeyed(instance, { leaseId, most, send: adjust }, keyed)) break;
         this.#call(instance, `adjusts ${leaseId} by ${delta.tpm}`, most, async () => {
-          this.#journal.shown((await desk.adjust(leaseId, { delta, ...this.#keyOf(0.3) })).lease, beganAt);
+          this.#journal.shown((await adjust(desk)).lease, beganAt);
         });
         break;
       }
       case "consume":
-        this.#call(instance, `consumes ${tokens} for ${leaseId}`, most, async () => {
-          this.#journal.shown(
-            (await desk.consume(leaseId, { amounts: { tpm: tokens }, ...this.#keyOf(0.3) })).lease,
-            beganAt,
-          );
+      case "release": {
+        const keyed = this.#keyOf(0.5);
+        const send = (on: LeaseDesk) => on[kind](leaseId, { amounts: { tpm: tokens }, ...keyed });
+        if (this.#isKeyed(instance, { leaseId, most, send }, keyed)) break;
+        this.#call(instance, `${kind}s ${tokens} of ${leaseId}`, most, async () => {
+          this.#journal.shown((await send(desk)).lease, beganAt);
         });
         break;
-      case "release":
-        this.#call(instance, `releases ${tokens} of ${leaseId}`, most, async () => {
-          this.#journal.shown((await desk.release(leaseId, { amounts: { tpm: tokens } })).lease, beganAt);
-        });
-        break;
+      }
       case "extend":
         this.#call(instance, `extends ${leaseId}`, most, async () => {
           this.#journal.shown(await desk.extend(leaseId, { holdMs: 5_000 }), beganAt);
@@ -173,7 +195,31 @@ class LeasePlay {
   }
 
   #expire(instance: Instance): void {
-    this.#call(instance, "expires what is due", ALL_DUE, () => instance.desk.expireDue());
+    const most = this.#world.isAtOnce ? NOTHING : ALL_DUE;
+    this.#call(instance, "expires what is due", most, () => instance.desk.expireDue());
+  }
+
+  /** Sends a change that has a key, and remembers it: it may be sent again. */
+  #isKeyed(
+    instance: Instance,
+    change: Omit<KeyedChange, "key">,
+    { idempotencyKey: key }: { readonly idempotencyKey?: string },
+  ): boolean {
+    if (key === undefined) return false;
+    const keyed = { ...change, key };
+    this.#changes.push(keyed);
+    this.#change(instance, keyed);
+    return true;
+  }
+
+  #change(instance: Instance, { key, leaseId, most, send }: KeyedChange): void {
+    const beganAt = this.#journal.now;
+    this.#call(instance, `changes ${leaseId} under ${key}`, new Map(most), async () => {
+      const answer = await send(instance.desk);
+      this.#journal.changed(answer, key);
+      // A replay shows the lease as it was then.
+      if (!answer.replayed) this.#journal.shown(answer.lease, beganAt);
+    });
   }
 
   #newRequest(): LeaseRequest {
@@ -192,7 +238,11 @@ class LeasePlay {
 
   #acquire(instance: Instance, request: LeaseRequest): void {
     const { consume, also, idempotencyKey } = request;
-    const most = atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
+    // What is charged at once has no record.
+    const isRecorded = this.#world.isAtOnce && request.holdMs !== 0;
+    const most = isRecorded
+      ? NOTHING
+      : atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
     const what = `acquires ${JSON.stringify({ ...consume, ...also?.gpu })} ${idempotencyKey ?? ""} hold ${request.holdMs}`;
     this.#call(instance, what, most, async () => {
       const { lease, replayed } = await instance.desk.acquire(request);
@@ -259,6 +309,13 @@ class LeasePlay {
       await this.#settleTurn();
     }
     await this.#check();
+    await this.#account();
+    await this.#checkKeys();
+    // Whoever was killed in the middle of a change: its repeat has charged once, or was answered with what was done.
+    if (this.#world.isAtOnce) await this.#account();
+  }
+
+  async #account(): Promise<void> {
     const held = await this.#world.held(this.#journal.answered.keys());
     const charges = await this.#world.charges();
     for (const place of CHARGED) {
@@ -270,7 +327,6 @@ class LeasePlay {
         this.#journal.fail(`${place} is charged ${charged}, and ${accounted} are held or spent, without any fault`);
       }
     }
-    await this.#checkKeys();
   }
 
   /** Every key that was answered is answered the same by a new instance, without a fault. */
@@ -284,6 +340,15 @@ class LeasePlay {
       } catch (error) {
         const code = error instanceof LimiterError ? error.code : undefined;
         if (code !== "idempotency_in_progress") this.#journal.fail(`the key ${key} was answered with ${String(error)}`);
+      }
+    }
+    for (const { key, send } of this.#changes) {
+      try {
+        this.#journal.changed(await send(instance.desk), key);
+      } catch (error) {
+        const code = error instanceof LimiterError ? error.code : undefined;
+        const isAnswered = this.#journal.isAnswered(key) || !CHANGE_REFUSED.has(code ?? "");
+        if (isAnswered) this.#journal.fail(`the key ${key} was answered with ${String(error)}`);
       }
     }
   }

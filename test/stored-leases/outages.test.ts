@@ -99,7 +99,8 @@ for (const [name, openStore] of EVERY_STORE) {
     });
 
     test("a debit that was not stored at one level is taken back at the others", async (t) => {
-      const { faulty, failing, left, desk } = await open(t);
+      const { faulty, failing, left, desk, store } = await open(t);
+      if (store.scope("default").leases.change !== undefined) return;
       const lease = id(await desk.acquire(taking({ tpm: 500 })));
       failing("debit", "lostBefore");
       await assert.rejects(faulty.settle(lease, { consumed: { tpm: 800 } }), RateLimiterUnavailable);
@@ -117,13 +118,26 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal((await left())["key-1.tpm"], 5_900);
     });
 
-    test("a rollback that never gets an answer gives nothing back by itself: never twice", async (t) => {
-      const { faulty, failing, left, desk } = await open(t);
+    test("a rollback that never gets an answer is done whole, or gives nothing back by itself: never twice", async (t) => {
+      const { faulty, failing, left, desk, store } = await open(t);
       const lease = id(await desk.acquire(taking({ tpm: 500 })));
       failing("lease", "lostAfter", 10);
       await assert.rejects(faulty.rollback(lease), RateLimiterUnavailable);
-      assert.equal((await desk.rollback(lease)).status, "rolledBack", "the move was applied; its give-back is lost");
-      assert.deepEqual(await left(), TAKEN);
+      assert.equal((await desk.rollback(lease)).status, "rolledBack", "it was applied");
+      const isAtOnce = store.scope("default").leases.change !== undefined;
+      assert.deepEqual(await left(), isAtOnce ? FULL : TAKEN, "without a transaction over both the give-back is lost");
+    });
+
+    test("a change that was not applied, and whose answers were lost, is made by its repeat", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const lease = id(await desk.acquire(taking({ tpm: 500 })));
+      const release = { amounts: { tpm: 200 }, idempotencyKey: "k" };
+      failing("lease", "lostBefore", 2);
+      await assert.rejects(faulty.release(lease, release), RateLimiterUnavailable);
+      assert.equal((await left())["key-1.tpm"], 5_500);
+      assert.deepEqual((await faulty.release(lease, release)).lease.consumed, { tpm: 300 });
+      assert.equal((await faulty.release(lease, release)).replayed, true);
+      assert.equal((await left())["key-1.tpm"], 5_700);
     });
 
     test("a give-back whose answer was lost is not repeated", async (t) => {

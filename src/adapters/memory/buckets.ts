@@ -2,12 +2,10 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
 import {
-  acrossBoundaries,
   type BucketState,
   bornAs,
   bucketFor,
   countFrom,
-  debitFrom,
   fits,
   freshBucket,
   overdrawnOf,
@@ -15,7 +13,7 @@ import {
   touched,
 } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
-import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
+import { PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { HOUR_MS } from "../../domain/usage.ts";
 import type {
@@ -26,6 +24,7 @@ import type {
   Claim,
   Claimed,
   Held,
+  LeaseDraft,
   Operation,
   OperationReply,
   TakeContext,
@@ -33,9 +32,11 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
+import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
 import { requireActive } from "./config.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
+import { LeaseRecords } from "./lease-records.ts";
 import { textList } from "./list-orders.ts";
 import { isOwnable, OwnedState } from "./owned-state.ts";
 import { MemorySweep } from "./sweep.ts";
@@ -51,15 +52,25 @@ export class MemoryBuckets implements BucketStore {
   readonly #sweep: MemorySweep;
   /** Undefined where no usage is kept. */
   readonly #usage: UsageCounter | undefined;
+  readonly #drafted: DraftedBuckets;
+  readonly #leases: LeaseRecords;
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
+    this.#leases = new LeaseRecords(all, namespaceId);
     this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
     const { usageKeepMs } = all.retention;
     this.#sweep = new MemorySweep(this.#data, usageKeepMs, calendar);
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter();
+    this.#drafted = {
+      calendar,
+      usage: this.#usage,
+      find: (key) => this.#data.buckets.get(key.id),
+      cellOf: (key) => this.#cell(key),
+      standing: (state, of, nowMs) => this.#standing(state, of, nowMs),
+    };
   }
 
   take(claims: readonly Claim[], context: TakeContext): TakeReply {
@@ -68,17 +79,9 @@ export class MemoryBuckets implements BucketStore {
 
   takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
     if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
-    const { nowMs } = context;
+    const { nowMs, lease } = context;
     this.#sweep.run(nowMs);
-    if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
-    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
-    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
-    const refused = after.includes(undefined);
-    return claims.map((claim, i) =>
-      refused
-        ? this.#refuse(claim, before[i] as BucketState, nowMs)
-        : this.#taken(claim, after[i] as BucketState, nowMs),
-    );
+    return lease === undefined ? this.#takeAll(claims, nowMs) : this.#takeDrafted(claims, lease, nowMs);
   }
 
   takeOne(
@@ -103,28 +106,27 @@ export class MemoryBuckets implements BucketStore {
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    const cell = this.#cell(held.bucket);
-    const before = this.#standing(cell.state, held, nowMs);
-    const { bypass } = held;
-    const state = bypass ? touched(before) : debitFrom(before, amounts, nowMs);
-    if (state === undefined) return { kind: "tooDeep" };
-    cell.state = state;
-    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, 1, bypass, nowMs);
-    if (bypass) return { kind: "applied", state };
-    const ticket = ticketOf(state, amounts, nowMs, this.#calendar);
-    return ticket === PLAIN_TICKET ? { kind: "applied", state } : { kind: "applied", state, ticket };
+    const draft = this.draftAt(nowMs);
+    const reply = draft.debit(held, amounts);
+    draft.commit();
+    return reply;
   }
 
   credit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    if (!this.#data.buckets.has(held.bucket.id)) return { kind: "gone" };
-    const cell = this.#cell(held.bucket);
-    // Also what comes too late for its period, or for a bucket that was full and is forgotten: it was not used.
-    if (amounts.some(isSome)) this.#usage?.count(cell, amounts, -1, held.bypass, nowMs);
-    if (cell.state === undefined) return { kind: "gone" };
-    if (!held.bypass) {
-      cell.state = giveBack(acrossBoundaries(cell.state, nowMs, this.#calendar), amounts, held.ticket, nowMs);
-    }
-    return { kind: "applied", state: cell.state };
+    const draft = this.draftAt(nowMs);
+    const reply = draft.credit(held, amounts);
+    draft.commit();
+    return reply;
+  }
+
+  /** What claims are answered that do not all fit. */
+  refused(claims: readonly Claim[], nowMs: number): readonly Answer[] {
+    return this.#takeAll(claims, nowMs);
+  }
+
+  /** Takes, debits and credits that are made together. */
+  draftAt(nowMs: number): BucketDraft {
+    return new BucketDraft(this.#drafted, nowMs);
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): OperationReply {
@@ -194,6 +196,28 @@ export class MemoryBuckets implements BucketStore {
     return { kind: "done", repeated: false, amounts: gained };
   }
 
+  #takeDrafted(claims: readonly Claim[], lease: LeaseDraft, nowMs: number): readonly Answer[] {
+    this.#leases.requireOurs(lease.key);
+    const draft = this.draftAt(nowMs);
+    const taken = draft.take(claims);
+    if (taken === undefined) return this.refused(claims, nowMs);
+    this.#leases.create(lease.writeOf(taken), nowMs);
+    draft.commit();
+    return taken;
+  }
+
+  #takeAll(claims: readonly Claim[], nowMs: number): readonly Answer[] {
+    if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
+    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
+    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
+    const refused = after.includes(undefined);
+    return claims.map((claim, i) =>
+      refused
+        ? this.#refuse(claim, before[i] as BucketState, nowMs)
+        : this.#taken(claim, after[i] as BucketState, nowMs),
+    );
+  }
+
   #takeOne(claim: Claim, nowMs: number): Answer {
     const before = this.#standing(this.#stateOf(claim), claim, nowMs);
     const after = taking(before, claim, nowMs);
@@ -257,11 +281,6 @@ export class MemoryBuckets implements BucketStore {
 function seenState(cell: BucketCell | undefined): BucketState | undefined {
   if (cell !== undefined) cell.owned = undefined;
   return cell?.state;
-}
-
-/** Nothing makes no entry in the usage of an hour. */
-function isSome({ milli }: Amount): boolean {
-  return milli !== 0;
 }
 
 function taking(state: BucketState, { take, bypass }: Claim, nowMs: number): BucketState | undefined {

@@ -1,154 +1,45 @@
-import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
-import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { BeginReply, KeyBegin, KeyRecord, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
-import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
-import { requireActive } from "./config.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
-import type { LeaseShelf } from "./lease-shelf.ts";
-import { textList } from "./list-orders.ts";
+import type { CallContext } from "../../ports/bucket-store.ts";
+import type { AppliedWrite, ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
+import type { LeaseStore } from "../../ports/lease-store.ts";
+import type { MemoryBuckets } from "./buckets.ts";
+import type { MemoryData } from "./data.ts";
+import { LeaseRecords } from "./lease-records.ts";
 
-/** Forgotten with each write: more than one write adds, so that what is old grows less. */
-const FORGOTTEN_AT_ONCE = 4;
+/** Leases in memory. A change of one moves its tokens and its record in one call, which nothing comes between. */
+export class MemoryLeases extends LeaseRecords implements LeaseStore {
+  readonly isWrittenByTake = true;
+  readonly #buckets: MemoryBuckets;
 
-const STORED: LeaseReply = { kind: "stored" };
-
-/** Leases in memory: one thread, so each call is a transaction. They die with their buckets. */
-export class MemoryLeases implements LeaseStore {
-  readonly isWrittenByTake = false;
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
+  constructor(all: MemoryData, namespaceId: string, buckets: MemoryBuckets) {
+    super(all, namespaceId);
+    this.#buckets = buckets;
   }
 
-  create({ record, finish }: LeaseWrite, nowMs: number): LeaseReply {
-    requireActive(this.#all, this.#namespaceId);
-    this.#forget(nowMs);
-    const known = record === undefined ? undefined : this.#shelf.records.get(record.leaseId);
-    if (known !== undefined) return known.writer === record?.writer ? STORED : { kind: "conflict" };
-    if (!this.#isOurs(finish)) return { kind: "keyLost" };
-    if (record !== undefined) this.#put(record, undefined);
-    this.#finish(finish);
-    return STORED;
-  }
-
-  get(leaseId: string): LeaseRecord | undefined {
-    return this.#shelf.records.get(leaseId);
-  }
-
-  move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): LeaseReply {
-    this.#forget(nowMs);
-    const before = this.#shelf.records.get(next.leaseId);
-    if (before?.version === next.version && before.writer === next.writer) return STORED;
-    if (before?.version !== next.version - 1) return { kind: "conflict" };
-    if (!this.#isOurs(finish)) return { kind: "keyLost" };
-    this.#put(next, before);
-    this.#finish(finish);
-    return STORED;
-  }
-
-  listOpen({ entityId, resource }: LeaseFilter, page: PageRequest): Page<LeaseRecord> {
-    const { records } = this.#shelf;
-    const isWanted = (record: LeaseRecord) =>
-      record.status === "open" &&
-      (entityId === undefined || record.entityId === entityId) &&
-      (resource === undefined || record.resources[0]?.resource === resource);
-    const ids = () => [...records.values()].flatMap((record) => (isWanted(record) ? [record.leaseId] : []));
-    const openOf = (leaseId: string) => {
-      const record = records.get(leaseId);
-      return record?.status === "open" ? record : undefined;
-    };
-    return this.#data.orders.page(textList(`leases ${entityId ?? ""}\n${resource ?? ""}`, ids, openOf), page);
-  }
-
-  findDue(nowMs: number, limitMax: number): readonly string[] {
-    this.#forget(nowMs);
-    return this.#shelf.due.upTo(nowMs, limitMax);
-  }
-
-  beginKey({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
-    requireActive(this.#all, this.#namespaceId);
-    this.#forget(nowMs);
-    const known = this.#shelf.keys.get(key);
-    if (known !== undefined && isTaken(known, nowMs)) {
-      const { forgottenAtMs: _, ...record } = known;
-      return { kind: "known", record };
+  change(change: LeaseChange, context: CallContext): ChangeReply {
+    const { version, writer, key, moves } = change;
+    const known = this.get(change.leaseId);
+    if (known?.version === version + 1 && known.writer === writer) return { kind: "repeated" };
+    if (known?.version !== version) return { kind: "conflict" };
+    if (!this.isOurs(key)) return { kind: "keyLost" };
+    const draft = this.#buckets.draftAt(context.nowMs);
+    if (moves.kind === "take") {
+      const taken = draft.take(moves.claims);
+      if (taken === undefined) return { kind: "short", answers: this.#buckets.refused(moves.claims, context.nowMs) };
+      const { record, finish } = change.writeOf({ kind: "take", taken });
+      this.move(record, finish, context.nowMs);
+      draft.commit();
+      return { kind: "stored", credited: [] };
     }
-    this.#putKey({ key, mark, fingerprint, answer: undefined, untilMs, forgottenAtMs: nowMs + LEASE_REMEMBERED_MS });
-    return { kind: "begun" };
-  }
-
-  renewKey(mark: KeyMark, { untilMs }: { readonly untilMs: number }): boolean {
-    const known = this.#shelf.keys.get(mark.key);
-    if (known === undefined || !this.#isOurs(mark)) return false;
-    this.#putKey({ ...known, untilMs });
-    return true;
-  }
-
-  releaseKey(mark: KeyMark): void {
-    const known = this.#shelf.keys.get(mark.key);
-    if (known === undefined || !this.#isOurs(mark)) return;
-    this.#shelf.keys.delete(mark.key);
-    this.#shelf.oldKeys.delete(mark.key, known.forgottenAtMs);
-  }
-
-  get #shelf(): LeaseShelf {
-    return this.#data.leases;
-  }
-
-  /** Also when the same answer is there already: then this is a repeat. */
-  #isOurs(mark: (KeyMark & { readonly answer?: string }) | undefined): boolean {
-    if (mark === undefined) return true;
-    const known = this.#shelf.keys.get(mark.key);
-    return known?.mark === mark.mark && (known.answer === undefined || known.answer === mark.answer);
-  }
-
-  #finish(finish: KeyFinish | undefined): void {
-    const known = finish === undefined ? undefined : this.#shelf.keys.get(finish.key);
-    if (finish === undefined || known === undefined) return;
-    this.#putKey({ ...known, answer: finish.answer, forgottenAtMs: finish.nowMs + LEASE_REMEMBERED_MS });
-  }
-
-  #putKey(next: KeyRecord & { readonly forgottenAtMs: number }): void {
-    const { keys, oldKeys } = this.#shelf;
-    const before = keys.get(next.key);
-    if (before !== undefined) oldKeys.delete(next.key, before.forgottenAtMs);
-    keys.set(next.key, next);
-    oldKeys.add(next.key, next.forgottenAtMs);
-  }
-
-  #put(next: LeaseRecord, before: LeaseRecord | undefined): void {
-    const { records, due, closed } = this.#shelf;
-    if (before !== undefined) due.delete(before.leaseId, before.expiresAtMs);
-    records.set(next.leaseId, next);
-    const endMs = forgottenAtMs(next);
-    if (endMs === undefined) due.add(next.leaseId, next.expiresAtMs);
-    else closed.add(next.leaseId, endMs);
-  }
-
-  #forget(nowMs: number): void {
-    const { records, keys, closed, oldKeys } = this.#shelf;
-    for (const leaseId of closed.upTo(nowMs, FORGOTTEN_AT_ONCE)) {
-      const record = records.get(leaseId);
-      records.delete(leaseId);
-      if (record !== undefined) closed.delete(leaseId, forgottenAtMs(record) ?? 0);
+    const debited: AppliedWrite[] = [];
+    for (const debit of moves.debits) {
+      const reply = draft.debit(debit.held, debit.amounts);
+      if (reply.kind === "tooDeep") return { kind: "tooDeep", debit };
+      debited.push(reply);
     }
-    for (const key of oldKeys.upTo(nowMs, FORGOTTEN_AT_ONCE)) {
-      const known = keys.get(key);
-      keys.delete(key);
-      if (known !== undefined) oldKeys.delete(key, known.forgottenAtMs);
-    }
+    const credited = moves.credits.map(({ held, amounts }) => draft.credit(held, amounts));
+    const { record, finish } = change.writeOf({ kind: "difference", debited });
+    this.move(record, finish, context.nowMs);
+    draft.commit();
+    return { kind: "stored", credited };
   }
-}
-
-/** Whether a key is still somebody's: answered and remembered, or under way. */
-function isTaken(
-  known: Pick<KeyRecord, "answer" | "untilMs"> & { readonly forgottenAtMs: number },
-  nowMs: number,
-): boolean {
-  return known.answer === undefined ? nowMs < known.untilMs : nowMs < known.forgottenAtMs;
 }

@@ -33,15 +33,18 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
     name: "memory",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     namespaces: new MemoryNamespaces(data),
-    scope: (namespaceId) => ({
-      buckets: new MemoryBuckets(data, namespaceId, calendar),
-      config: new MemoryConfig(data, namespaceId),
-      entities: new MemoryEntities(data, namespaceId),
-      usage: new MemoryUsage(data, namespaceId),
-      audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
-      manifests: new MemoryManifests(data, namespaceId),
-      leases: new MemoryLeases(data, namespaceId),
-    }),
+    scope: (namespaceId) => {
+      const buckets = new MemoryBuckets(data, namespaceId, calendar);
+      return {
+        buckets,
+        config: new MemoryConfig(data, namespaceId),
+        entities: new MemoryEntities(data, namespaceId),
+        usage: new MemoryUsage(data, namespaceId),
+        audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
+        manifests: new MemoryManifests(data, namespaceId),
+        leases: new MemoryLeases(data, namespaceId, buckets),
+      };
+    },
     ping: () => requireOpen(data),
     close: () => {
       data.closed = true;

@@ -16,6 +16,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import { bypassOf, overdraftOf } from "../../domain/usage.ts";
 import type { Answer, Claim, Held, OperationReply, WriteReply } from "../../ports/bucket-store.ts";
+import type { Debited } from "../../ports/lease-change.ts";
 import type { BucketRow, BucketRows, NamespaceRows, Slot } from "./bucket-rows.ts";
 import { type Shape, shapeOf } from "./codec.ts";
 import { asCount, type Counting, countedIn, emptyHour, leaving, NONE } from "./open-hour.ts";
@@ -53,7 +54,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[]): readonl
   return fitting ? granted(context, drafts) : refused(context, drafts);
 }
 
-export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): WriteReply {
+export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): Debited {
   const slot = context.rows.slot(context.namespace, held.bucket);
   const before = brought(slot.row, held, context);
   const { bypass } = held;

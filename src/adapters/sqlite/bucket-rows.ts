@@ -33,6 +33,8 @@ export interface Slot {
   dirty: boolean;
 }
 
+type Before = Pick<Slot, "row" | "dirty">;
+
 /** The places of one namespace, by bucket id. */
 export interface NamespaceRows {
   readonly namespaceId: string;
@@ -63,6 +65,9 @@ export class BucketRows {
   #reading = 1;
   #slotCount = 0;
   #dirty: Slot[] = [];
+  /** What the rows were before, while work is under way that changes all of them or none. */
+  #before: Map<Slot, Before> | undefined;
+  #forgotten: { readonly slot: Slot; readonly count: HourCount }[] = [];
 
   constructor(connection: Connection, usage: UsageHours, calendar: CronCheck) {
     this.#usage = usage;
@@ -109,6 +114,7 @@ export class BucketRows {
   }
 
   put(slot: Slot, row: BucketRow): void {
+    if (this.#before?.has(slot) === false) this.#before.set(slot, { row: slot.row, dirty: slot.dirty });
     slot.row = row;
     if (slot.dirty) return;
     slot.dirty = true;
@@ -116,9 +122,27 @@ export class BucketRows {
   }
 
   /** Counts usage of a bucket that was forgotten. One that has no usage at all was deleted, and nothing may bring it back. */
-  countForgotten({ namespaceId, key }: Slot, count: HourCount): void {
-    const name = { namespaceId, ...key };
-    if (this.#usage.has(name)) this.#usage.add(name, count);
+  countForgotten(slot: Slot, count: HourCount): void {
+    this.#forgotten.push({ slot, count });
+  }
+
+  /** Runs work that puts several rows. When it throws, none of them is put. */
+  allOrNone<Value>(work: () => Value): Value {
+    const forgotten = this.#forgotten.length;
+    this.#before = new Map();
+    try {
+      return work();
+    } catch (error) {
+      for (const [slot, { row, dirty }] of this.#before) {
+        slot.row = row;
+        slot.dirty = dirty;
+      }
+      this.#dirty = this.#dirty.filter(({ dirty }) => dirty);
+      this.#forgotten.length = forgotten;
+      throw error;
+    } finally {
+      this.#before = undefined;
+    }
   }
 
   /** Writes what was put, and answers how many buckets are new. */
@@ -129,6 +153,11 @@ export class BucketRows {
       this.#store(slot);
     }
     this.#dirty = [];
+    for (const { slot, count } of this.#forgotten) {
+      const name = { namespaceId: slot.namespaceId, ...slot.key };
+      if (this.#usage.has(name)) this.#usage.add(name, count);
+    }
+    this.#forgotten = [];
     if (this.#slotCount > SLOTS_MAX) this.#drop();
     return inserted;
   }
@@ -138,6 +167,7 @@ export class BucketRows {
     this.#reading++;
     for (const slot of this.#dirty) slot.dirty = false;
     this.#dirty = [];
+    this.#forgotten = [];
   }
 
   #load(slot: Slot): void {

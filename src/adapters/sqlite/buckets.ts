@@ -88,24 +88,24 @@ export class SqliteBuckets implements BucketStore {
   }
 
   debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#commit.submit({ context, work: () => debit(this.#at(context), held, amounts), unavailable });
+    return this.#commit.submit({ context, work: () => debit(this.rowsAt(context), held, amounts), unavailable });
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#commit.submit({ context, work: () => credit(this.#at(context), held, amounts), unavailable });
+    return this.#commit.submit({ context, work: () => credit(this.rowsAt(context), held, amounts), unavailable });
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
     const { nowMs } = operation;
     return this.#operations.once(this.#namespace.namespaceId, operation, () =>
-      topUp(this.#at({ nowMs }), operation, amounts),
+      topUp(this.rowsAt({ nowMs }), operation, amounts),
     );
   }
 
   reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
     const { nowMs } = operation;
     return this.#operations.once(this.#namespace.namespaceId, operation, () =>
-      reset(this.#at({ nowMs }), operation, limits),
+      reset(this.rowsAt({ nowMs }), operation, limits),
     );
   }
 
@@ -143,20 +143,8 @@ export class SqliteBuckets implements BucketStore {
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 
-  #takeCall(claims: readonly Claim[], context: TakeContext): Call<TakeReply> {
-    return {
-      context,
-      work: () => {
-        if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
-        const { lease } = context;
-        if (lease === undefined) return takeAll(this.#at(context), claims);
-        return this.#leases.drafted(lease, context.nowMs, () => takeAll(this.#at(context), claims));
-      },
-      unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),
-    };
-  }
-
-  #at({ nowMs }: { readonly nowMs: number }): RowsContext {
+  /** The rows of this namespace, for work inside a transaction. */
+  rowsAt({ nowMs }: { readonly nowMs: number }): RowsContext {
     return {
       rows: this.#rows,
       namespace: this.#namespace,
@@ -164,6 +152,21 @@ export class SqliteBuckets implements BucketStore {
       calendar: this.#calendar,
       generation: this.#watch.generation,
       countsUsage: this.#countsUsage,
+    };
+  }
+
+  #takeCall(claims: readonly Claim[], context: TakeContext): Call<TakeReply> {
+    return {
+      context,
+      work: () => {
+        if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
+        const { lease } = context;
+        if (lease === undefined) return takeAll(this.rowsAt(context), claims);
+        return this.#rows.allOrNone(() =>
+          this.#leases.drafted(lease, context.nowMs, () => takeAll(this.rowsAt(context), claims)),
+        );
+      },
+      unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),
     };
   }
 }

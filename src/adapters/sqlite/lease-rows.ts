@@ -1,12 +1,20 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
 import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
-import type { Answer, LeaseDraft, TakenAnswer } from "../../ports/bucket-store.ts";
+import type { Answer, LeaseDraft, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
+import type {
+  AppliedWrite,
+  ChangeReply,
+  Charged,
+  LeaseChange,
+  LeaseMoves,
+  Movement,
+} from "../../ports/lease-change.ts";
 import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import { credit, debit, type RowsContext, takeAll } from "./bucket-changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 
-/** The tickets of this store are marks. */
 const STORED: LeaseReply = { kind: "stored" };
 
 /** Every so many records what is forgotten is deleted: more rows than were added meanwhile. */
@@ -55,6 +63,28 @@ export class LeaseRows {
     this.#sql.update.run(...columnsOf(next), this.#namespaceId, next.leaseId);
     this.#finish(finish);
     return STORED;
+  }
+
+  /** Moves the tokens of a change, and the record and the answer under its key with them. */
+  change(change: LeaseChange, buckets: RowsContext): ChangeReply {
+    const { leaseId, version, writer, key } = change;
+    const known = this.#sql.versionOf.get(this.#namespaceId, leaseId);
+    if (known?.[0] === version + 1 && known[1] === writer) return { kind: "repeated" };
+    if (known?.[0] !== version) return { kind: "conflict" };
+    if (!this.#isOurs(key)) return { kind: "keyLost" };
+    try {
+      return buckets.rows.allOrNone(() => {
+        const moved = movedBy(change.moves, buckets);
+        if (moved.kind === "short") return moved;
+        const { record, finish } = change.writeOf(moved.charged);
+        this.#sql.update.run(...columnsOf(record), this.#namespaceId, leaseId);
+        this.#finish(finish);
+        return { kind: "stored", credited: moved.credited };
+      });
+    } catch (error) {
+      if (error instanceof TooDeep) return { kind: "tooDeep", debit: error.debit };
+      throw error;
+    }
   }
 
   begin({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
@@ -135,6 +165,35 @@ export class LeaseRows {
     this.#sql.forget.run(this.#namespaceId, nowMs, FORGOTTEN_AT_ONCE);
     this.#sql.forgetKeys.run(this.#namespaceId, nowMs, FORGOTTEN_AT_ONCE);
   }
+}
+
+type Moved =
+  | { readonly kind: "moved"; readonly charged: Charged; readonly credited: readonly WriteReply[] }
+  | Extract<ChangeReply, { readonly kind: "short" }>;
+
+/** Ends the work on a change, so that nothing of it stays. */
+class TooDeep extends Error {
+  readonly debit: Movement;
+
+  constructor(debit: Movement) {
+    super("A debit would leave a debt that is too deep.");
+    this.debit = debit;
+  }
+}
+
+function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
+  if (moves.kind === "take") {
+    const answers = takeAll(buckets, moves.claims);
+    if (answers.some(({ kind }) => kind !== "taken")) return { kind: "short", answers };
+    return { kind: "moved", charged: { kind: "take", taken: answers as readonly TakenAnswer[] }, credited: [] };
+  }
+  const debited = moves.debits.map((movement): AppliedWrite => {
+    const reply = debit(buckets, movement.held, movement.amounts);
+    if (reply.kind === "tooDeep") throw new TooDeep(movement);
+    return reply;
+  });
+  const credited = moves.credits.map(({ held, amounts }) => credit(buckets, held, amounts));
+  return { kind: "moved", charged: { kind: "difference", debited }, credited };
 }
 
 function columnsOf(record: LeaseRecord) {

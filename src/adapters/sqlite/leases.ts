@@ -2,8 +2,11 @@ import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../dom
 import type { LeaseRecord } from "../../domain/lease-record.ts";
 import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { CallContext } from "../../ports/bucket-store.ts";
+import type { ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
 import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import type { RowsContext } from "./bucket-changes.ts";
 import type { Connection } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf } from "./cursor.ts";
 import { thrownFor } from "./faults.ts";
@@ -11,17 +14,23 @@ import type { GroupCommit } from "./group-commit.ts";
 import type { LeaseRows } from "./lease-rows.ts";
 import { CHANGE_WAIT_MS } from "./lock-backoff.ts";
 
-/** Leases of one namespace. Their writes share transactions with takes; the record of a new one is in that of its own take. */
+/** Leases of one namespace. Their writes share transactions with takes; a record is always in that of its own take or change. */
 export class SqliteLeases implements LeaseStore {
   readonly isWrittenByTake = true;
   readonly #connection: Connection;
   readonly #commit: GroupCommit;
   readonly #rows: LeaseRows;
+  readonly #bucketsAt: (context: CallContext) => RowsContext;
 
-  constructor(parts: { readonly connection: Connection; readonly commit: GroupCommit }, rows: LeaseRows) {
+  constructor(
+    parts: { readonly connection: Connection; readonly commit: GroupCommit },
+    rows: LeaseRows,
+    bucketsAt: (context: CallContext) => RowsContext,
+  ) {
     this.#connection = parts.connection;
     this.#commit = parts.commit;
     this.#rows = rows;
+    this.#bucketsAt = bucketsAt;
   }
 
   create(write: LeaseWrite, nowMs: number): Promise<LeaseReply> {
@@ -34,6 +43,14 @@ export class SqliteLeases implements LeaseStore {
 
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): Promise<LeaseReply> {
     return this.#write(nowMs, () => this.#rows.move(next, finish));
+  }
+
+  change(change: LeaseChange, context: CallContext): Promise<ChangeReply> {
+    return this.#commit.submit<ChangeReply>({
+      context,
+      work: () => this.#rows.change(change, this.#bucketsAt(context)),
+      unavailable: (applied, cause) => ({ kind: "unavailable", applied, cause }),
+    });
   }
 
   listOpen({ entityId, resource }: LeaseFilter, { limit, cursor }: PageRequest): Page<LeaseRecord> {

@@ -79,15 +79,19 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     name: `sqlite:${options.file}`,
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     namespaces: new SqliteNamespaces(parts),
-    scope: (namespaceId) => ({
-      buckets: new SqliteBuckets(parts, new LeaseRows(connection, namespaceId), namespaceId),
-      leases: new SqliteLeases(parts, new LeaseRows(connection, namespaceId)),
-      config: new SqliteConfig(parts, namespaceId),
-      entities: new SqliteEntities(parts, namespaceId),
-      usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
-      audit: audit.of(namespaceId),
-      manifests: new SqliteManifests(parts, namespaceId),
-    }),
+    scope: (namespaceId) => {
+      const leaseRows = new LeaseRows(connection, namespaceId);
+      const buckets = new SqliteBuckets(parts, leaseRows, namespaceId);
+      return {
+        buckets,
+        leases: new SqliteLeases(parts, leaseRows, (context) => buckets.rowsAt(context)),
+        config: new SqliteConfig(parts, namespaceId),
+        entities: new SqliteEntities(parts, namespaceId),
+        usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
+        audit: audit.of(namespaceId),
+        manifests: new SqliteManifests(parts, namespaceId),
+      };
+    },
     ping: () => {
       connection.read(() => ping.get());
     },

@@ -1,0 +1,113 @@
+import type { BucketKey } from "../domain/bucket-key.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
+import { LimiterError, RateLimiterUnavailable } from "../domain/errors.ts";
+import type { Answer, CallContext, Claim, MaybePromise } from "../ports/bucket-store.ts";
+import type { GaveBackEvent } from "../ports/events.ts";
+import type { ChangeReply, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
+import type { LeaseStore } from "../ports/lease-store.ts";
+import { limiterClosed } from "./lifecycle.ts";
+import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import { checkRefusal } from "./request.ts";
+import type { EngineDeps, Settings } from "./settings.ts";
+import { debtTooLarge, type Listeners } from "./store-client.ts";
+
+/** What became of a change of a stored lease. */
+export type LeaseChanged =
+  | { readonly kind: "stored" }
+  | { readonly kind: "refused"; readonly refusal: Refusal }
+  | Extract<ChangeReply, { readonly kind: "conflict" | "keyLost" | "unavailable" }>;
+
+/** Changes of leases by a store whose transaction covers their records and their buckets. */
+export class LeaseWrites {
+  readonly #deps: EngineDeps;
+  readonly #settings: Settings;
+  readonly #listeners: Listeners;
+
+  constructor(deps: EngineDeps, settings: Settings, listeners: Listeners) {
+    this.#deps = deps;
+    this.#settings = settings;
+    this.#listeners = listeners;
+  }
+
+  /** `reason`: why something is given back. */
+  async change(
+    store: Required<Pick<LeaseStore, "change">>,
+    change: LeaseChange,
+    reason: GaveBackEvent["reason"],
+  ): Promise<LeaseChanged> {
+    const { deny, lifecycle } = this.#listeners;
+    if (lifecycle.isStoreClosed) return { kind: "unavailable", applied: "no", cause: limiterClosed() };
+    const context: CallContext = { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
+    const buckets = bucketsOf(change.moves);
+    // Before as well as after: the change may be applied long before its answer arrives.
+    for (const { id } of buckets) deny.forget(id);
+    try {
+      const reply = await lifecycle.track(replyOf(() => store.change(change, context)));
+      return this.#concluded(change.moves, reply, reason, context.nowMs);
+    } finally {
+      for (const { id } of buckets) deny.forget(id);
+    }
+  }
+
+  #concluded(moves: LeaseMoves, reply: ChangeReply, reason: GaveBackEvent["reason"], askedMs: number): LeaseChanged {
+    switch (reply.kind) {
+      case "stored":
+        this.#publish(moves, reason, (i) => reply.credited[i]?.kind === "applied");
+        return { kind: "stored" };
+      case "repeated":
+        this.#publish(moves, reason, () => true);
+        return { kind: "stored" };
+      case "tooDeep":
+        throw debtTooLarge(reply.debit.held.bucket, reply.debit.amounts);
+      case "short": {
+        const observed = claimsOf(moves).map(({ bucket, set, take, bypass }, i): ObservedBucket => {
+          const state = stateOf(reply.answers[i] as Answer);
+          return { bucket, state, limits: set.limits, take, taken: false, bypass, seen: "now" };
+        });
+        const times = { askedMs, toldMs: this.#deps.clock.now() };
+        const refusal = refusalOf(observed, times, this.#deps.calendar);
+        checkRefusal(refusal);
+        return { kind: "refused", refusal };
+      }
+      default:
+        return reply;
+    }
+  }
+
+  #publish(moves: LeaseMoves, reason: GaveBackEvent["reason"], isConfirmed: (credit: number) => boolean): void {
+    const { publisher, returned } = this.#listeners;
+    if (moves.kind === "take") {
+      for (const { bucket, take } of moves.claims) publisher.charged(bucket, take, "consume");
+      return;
+    }
+    for (const { held, amounts } of moves.debits) publisher.charged(held.bucket, amounts, "adjust");
+    for (const [i, { held, amounts }] of moves.credits.entries()) {
+      publisher.gaveBack(held.bucket, amounts, { reason, confirmed: isConfirmed(i) });
+    }
+    for (const { held } of moves.credits) returned({ after: "use", bucket: held.bucket });
+  }
+}
+
+function bucketsOf(moves: LeaseMoves): readonly BucketKey[] {
+  if (moves.kind === "take") return moves.claims.map(({ bucket }) => bucket);
+  return [...moves.debits, ...moves.credits].map(({ held }) => held.bucket);
+}
+
+function claimsOf(moves: LeaseMoves): readonly Claim[] {
+  return moves.kind === "take" ? moves.claims : [];
+}
+
+function stateOf(answer: Answer): BucketState {
+  if ("state" in answer) return answer.state;
+  throw new TypeError(`A store that takes in one transaction has answered a claim as ${answer.kind}.`);
+}
+
+async function replyOf(send: () => MaybePromise<ChangeReply>): Promise<ChangeReply> {
+  try {
+    return await send();
+  } catch (error) {
+    const isClosed = error instanceof LimiterError && error.code === "closed";
+    if (!isClosed && !(error instanceof RateLimiterUnavailable)) throw error;
+    return { kind: "unavailable", applied: isClosed ? "no" : "unknown", cause: error };
+  }
+}

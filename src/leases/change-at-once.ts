@@ -1,0 +1,142 @@
+import { RateLimitExceeded } from "../domain/errors.ts";
+import { PLAIN_TICKET } from "../domain/give-back.ts";
+import { keyInProgress } from "../domain/idempotency.ts";
+import type { LeaseRecord } from "../domain/lease-record.ts";
+import type { LeaseChanged } from "../engine/lease-writes.ts";
+import type { Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
+import type { LeaseStore } from "../ports/lease-store.ts";
+import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
+import { REPEATS_MAX } from "./change-plan.ts";
+import { chargeOf, type Got } from "./charging.ts";
+import type { DeskDeps } from "./desk-deps.ts";
+import { leaseNotStored } from "./errors.ts";
+import { claimAt, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
+import { withStandings } from "./refused.ts";
+
+/**
+ * Changes of leases in a store whose transaction covers records and buckets: whoever is cut off, wherever, has changed all or
+ * nothing, and a repeat under the same key is answered with what was done.
+ */
+export class ChangesAtOnce implements ChangeAttempts {
+  readonly #deps: DeskDeps;
+  readonly #store: Required<Pick<LeaseStore, "change">>;
+
+  constructor(deps: DeskDeps, store: Required<Pick<LeaseStore, "change">>) {
+    this.#deps = deps;
+    this.#store = store;
+  }
+
+  async attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
+    const draft = new ChangeDraft(record, plan, key, this.#deps);
+    const reply = await this.#changed(draft, plan);
+    switch (reply.kind) {
+      case "stored":
+        // A store that has applied a change has called its draft before.
+        return draft.made as Changed;
+      case "refused":
+        throw withStandings(new RateLimitExceeded(reply.refusal), reply.refusal, this.#deps.engine);
+      case "conflict":
+        return undefined;
+      case "keyLost":
+        throw keyInProgress(key?.mark.key ?? "");
+      case "unavailable":
+        throw leaseNotStored(`A change of the lease ${record.leaseId}`, reply.cause);
+    }
+  }
+
+  /** A repeat of a change that was applied unseen is answered as stored. */
+  async #changed(draft: ChangeDraft, { reason }: ChangePlan): Promise<LeaseChanged> {
+    let isAmbiguous = false;
+    for (let repeats = 0; ; repeats++) {
+      const reply = await this.#deps.acquirer.leaseWrites.change(this.#store, draft, reason);
+      if (reply.kind === "unavailable" && reply.applied === "unknown") {
+        if (repeats === REPEATS_MAX) return reply;
+        isAmbiguous = true;
+        continue;
+      }
+      return isAmbiguous && reply.kind !== "stored" ? this.#resolved(draft, reply) : reply;
+    }
+  }
+
+  /** After a lost answer: whether the change was certainly not applied. Later versions hide that. */
+  async #resolved(draft: ChangeDraft, reply: LeaseChanged): Promise<LeaseChanged> {
+    // The version was looked at first: the record has its old one still, so that nothing was applied.
+    if (reply.kind === "refused" || reply.kind === "keyLost") return reply;
+    if (reply.kind === "conflict") {
+      const now = await this.#deps.leases.get(draft.leaseId);
+      if (now?.version === draft.version + 1) return reply;
+    }
+    const cause = reply.kind === "unavailable" ? reply.cause : new Error("The answer to an earlier attempt was lost.");
+    return { kind: "unavailable", applied: "unknown", cause };
+  }
+}
+
+/** A change as the store gets it; the lease as it will be is made inside its transaction. */
+class ChangeDraft implements LeaseChange {
+  readonly leaseId: string;
+  readonly version: number;
+  readonly writer: string;
+  readonly key: LeaseChange["key"];
+  readonly moves: LeaseMoves;
+  made: Changed | undefined;
+  readonly #record: LeaseRecord;
+  readonly #plan: ChangePlan;
+  readonly #key: ChangeKey | undefined;
+  readonly #deps: DeskDeps;
+  readonly #shares: readonly Share[];
+
+  constructor(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined, deps: DeskDeps) {
+    this.#record = record;
+    this.#plan = plan;
+    this.#key = key;
+    this.#deps = deps;
+    this.leaseId = record.leaseId;
+    this.version = record.version;
+    this.writer = deps.engine.random.id();
+    this.key = key?.mark;
+    const taken = sharesOf(record, plan.takes);
+    this.#shares = taken.length > 0 ? taken : sharesOf(record, plan.debits);
+    this.moves = taken.length > 0 ? this.#takes() : this.#difference();
+  }
+
+  writeOf(charged: Charged): ReturnType<LeaseChange["writeOf"]> {
+    const { clock, calendar } = this.#deps.engine;
+    const kept = without(this.#record.holdings, this.#plan.returns);
+    const charge = chargeOf(this.#record, kept, this.#got(charged), { nowMs: clock.now(), calendar });
+    const next: LeaseRecord = {
+      ...this.#record,
+      ...this.#plan.to,
+      version: this.version + 1,
+      writer: this.writer,
+      resources: withReturned(charge.resources, this.#plan.returns),
+      holdings: charge.holdings,
+    };
+    this.made = { next, charge };
+    return { record: next, finish: this.#key?.finishOf(next, charge) };
+  }
+
+  #takes(): LeaseMoves {
+    return { kind: "take", claims: this.#shares.map((share) => claimAt(this.#record, share)) };
+  }
+
+  #difference(): LeaseMoves {
+    const debits = this.#shares.map(({ at, amounts }) => ({ held: this.#heldAt(at), amounts }));
+    const credits = this.#plan.returns.map(({ at, ticket, held }) => ({
+      held: heldAt(this.#record, at, ticket),
+      amounts: held.filter(({ milli }) => milli > 0),
+    }));
+    return { kind: "difference", debits, credits: credits.filter(({ amounts }) => amounts.length > 0) };
+  }
+
+  #got(charged: Charged): readonly Got[] {
+    const answers = charged.kind === "take" ? charged.taken : charged.debited;
+    return this.#shares.map((share, i) => {
+      const { ticket = PLAIN_TICKET, state } = answers[i] as (typeof answers)[number];
+      return { share, held: this.#heldAt(share.at), ticket, state };
+    });
+  }
+
+  #heldAt(at: Share["at"]) {
+    return heldAt(this.#record, at, PLAIN_TICKET);
+  }
+}
