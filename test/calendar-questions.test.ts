@@ -39,7 +39,7 @@ async function counted(...limits: readonly Limit[]) {
   };
   const settings = {
     namespace: "default",
-    namespaceId: "default",
+    namespaceId: () => "default",
     configTtlMs: 60_000,
     denyMemoryMs: 1_000,
     timeoutMs: 1_000,

@@ -23,7 +23,11 @@ export class Rates {
     const key = `${entityId} ${resource}`;
     const known = this.#known.get(key);
     if (known !== undefined) return known;
-    const asked = this.#ask(entityId, resource).catch(() => []);
+    const asked = this.#ask(entityId, resource).catch(() => {
+      // Only an answer is remembered: the next reading asks again.
+      if (this.#known.get(key) === asked) this.#known.delete(key);
+      return [];
+    });
     this.#known.set(key, asked);
     return asked;
   }

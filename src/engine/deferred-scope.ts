@@ -2,91 +2,103 @@ import type { Namespace } from "../domain/namespace.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import { namespaceMissing } from "./namespaces.ts";
+import { RememberedAnswer } from "./remembered-answer.ts";
 
 /**
  * The ports of a namespace by its name, and its id. Where the store has to be asked over a network, both wait for its answer
- * when they are first used; a name that is not registered is then the error of that first use.
+ * when they are used; a name that is not registered is the error of that use. Only an id is remembered: after an outage, and
+ * after the name was registered, the next use asks again.
  */
 export function scopeOfNamed(
   store: Store,
   name: string,
-): { readonly scoped: ScopedStore; readonly namespaceId: MaybePromise<string> } {
+): { readonly scoped: ScopedStore; readonly namespaceId: () => MaybePromise<string> } {
   const found = store.namespaces.get(name);
   if (!(found instanceof Promise)) {
-    if (found === undefined) throw namespaceMissing(name);
-    return { scoped: store.scope(found.id), namespaceId: found.id };
+    const { id } = registered(found, name);
+    return { scoped: store.scope(id), namespaceId: () => id };
   }
-  const namespaceId = found.then((namespace: Namespace | undefined) => {
-    if (namespace === undefined) throw namespaceMissing(name);
-    return namespace.id;
+  let first: typeof found | undefined = found;
+  const namespace = new RememberedAnswer(async () => {
+    const asked = first ?? store.namespaces.get(name);
+    first = undefined;
+    const { id } = registered(await asked, name);
+    return { id, scope: store.scope(id) };
   });
-  const scope = namespaceId.then((id) => store.scope(id));
-  // The first use reports a failure. A limiter that is never used must not crash the process by an unhandled rejection.
-  scope.catch(() => {});
-  return { scoped: deferred(scope), namespaceId };
+  // A use reports a failure. A limiter that is never used must not crash the process by an unhandled rejection.
+  void Promise.resolve(namespace.get()).catch(() => {});
+  return {
+    scoped: deferred(async () => (await namespace.get()).scope),
+    namespaceId: async () => (await namespace.get()).id,
+  };
 }
 
-function deferred(scope: Promise<ScopedStore>): ScopedStore {
+function registered(found: Namespace | undefined, name: string): Namespace {
+  if (found === undefined) throw namespaceMissing(name);
+  return found;
+}
+
+function deferred(scope: () => Promise<ScopedStore>): ScopedStore {
   return {
     buckets: {
-      take: async (...args) => (await scope).buckets.take(...args),
-      debit: async (...args) => (await scope).buckets.debit(...args),
-      credit: async (...args) => (await scope).buckets.credit(...args),
-      topUp: async (...args) => (await scope).buckets.topUp(...args),
-      reset: async (...args) => (await scope).buckets.reset(...args),
+      take: async (...args) => (await scope()).buckets.take(...args),
+      debit: async (...args) => (await scope()).buckets.debit(...args),
+      credit: async (...args) => (await scope()).buckets.credit(...args),
+      topUp: async (...args) => (await scope()).buckets.topUp(...args),
+      reset: async (...args) => (await scope()).buckets.reset(...args),
       watchReturns: (listener) => {
-        const stop = scope.then(
+        const stop = scope().then(
           ({ buckets }) => buckets.watchReturns?.(listener),
-          // A namespace that cannot be reached has no returns either.
+          // A namespace that cannot be reached has no returns either; the next request that waits listens anew.
           () => undefined,
         );
         return () => void stop.then((end) => end?.());
       },
-      read: async (...args) => (await scope).buckets.read(...args),
-      listKeys: async (...args) => (await scope).buckets.listKeys(...args),
-      listByResource: async (...args) => (await scope).buckets.listByResource(...args),
+      read: async (...args) => (await scope()).buckets.read(...args),
+      listKeys: async (...args) => (await scope()).buckets.listKeys(...args),
+      listByResource: async (...args) => (await scope()).buckets.listByResource(...args),
     },
     config: {
       generation: () => undefined,
-      resolve: async (...args) => (await scope).config.resolve(...args),
-      get: async (...args) => (await scope).config.get(...args),
-      set: async (...args) => (await scope).config.set(...args),
-      setPolicy: async (...args) => (await scope).config.setPolicy(...args),
-      delete: async (...args) => (await scope).config.delete(...args),
-      listForEntity: async (...args) => (await scope).config.listForEntity(...args),
-      listEntities: async (...args) => (await scope).config.listEntities(...args),
-      listEntityResources: async (...args) => (await scope).config.listEntityResources(...args),
-      listResources: async (...args) => (await scope).config.listResources(...args),
+      resolve: async (...args) => (await scope()).config.resolve(...args),
+      get: async (...args) => (await scope()).config.get(...args),
+      set: async (...args) => (await scope()).config.set(...args),
+      setPolicy: async (...args) => (await scope()).config.setPolicy(...args),
+      delete: async (...args) => (await scope()).config.delete(...args),
+      listForEntity: async (...args) => (await scope()).config.listForEntity(...args),
+      listEntities: async (...args) => (await scope()).config.listEntities(...args),
+      listEntityResources: async (...args) => (await scope()).config.listEntityResources(...args),
+      listResources: async (...args) => (await scope()).config.listResources(...args),
     },
     entities: {
-      create: async (...args) => (await scope).entities.create(...args),
-      get: async (...args) => (await scope).entities.get(...args),
-      update: async (...args) => (await scope).entities.update(...args),
-      delete: async (...args) => (await scope).entities.delete(...args),
-      children: async (...args) => (await scope).entities.children(...args),
-      list: async (...args) => (await scope).entities.list(...args),
+      create: async (...args) => (await scope()).entities.create(...args),
+      get: async (...args) => (await scope()).entities.get(...args),
+      update: async (...args) => (await scope()).entities.update(...args),
+      delete: async (...args) => (await scope()).entities.delete(...args),
+      children: async (...args) => (await scope()).entities.children(...args),
+      list: async (...args) => (await scope()).entities.list(...args),
     },
-    usage: { query: async (...args) => (await scope).usage.query(...args) },
+    usage: { query: async (...args) => (await scope()).usage.query(...args) },
     manifests: {
-      setRun: async (...args) => (await scope).manifests.setRun(...args),
-      getRun: async (...args) => (await scope).manifests.getRun(...args),
-      enter: async (...args) => (await scope).manifests.enter(...args),
-      strike: async (...args) => (await scope).manifests.strike(...args),
-      list: async (...args) => (await scope).manifests.list(...args),
-      listConfigs: async (...args) => (await scope).manifests.listConfigs(...args),
+      setRun: async (...args) => (await scope()).manifests.setRun(...args),
+      getRun: async (...args) => (await scope()).manifests.getRun(...args),
+      enter: async (...args) => (await scope()).manifests.enter(...args),
+      strike: async (...args) => (await scope()).manifests.strike(...args),
+      list: async (...args) => (await scope()).manifests.list(...args),
+      listConfigs: async (...args) => (await scope()).manifests.listConfigs(...args),
     },
     leases: {
       // A store that is asked over a network has no transaction of a take.
       isWrittenByTake: false,
-      create: async (...args) => (await scope).leases.create(...args),
-      get: async (...args) => (await scope).leases.get(...args),
-      move: async (...args) => (await scope).leases.move(...args),
-      listOpen: async (...args) => (await scope).leases.listOpen(...args),
-      findDue: async (...args) => (await scope).leases.findDue(...args),
-      beginKey: async (...args) => (await scope).leases.beginKey(...args),
-      renewKey: async (...args) => (await scope).leases.renewKey(...args),
-      releaseKey: async (...args) => (await scope).leases.releaseKey(...args),
+      create: async (...args) => (await scope()).leases.create(...args),
+      get: async (...args) => (await scope()).leases.get(...args),
+      move: async (...args) => (await scope()).leases.move(...args),
+      listOpen: async (...args) => (await scope()).leases.listOpen(...args),
+      findDue: async (...args) => (await scope()).leases.findDue(...args),
+      beginKey: async (...args) => (await scope()).leases.beginKey(...args),
+      renewKey: async (...args) => (await scope()).leases.renewKey(...args),
+      releaseKey: async (...args) => (await scope()).leases.releaseKey(...args),
     },
-    audit: { list: async (...args) => (await scope).audit.list(...args) },
+    audit: { list: async (...args) => (await scope()).audit.list(...args) },
   };
 }

@@ -31,7 +31,7 @@ export class Namespaces {
     const event = this.#admin.event("namespace_registered", idOf(name), options, {});
     const id = this.#deps.random.id();
     const namespace: Namespace = { id, name, status: "active", createdAtMs: this.#deps.clock.now() };
-    return await this.#deps.store.namespaces.register(namespace, event, await this.#settings.namespaceId);
+    return await this.#deps.store.namespaces.register(namespace, event, await this.#settings.namespaceId());
   }
 
   async get(name: string): Promise<Namespace> {
@@ -51,7 +51,7 @@ export class Namespaces {
     }
     const event = this.#admin.event("namespace_deleted", idOf(name), options, {});
     const nowMs = this.#deps.clock.now();
-    const deleted = await this.#deps.store.namespaces.delete(name, nowMs, event, await this.#settings.namespaceId);
+    const deleted = await this.#deps.store.namespaces.delete(name, nowMs, event, await this.#settings.namespaceId());
     if (deleted === undefined) throw namespaceMissing(name);
     this.#admin.changed(event);
     return deleted;
@@ -61,7 +61,7 @@ export class Namespaces {
     checkNamespaceId(id);
     CHANGE_OPTIONS.check(options, "The second argument of recoverNamespace");
     const event = this.#admin.event("namespace_recovered", idOf(id), options, {});
-    const reply = await this.#deps.store.namespaces.recover(id, event, await this.#settings.namespaceId);
+    const reply = await this.#deps.store.namespaces.recover(id, event, await this.#settings.namespaceId());
     switch (reply.kind) {
       case "recovered":
         this.#admin.changed(event);
@@ -86,7 +86,7 @@ export class Namespaces {
     PURGE_OPTIONS.check(options, "The second argument of purgeNamespace");
     const event = this.#admin.event("namespace_purged", idOf(id), options, {});
     const onProgress = options.onProgress ?? (() => {});
-    const reply = await this.#deps.store.namespaces.purge(id, event, await this.#settings.namespaceId, onProgress);
+    const reply = await this.#deps.store.namespaces.purge(id, event, await this.#settings.namespaceId(), onProgress);
     switch (reply.kind) {
       case "purged":
         this.#admin.changed(event);

@@ -8,8 +8,8 @@ import type { Clock, Digest, Random } from "../ports/system.ts";
 /** How a limiter behaves; every value given, defaults belong to the public edge. */
 export interface Settings {
   readonly namespace: string;
-  /** A promise until the store has answered which id the name has. */
-  readonly namespaceId: MaybePromise<string>;
+  /** Asks the store which id the name has, until it has answered. */
+  readonly namespaceId: () => MaybePromise<string>;
   readonly configTtlMs: number;
   readonly denyMemoryMs: number;
   readonly timeoutMs: number;

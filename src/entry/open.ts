@@ -134,7 +134,7 @@ export async function prepare(
       },
       settings: {
         namespace,
-        namespaceId: found.id,
+        namespaceId: () => found.id,
         configTtlMs,
         denyMemoryMs: options.denyMemoryMs === undefined && store.name === "memory" ? 0 : denyMemoryMs,
         timeoutMs,

@@ -245,3 +245,19 @@ test("a command to be copied is one a shell takes literally, whatever a link put
     assert.equal(execFileSync("sh", ["-c", `printf %s ${quoted(text)}`], { encoding: "utf8" }), text);
   }
 });
+
+test("limits that could not be read are asked for again with the next reading, those that were are not", async () => {
+  const answers = [new Error("503"), { limits: [{ name: "rpm", capacity: 60 }] }];
+  let asked = 0;
+  const get = async () => {
+    const answer = answers[asked++];
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  // By a name that the compiler does not follow: its types are those of a browser.
+  const { Rates } = await import(String("../../src/dashboard/rates.ts"));
+  const rates = new Rates({ get }, "/v1/namespaces/default");
+  assert.deepEqual(await rates.limits("key-1", "gpt-4"), []);
+  for (let i = 0; i < 2; i++) assert.equal((await rates.limits("key-1", "gpt-4"))[0]?.name, "rpm");
+  assert.equal(asked, 2);
+});

@@ -93,7 +93,7 @@ export class Client {
       world,
       {
         namespace: "default",
-        namespaceId: "default",
+        namespaceId: () => "default",
         configTtlMs: this.#configTtlMs,
         denyMemoryMs: random.pick([0, 1_000, 1_000, 10_000]),
         timeoutMs: this.#connection.timeoutMs,
