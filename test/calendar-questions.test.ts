@@ -5,6 +5,7 @@ import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { systemDigest } from "../src/adapters/system/digest.ts";
 import { observableEvents } from "../src/adapters/system/events.ts";
 import { systemRandom } from "../src/adapters/system/random.ts";
+import { systemTurns } from "../src/adapters/system/turns.ts";
 import type { Tokens } from "../src/domain/amounts.ts";
 import type { Calendar } from "../src/domain/calendar.ts";
 import { MEMORY_RETENTION } from "../src/domain/retention.ts";
@@ -27,7 +28,7 @@ async function counted(...limits: readonly Limit[]) {
     },
   });
   const clock = new SimulatedClock(at("2026-06-15T10:00:00Z"));
-  const store = openMemory(counting, MEMORY_RETENTION);
+  const store = openMemory(counting, MEMORY_RETENTION, systemTurns);
   const world = {
     store,
     scope: store.scope("default"),
@@ -36,6 +37,7 @@ async function counted(...limits: readonly Limit[]) {
     random: systemRandom,
     digest: systemDigest,
     events: observableEvents(),
+    turns: systemTurns,
   };
   const settings = {
     namespace: "default",

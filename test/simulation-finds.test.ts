@@ -4,6 +4,7 @@ import { openMemory } from "../src/adapters/memory/store.ts";
 import { createCalendar } from "../src/adapters/system/calendar.ts";
 import { MEMORY_RETENTION } from "../src/domain/retention.ts";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
+import { NO_TURNS } from "../src/testing/no-turns.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 
 // What the simulation found, told once more as a story.
@@ -14,7 +15,7 @@ const daily = (capacity: number) => Limit.quota("calls", capacity, { reset: { cr
 
 async function open() {
   const clock = new SimulatedClock(Date.UTC(2026, 2, 15, 12, 50));
-  const store = openMemory(createCalendar(), MEMORY_RETENTION);
+  const store = openMemory(createCalendar(), MEMORY_RETENTION, NO_TURNS);
   const limiter = await RateLimiter.open({ store, clock });
   const take = async (calls: number) => (await limiter.tryAcquire({ ...on, consume: { calls } })).ok;
   return { clock, store, limiter, take };

@@ -2,6 +2,8 @@
 export interface PageRequest {
   readonly limit: number;
   readonly cursor?: string;
+  /** Whoever asks walks on by the cursor: the page may be shorter than asked for. */
+  readonly mayBeShort?: true;
 }
 
 export interface Page<Item> {

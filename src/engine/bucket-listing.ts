@@ -6,8 +6,8 @@ import { kindOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
-import type { EngineDeps } from "./settings.ts";
 
 /** Which buckets are asked for. */
 export interface BucketQuery {
@@ -43,7 +43,7 @@ const BUCKET_QUERY = new KnownNames<BucketQuery & ListOptions>({
 });
 
 /** By entity id, then by resource. The limits are those that the bucket last saw. */
-export function bucketsListed(deps: EngineDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
+export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
   const { entityId, resource, ...page } = BUCKET_QUERY.check(query, "The query of listBuckets");
   if (entityId !== undefined) checkEntityId(entityId);
   if (resource !== undefined) checkResource(resource);
@@ -60,7 +60,7 @@ export function bucketsListed(deps: EngineDeps, query: BucketQuery & ListOptions
 type StoredBucket = { readonly key: BucketKey; readonly state: BucketState };
 
 async function statesOf(
-  { scope: { buckets } }: EngineDeps,
+  { bucketLists: buckets }: GuardedDeps,
   { entityId, resource }: { readonly entityId: string | undefined; readonly resource: string | undefined },
   page: PageRequest,
 ): Promise<Page<StoredBucket>> {

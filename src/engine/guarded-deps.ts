@@ -1,22 +1,33 @@
+import type { PageRequest } from "../domain/paging.ts";
+import type { BucketStore, MaybePromise } from "../ports/bucket-store.ts";
+import type { ScopedStore } from "../ports/store.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { type Returns, returnsOf } from "./returns.ts";
 import type { EngineDeps } from "./settings.ts";
+import { TurnBudget } from "./turn-budget.ts";
 
-/** What the parts of one limiter work with. */
+/** What is read of many buckets. */
+export type BucketLists = Pick<BucketStore, "listKeys" | "listByResource" | "read">;
+
+/** What the engine works with: refused once the limiter closes, and by turns with other work of the process. */
 export interface GuardedDeps extends EngineDeps {
+  readonly bucketLists: BucketLists;
   /** Of the store itself, which other limiters may share. */
   readonly returns: Returns;
 }
 
 /** Everything but the buckets, which leases go on using while bodies end: the acquirer decides about those. */
 export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: Lifecycle): GuardedDeps {
+  // A store that is asked over a network lets others run by itself, and each part of a page would cost a round trip.
+  const budget = scope.buckets.takeSync === undefined ? undefined : new TurnBudget(others.turns);
+  const guard = <Port extends object>(port: Port): Port => guarded(port, lifecycle, budget);
   return {
     ...others,
     returns: returnsOf(store),
     store: {
       name: store.name,
       atomicBucketsMax: store.atomicBucketsMax,
-      namespaces: guarded(store.namespaces, lifecycle),
+      namespaces: guard(store.namespaces),
       scope: (namespaceId) => store.scope(namespaceId),
       ping: () => {
         lifecycle.requireOpen();
@@ -29,18 +40,39 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
     },
     scope: {
       buckets: scope.buckets,
-      config: guarded(scope.config, lifecycle),
-      entities: guarded(scope.entities, lifecycle),
-      usage: guarded(scope.usage, lifecycle),
-      audit: guarded(scope.audit, lifecycle),
-      manifests: guarded(scope.manifests, lifecycle),
-      leases: guarded(scope.leases, lifecycle),
+      config: guard(scope.config),
+      entities: guard(scope.entities),
+      usage: guard(scope.usage),
+      audit: guard(scope.audit),
+      manifests: guard(scope.manifests),
+      leases: guard(scope.leases),
     },
+    bucketLists: bucketLists(scope, budget),
   };
 }
 
+function bucketLists({ buckets }: ScopedStore, budget: TurnBudget | undefined): BucketLists {
+  if (budget === undefined) return buckets;
+  return {
+    listKeys: (owner, page) => budget.page(page, (part) => buckets.listKeys(owner, part)),
+    listByResource: (resource, page) => budget.page(page, (part) => buckets.listByResource(resource, part)),
+    read: (keys) => budget.all(keys, (part) => buckets.read(part)),
+  };
+}
+
+/** How a method of a port takes its turn. Those that are not named do not wait for one: takes, and what they need to know. */
+type Share = "page" | "read" | "write";
+
+const SHARES: Readonly<Record<string, Share>> = {
+  ...{ list: "page", listConfigs: "page", listEntities: "page", listEntityResources: "page", listForEntity: "page" },
+  ...{ listOpen: "page", listOrphans: "page", listResources: "page", children: "page", query: "page" },
+  ...{ get: "read", getRun: "read" },
+  ...{ set: "write", setPolicy: "write", delete: "write", create: "write", update: "write" },
+  ...{ setRun: "write", enter: "write", strike: "write", register: "write", recover: "write" },
+};
+
 /** The port, whose methods are refused once the limiter closes, and waited for until then. */
-function guarded<Port extends object>(port: Port, lifecycle: Lifecycle): Port {
+function guarded<Port extends object>(port: Port, lifecycle: Lifecycle, budget: TurnBudget | undefined): Port {
   const known = new Map<string | symbol, unknown>();
   return new Proxy(port, {
     get: (target, name) => {
@@ -48,13 +80,35 @@ function guarded<Port extends object>(port: Port, lifecycle: Lifecycle): Port {
       if (guard !== undefined) return guard;
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
+      const call = (args: unknown[]): MaybePromise<unknown> => value.apply(target, args);
+      const share = budget === undefined || typeof name !== "string" ? undefined : SHARES[name];
+      const shared = budget === undefined || share === undefined ? call : sharing(budget, share, call);
       const made = (...args: unknown[]) => {
         // What the engine asks in between, while an answer is on its way, it may go on asking.
         if (name !== "generation") lifecycle.requireOpen();
-        return lifecycle.track(value.apply(target, args));
+        return lifecycle.track(shared(args));
       };
       known.set(name, made);
       return made;
     },
   });
+}
+
+function sharing(
+  budget: TurnBudget,
+  share: Share,
+  call: (args: unknown[]) => MaybePromise<unknown>,
+): (args: unknown[]) => MaybePromise<unknown> {
+  switch (share) {
+    case "read":
+      return (args) => budget.read(() => call(args));
+    case "write":
+      return (args) => budget.write(() => call(args));
+    case "page":
+      // The page is the last argument of every list.
+      return (args) => {
+        const page = args.at(-1) as PageRequest;
+        return budget.page(page, (part) => call([...args.slice(0, -1), part]) as never);
+      };
+  }
 }

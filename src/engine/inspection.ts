@@ -4,6 +4,7 @@ import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/b
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
+import { sortedByTurns } from "../domain/sorting.ts";
 import {
   HOUR_MS,
   type UsageSnapshot,
@@ -18,10 +19,10 @@ import type { UsageQuery } from "../ports/usage-store.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
+import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf, demandsOf, noLimits } from "./request.ts";
-import type { EngineDeps } from "./settings.ts";
 import { runAsync } from "./steps.ts";
 
 /** Which usage is asked for. */
@@ -68,10 +69,10 @@ const USAGE_REQUEST = new KnownNames<UsageRequest & ListOptions>({
 
 /** Questions that change nothing. */
 export class Inspection {
-  readonly #deps: EngineDeps;
+  readonly #deps: GuardedDeps;
   readonly #acquirer: Acquirer;
 
-  constructor(deps: EngineDeps, acquirer: Acquirer) {
+  constructor(deps: GuardedDeps, acquirer: Acquirer) {
     this.#deps = deps;
     this.#acquirer = acquirer;
   }
@@ -121,10 +122,18 @@ export class Inspection {
       tallies.set(name, tally);
       tally.add(snapshot);
     }
-    const sorted = [...tallies].sort(([a], [b]) => (a < b ? -1 : 1));
-    return sorted.map(([name, tally]) =>
-      by === "entity" ? { entityId: name, ...tally.summary() } : { resource: name, ...tally.summary() },
-    );
+    const { turns } = this.#deps;
+    const totals: UsageTotal[] = [];
+    for (const name of await sortedByTurns(
+      tallies.keys(),
+      (a, b) => (a < b ? -1 : 1),
+      () => turns.next(),
+    )) {
+      const summary = (tallies.get(name) as UsageTally).summary();
+      totals.push(by === "entity" ? { entityId: name, ...summary } : { resource: name, ...summary });
+      if (totals.length % TOTALS_PER_TURN === 0) await turns.next();
+    }
+    return totals;
   }
 
   exportUsage(request: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
@@ -137,7 +146,7 @@ export class Inspection {
     checkLimitName(limitName);
     const nowMs = this.#deps.clock.now();
     const held: ResourceCapacity["entities"][number][] = [];
-    const buckets = listing((page) => this.#deps.scope.buckets.listByResource(resource, page), {});
+    const buckets = listing((page) => this.#deps.bucketLists.listByResource(resource, page), {});
     for await (const { key, state: stored, expires } of buckets) {
       if (expires && isIdle(stored, HOUR_MS, nowMs, this.#deps.calendar)) continue;
       // Resets and windows count from their instant on, whether or not anybody has come since.
@@ -172,6 +181,8 @@ export class Inspection {
     const listed = new Set(all.map(({ entityId }) => entityId));
     const nested: (Held & { readonly within?: string })[] = [];
     for (let from = 0; from < all.length; from += CHAINS_AT_ONCE) {
+      // A store that answers at once would keep the thread until all are read.
+      if (from % CHAINS_PER_TURN === 0) await this.#deps.turns.next();
       const some = all.slice(from, from + CHAINS_AT_ONCE).map(async (one) => {
         const chain = this.#acquirer.configCache.chain(one.entityId, resource, nowMs, "async", "any");
         const [, ...parents] = await runAsync(chain);
@@ -184,8 +195,13 @@ export class Inspection {
   }
 }
 
+/** How many sums are made before other work has its turn. */
+const TOTALS_PER_TURN = 1_000;
+
 /** How many chains are read at the same time, where they have to be read over a network. */
 const CHAINS_AT_ONCE = 16;
+/** How many are read before other work has its turn. */
+const CHAINS_PER_TURN = 4 * CHAINS_AT_ONCE;
 
 function usedPct(capacity: number, available: number): number {
   return capacity === 0 ? 0 : ((capacity - available) / capacity) * 100;

@@ -15,7 +15,7 @@ import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
-import { guardedDeps } from "./guarded-deps.ts";
+import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
 import { Lifecycle } from "./lifecycle.ts";
@@ -46,7 +46,7 @@ export interface EntityScope {
 export class Limiter {
   readonly #given: EngineDeps;
   /** The same, closed with this limiter. */
-  readonly #deps: EngineDeps;
+  readonly #deps: GuardedDeps;
   readonly #settings: Settings;
   readonly #acquirer: Acquirer;
   readonly #admin: Administration;

@@ -58,10 +58,11 @@ export class Listing<Item, Shown = ListPage<Item>> implements PromiseLike<Shown>
 
   /** Everything, page after page, for `for await`. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
+    const { limit } = this.#from;
     for (let at: PageRequest | undefined = this.#from; at !== undefined; ) {
-      const { items, cursor }: Page<Item> = await this.#fetch(at);
+      const { items, cursor }: Page<Item> = await this.#fetch({ ...at, mayBeShort: true });
       yield* items;
-      at = cursor === undefined ? undefined : { limit: at.limit, cursor };
+      at = cursor === undefined ? undefined : { limit, cursor };
     }
   }
 

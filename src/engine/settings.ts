@@ -3,7 +3,7 @@ import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
-import type { Clock, Digest, Random } from "../ports/system.ts";
+import type { Clock, Digest, Random, Turns } from "../ports/system.ts";
 
 /** How a limiter behaves; every value given, defaults belong to the public edge. */
 export interface Settings {
@@ -27,4 +27,5 @@ export interface EngineDeps {
   readonly random: Random;
   readonly digest: Digest;
   readonly events: Events;
+  readonly turns: Turns;
 }

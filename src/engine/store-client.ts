@@ -24,6 +24,7 @@ import type { CallStart, DenyMemory } from "./deny-memory.ts";
 import { type EventPublisher, reasonOf } from "./event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "./lifecycle.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import type { Mode } from "./steps.ts";
@@ -75,6 +76,8 @@ export class StoreClient {
   readonly #publisher: EventPublisher;
   readonly #lifecycle: Lifecycle;
 
+  readonly #faults = new RememberedAnswer(() => this.#tellFaults());
+
   constructor(deps: EngineDeps, settings: Settings, { deny, returned, publisher, lifecycle }: Listeners) {
     this.#deps = deps;
     this.#settings = settings;
@@ -82,7 +85,7 @@ export class StoreClient {
     this.#returned = returned;
     this.#publisher = publisher;
     this.#lifecycle = lifecycle;
-    void this.#tellFaults();
+    this.#listenForFaults();
   }
 
   /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
@@ -115,6 +118,7 @@ export class StoreClient {
     amounts: readonly (readonly Amount[])[],
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
+    this.#listenForFaults();
     try {
       await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
     } finally {
@@ -266,13 +270,16 @@ export class StoreClient {
     }
   }
 
-  /** What fails without a caller is told to those who listen; nothing depends on it. */
+  /** What fails without a caller is told to those who listen. Where the namespace could not be asked for, the next call asks. */
+  #listenForFaults(): void {
+    if (this.#deps.store.onBackgroundFault === undefined) return;
+    void Promise.resolve(this.#faults.get()).catch(() => {});
+  }
+
   async #tellFaults(): Promise<void> {
     const { store } = this.#deps;
-    if (store.onBackgroundFault === undefined) return;
-    const { namespaceId } = this.#settings;
-    const id = typeof namespaceId === "string" ? namespaceId : await namespaceId.catch(() => undefined);
-    if (id === undefined || !this.#lifecycle.isOpen) return;
+    const id = await this.#settings.namespaceId();
+    if (store.onBackgroundFault === undefined || !this.#lifecycle.isOpen) return;
     const stop = store.onBackgroundFault(id, ({ reason, cause, ...about }) => {
       this.#publisher.degraded(about, `${reason}: ${reasonOf(cause)}`, cause);
     });

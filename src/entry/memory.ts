@@ -1,4 +1,5 @@
 import { openMemory as openWith } from "../adapters/memory/store.ts";
+import { systemTurns } from "../adapters/system/turns.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { MEMORY_RETENTION } from "../domain/retention.ts";
@@ -29,7 +30,11 @@ const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: t
 
 /** A new, empty store in this process's memory, for `RateLimiter.open({ store })`. */
 export function openMemory(options: RetentionOptions = {}): Store {
-  return openWith(calendar, retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION));
+  return openWith(
+    calendar,
+    retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION),
+    systemTurns,
+  );
 }
 
 /** What can be said of a limiter in memory. */

@@ -6,6 +6,7 @@ import { systemDigest } from "../adapters/system/digest.ts";
 import { environment, fromEnvironment } from "../adapters/system/environment.ts";
 import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
+import { systemTurns } from "../adapters/system/turns.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -131,6 +132,7 @@ export async function prepare(
         random: systemRandom,
         digest: systemDigest,
         events: observableEvents(),
+        turns: systemTurns,
       },
       settings: {
         namespace,
@@ -155,7 +157,7 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
     return store;
   }
   if (store === "memory") {
-    return openMemory(calendar, retentionOf(options, MEMORY_RETENTION));
+    return openMemory(calendar, retentionOf(options, MEMORY_RETENTION), systemTurns);
   }
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await loaders.sqlite();

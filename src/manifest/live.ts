@@ -60,7 +60,11 @@ export function allConfigs(
 export async function allOf<Item>(fetch: (page: PageRequest) => MaybePromise<Page<Item>>): Promise<readonly Item[]> {
   const found: Item[] = [];
   for (let cursor: string | undefined, isMore = true; isMore; ) {
-    const page: Page<Item> = await fetch({ limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+    const page: Page<Item> = await fetch({
+      limit: PAGE,
+      mayBeShort: true,
+      ...(cursor === undefined ? {} : { cursor }),
+    });
     for (const item of page.items) found.push(item);
     cursor = page.cursor;
     isMore = cursor !== undefined;

@@ -14,3 +14,9 @@ export interface Random {
   /** A new identifier, url-safe, never twice. */
   id(): string;
 }
+
+/** The turns of whatever runs this process's other work. */
+export interface Turns {
+  /** Resolves after other work that is ready has run. */
+  next(): Promise<void>;
+}

@@ -22,6 +22,7 @@ import { TRUSTED_CLOCK } from "../protocol/server-time.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { ConditionalUsage } from "./conditional-usage.ts";
+import { NO_TURNS } from "./no-turns.ts";
 import { overriding } from "./overriding.ts";
 
 const USAGE_KEPT_S = 90 * 24 * 3_600;
@@ -38,7 +39,7 @@ export interface ConditionalWorld {
 
 /** A new, empty world. */
 export function conditionalWorld(options: Omit<TableOptions, "onEvent">, calendar: Calendar): ConditionalWorld {
-  const data = newMemoryData(MEMORY_RETENTION);
+  const data = newMemoryData(MEMORY_RETENTION, NO_TURNS);
   const table = new ConditionalTable({
     ...options,
     onEvent: (namespaceId, event) => dataOf(data, namespaceId).audit.push(event),

@@ -13,6 +13,7 @@ import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
 import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
 import type { StoredBucket } from "../../src/testing/model-bucket.ts";
+import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { StoredShard } from "./bucket-balance.ts";
 import type { BucketWorld, Fault } from "./bucket-world.ts";
@@ -62,7 +63,7 @@ export interface SiteContext {
 export function openSite(world: BucketWorld, bucket: BucketKey, context: SiteContext): BucketSite {
   switch (world.store) {
     case "bucket-memory":
-      return wholeSite(openMemory(calendar, FILE_RETENTION), bucket, context, () => {});
+      return wholeSite(openMemory(calendar, FILE_RETENTION, NO_TURNS), bucket, context, () => {});
     case "bucket-sqlite":
       return sqliteSite(world, bucket, context);
     case "bucket-conditional":

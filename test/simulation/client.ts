@@ -15,6 +15,7 @@ import type {
 import type { Channel, Events } from "../../src/ports/events.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
@@ -88,6 +89,7 @@ export class Client {
       calendar,
       random: random.fork(),
       events: quietEvents,
+      turns: NO_TURNS,
     };
     this.limiter = new Limiter(
       world,

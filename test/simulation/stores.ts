@@ -5,6 +5,7 @@ import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
+import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
 import { type Ground, type GroundContext, groundOn } from "./ground.ts";
@@ -26,7 +27,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
   switch (kind) {
     case "memory":
       return {
-        ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION)], true, context),
+        ground: (context) => groundOn([openMemory(calendar, FILE_RETENTION, NO_TURNS)], true, context),
         close: () => {},
       };
     case "sqlite":

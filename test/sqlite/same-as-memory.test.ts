@@ -7,6 +7,7 @@ import { type Limit, limitMakers } from "../../src/domain/limit.ts";
 import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import { HOUR_MS, type UsageWindow } from "../../src/domain/usage.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
+import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { amounts, calendar, claim, context, held, NOON, openOn, tempFile } from "./temp-store.ts";
 
 const Kinds = limitMakers(calendar);
@@ -111,7 +112,10 @@ test("any story told to memory, and to two connections on one file in turns, has
   const story = fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(story, async (chapters) => {
-      const memory: Told = { scope: openMemory(calendar, FILE_RETENTION).scope("default"), tickets: new Map() };
+      const memory: Told = {
+        scope: openMemory(calendar, FILE_RETENTION, NO_TURNS).scope("default"),
+        tickets: new Map(),
+      };
       const file = tempFile(t);
       const opened = [openOn(t, file), openOn(t, file)];
       const tickets = new Map<string, Ticket>();

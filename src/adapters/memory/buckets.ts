@@ -25,6 +25,7 @@ import type {
   Claimed,
   Held,
   LeaseDraft,
+  MaybePromise,
   Operation,
   OperationReply,
   TakeContext,
@@ -145,31 +146,33 @@ export class MemoryBuckets implements BucketStore {
     return keys.map(({ id }) => seenState(this.#data.buckets.get(id)));
   }
 
-  listKeys({ entityId: wanted }: BucketOwner, page: PageRequest): Page<BucketKey> {
+  listKeys({ entityId: wanted }: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>> {
     const { buckets, orders } = this.#data;
     // A line break comes before every character of a name: so they sort by entity id, then by resource.
-    const keys = () =>
-      Array.from(buckets.values()).flatMap(({ key: { entityId, resource } }) =>
-        wanted === undefined || wanted === entityId ? [`${entityId}\n${resource}`] : [],
-      );
+    const keys = function* () {
+      for (const { key } of buckets.values()) {
+        if (wanted === undefined || wanted === key.entityId) yield `${key.entityId}\n${key.resource}`;
+      }
+    };
     const keyOf = (text: string) => {
       const [entityId = "", resource = ""] = text.split("\n");
       const cell = buckets.get(bucketKey(entityId, resource).id);
       return seenState(cell) === undefined ? undefined : cell?.key;
     };
-    return orders.page(textList(`buckets of entity ${wanted ?? ""}`, keys, keyOf), page);
+    return orders.pageByTurns(textList(`buckets of entity ${wanted ?? ""}`, keys, keyOf), page);
   }
 
-  listByResource(resource: string, page: PageRequest): Page<{ key: BucketKey; state: BucketState }> {
+  listByResource(resource: string, page: PageRequest): MaybePromise<Page<{ key: BucketKey; state: BucketState }>> {
     const { buckets, orders } = this.#data;
-    const ids = () =>
-      Array.from(buckets.values()).flatMap(({ key }) => (key.resource === resource ? [key.entityId] : []));
+    const ids = function* () {
+      for (const { key } of buckets.values()) if (key.resource === resource) yield key.entityId;
+    };
     const bucketOf = (entityId: string) => {
       const cell = buckets.get(bucketKey(entityId, resource).id);
       const state = seenState(cell);
       return cell === undefined || state === undefined ? undefined : { key: cell.key, state };
     };
-    return orders.page(textList(`buckets of ${resource}`, ids, bucketOf), page);
+    return orders.pageByTurns(textList(`buckets of ${resource}`, ids, bucketOf), page);
   }
 
   #operate(

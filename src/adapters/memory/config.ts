@@ -15,6 +15,7 @@ import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { textList } from "./list-orders.ts";
@@ -66,45 +67,45 @@ export class MemoryConfig implements ConfigStore {
     return true;
   }
 
-  listForEntity(entityId: string, page: PageRequest): Page<{ scope: ConfigScope; config: StoredConfig }> {
+  listForEntity(entityId: string, page: PageRequest): MaybePromise<Page<{ scope: ConfigScope; config: StoredConfig }>> {
     // "" sorts the default before every resource.
-    const resources = () =>
-      this.#withLimits().flatMap(({ scope }) => {
-        if (scope.level === "entity" && scope.entityId === entityId) return [scope.resource];
-        return scope.level === "entityDefault" && scope.entityId === entityId ? [""] : [];
-      });
+    const resourceOf = (scope: ConfigScope) => {
+      if (scope.level === "entity" && scope.entityId === entityId) return scope.resource;
+      return scope.level === "entityDefault" && scope.entityId === entityId ? "" : undefined;
+    };
+    const resources = () => this.#namesIn(resourceOf);
     const found = (resource: string) =>
       this.#found(resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource });
-    return this.#data.orders.page(textList(`limits of ${entityId}`, resources, found), page);
+    return this.#data.orders.pageByTurns(textList(`limits of ${entityId}`, resources, found), page);
   }
 
-  listEntities(resource: string, page: PageRequest): Page<string> {
+  listEntities(resource: string, page: PageRequest): MaybePromise<Page<string>> {
     const ids = () =>
-      this.#withLimits().flatMap(({ scope }) =>
-        scope.level === "entity" && scope.resource === resource ? [scope.entityId] : [],
-      );
+      this.#namesIn((scope) => (scope.level === "entity" && scope.resource === resource ? scope.entityId : undefined));
     const found = (entityId: string) => this.#found({ level: "entity", entityId, resource }) && entityId;
-    return this.#data.orders.page(textList(`limits on ${resource}`, ids, found), page);
+    return this.#data.orders.pageByTurns(textList(`limits on ${resource}`, ids, found), page);
   }
 
-  listEntityResources(page: PageRequest): Page<string> {
-    const names = () =>
-      new Set(this.#withLimits().flatMap(({ scope }) => (scope.level === "entity" ? [scope.resource] : [])));
+  listEntityResources(page: PageRequest): MaybePromise<Page<string>> {
+    const names = () => new Set(this.#namesIn((scope) => (scope.level === "entity" ? scope.resource : undefined)));
     const found = (resource: string) => (names().has(resource) ? resource : undefined);
-    return this.#data.orders.page(
+    return this.#data.orders.pageByTurns(
       textList("resources of entities", () => [...names()], found),
       page,
     );
   }
 
-  listResources(page: PageRequest): Page<string> {
-    const names = () => this.#withLimits().flatMap(({ scope }) => (scope.level === "resource" ? [scope.resource] : []));
+  listResources(page: PageRequest): MaybePromise<Page<string>> {
+    const names = () => this.#namesIn((scope) => (scope.level === "resource" ? scope.resource : undefined));
     const found = (resource: string) => this.#found({ level: "resource", resource }) && resource;
-    return this.#data.orders.page(textList("resources", names, found), page);
+    return this.#data.orders.pageByTurns(textList("resources", names, found), page);
   }
 
-  #withLimits() {
-    return [...this.#data.configs.values()].filter(({ config }) => config.limits.length > 0);
+  *#namesIn(nameOf: (scope: ConfigScope) => string | undefined): Generator<string> {
+    for (const { scope, config } of this.#data.configs.values()) {
+      const name = config.limits.length > 0 ? nameOf(scope) : undefined;
+      if (name !== undefined) yield name;
+    }
   }
 
   #found(scope: ConfigScope): { readonly scope: ConfigScope; readonly config: StoredConfig } | undefined {

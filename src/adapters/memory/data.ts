@@ -7,10 +7,11 @@ import type { Namespace } from "../../domain/namespace.ts";
 import type { OwnedPiece } from "../../domain/piece.ts";
 import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
+import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
 import type { Counted } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
-import { ListOrders } from "./list-orders.ts";
+import { TurningOrders } from "./list-orders.ts";
 import type { OwnedState } from "./owned-state.ts";
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
@@ -40,7 +41,7 @@ export interface NamespaceData {
   readonly leases: LeaseShelf;
   readonly audit: MemoryAudit;
   /** Of lists whose pages are being asked for. */
-  readonly orders: ListOrders;
+  readonly orders: TurningOrders;
 }
 
 /** Everything a memory store holds. `generation` grows with each change of configuration, entities or namespaces. */
@@ -48,6 +49,7 @@ export interface MemoryData {
   closed: boolean;
   generation: number;
   readonly retention: Retention;
+  readonly turns: Turns;
   readonly namespaces: Map<string, Namespace>;
   readonly byNamespace: Map<string, NamespaceData>;
 }
@@ -64,7 +66,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       owners: new Map(),
       leases: emptyShelf(),
       audit: new MemoryAudit(data.retention.auditKeepMs),
-      orders: new ListOrders(),
+      orders: new TurningOrders(data.turns),
     };
     data.byNamespace.set(namespaceId, found);
   }

@@ -1,6 +1,7 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
@@ -56,23 +57,23 @@ export class MemoryEntities implements EntityStore {
     return { kind: "deleted" };
   }
 
-  children(id: string, page: PageRequest): Page<Entity> {
+  children(id: string, page: PageRequest): MaybePromise<Page<Entity>> {
     const childOf = (childId: string) => {
       const entity = this.#data.entities.get(childId);
       return entity?.parentId === id ? entity : undefined;
     };
-    return this.#data.orders.page(
+    return this.#data.orders.pageByTurns(
       textList(`children ${id}`, () => [...this.#hierarchy.childrenOf(id)], childOf),
       page,
     );
   }
 
-  list(page: PageRequest): Page<Entity> {
+  list(page: PageRequest): MaybePromise<Page<Entity>> {
     const { entities, orders } = this.#data;
-    return orders.page(
+    return orders.pageByTurns(
       textList(
         "entities",
-        () => [...entities.keys()],
+        () => entities.keys(),
         (id) => entities.get(id),
       ),
       page,

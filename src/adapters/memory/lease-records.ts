@@ -1,6 +1,7 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
 import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { BeginReply, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import { requireActive } from "./config.ts";
@@ -56,7 +57,7 @@ export class LeaseRecords {
     return STORED;
   }
 
-  listOpen({ entityId, resource }: LeaseFilter, page: PageRequest): Page<LeaseRecord> {
+  listOpen({ entityId, resource }: LeaseFilter, page: PageRequest): MaybePromise<Page<LeaseRecord>> {
     const { records } = this.#shelf;
     const isWanted = (record: LeaseRecord) =>
       record.status === "open" &&
@@ -67,7 +68,7 @@ export class LeaseRecords {
       const record = records.get(leaseId);
       return record?.status === "open" ? record : undefined;
     };
-    return this.#data.orders.page(textList(`leases ${entityId ?? ""}\n${resource ?? ""}`, ids, openOf), page);
+    return this.#data.orders.pageByTurns(textList(`leases ${entityId ?? ""}\n${resource ?? ""}`, ids, openOf), page);
   }
 
   findDue(nowMs: number, limitMax: number): readonly string[] {

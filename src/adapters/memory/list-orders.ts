@@ -1,11 +1,14 @@
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { sortedByTurns } from "../../domain/sorting.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
+import type { Turns } from "../../ports/system.ts";
 
 /** A list as it is asked for page by page. */
 export interface KeyedList<Key, Item> {
   /** Tells it from other lists, by what was asked for. */
   readonly name: string;
   /** The keys there are, in any order. */
-  readonly keys: () => Key[];
+  readonly keys: () => Iterable<Key>;
   readonly compare: (a: Key, b: Key) => number;
   /** The item as it stands now; undefined where it is gone. */
   readonly itemOf: (key: Key) => Item | undefined;
@@ -23,13 +26,25 @@ const ORDERS_MAX = 4;
  */
 export class ListOrders {
   readonly #kept = new Map<string, readonly unknown[]>();
-
   get size(): number {
     return this.#kept.size;
   }
 
-  page<Key, Item>(list: KeyedList<Key, Item>, { limit, cursor }: PageRequest): Page<Item> {
-    const keys = this.#order(list, cursor);
+  page<Key, Item>(list: KeyedList<Key, Item>, request: PageRequest): Page<Item> {
+    const keys = this.kept<Key>(list.name, request.cursor) ?? Array.from(list.keys()).sort(list.compare);
+    return this.pageOf(list, keys, request);
+  }
+
+  clear(): void {
+    this.#kept.clear();
+  }
+
+  /** A page of a list whose keys are in order. */
+  protected pageOf<Key, Item>(
+    list: KeyedList<Key, Item>,
+    keys: readonly Key[],
+    { limit, cursor }: PageRequest,
+  ): Page<Item> {
     const items: Item[] = [];
     let last: Key | undefined;
     for (let i = cursor === undefined ? 0 : placeAfter(keys, list.keyOf(cursor), list.compare); i < keys.length; i++) {
@@ -47,13 +62,9 @@ export class ListOrders {
     return { items };
   }
 
-  clear(): void {
-    this.#kept.clear();
-  }
-
-  #order<Key>(list: KeyedList<Key, unknown>, cursor: string | undefined): readonly Key[] {
-    const kept = cursor === undefined ? undefined : this.#kept.get(list.name);
-    return (kept as readonly Key[] | undefined) ?? list.keys().sort(list.compare);
+  /** The order of a list, if it is kept for the page after this cursor. */
+  protected kept<Key>(name: string, cursor: string | undefined): readonly Key[] | undefined {
+    return cursor === undefined ? undefined : (this.#kept.get(name) as readonly Key[] | undefined);
   }
 
   #keep(name: string, keys: readonly unknown[]): void {
@@ -67,10 +78,28 @@ export class ListOrders {
   }
 }
 
+/** Pages of lists that may be long: they are sorted a part in each turn. */
+export class TurningOrders extends ListOrders {
+  readonly #turns: Turns;
+
+  constructor(turns: Turns) {
+    super();
+    this.#turns = turns;
+  }
+
+  pageByTurns<Key, Item>(list: KeyedList<Key, Item>, request: PageRequest): MaybePromise<Page<Item>> {
+    const keys =
+      this.kept<Key>(list.name, request.cursor) ?? sortedByTurns(list.keys(), list.compare, () => this.#turns.next());
+    return keys instanceof Promise
+      ? keys.then((sorted) => this.pageOf(list, sorted, request))
+      : this.pageOf(list, keys, request);
+  }
+}
+
 /** A list whose keys are texts. */
 export function textList<Item>(
   name: string,
-  keys: () => string[],
+  keys: () => Iterable<string>,
   itemOf: (key: string) => Item | undefined,
 ): KeyedList<string, Item> {
   return { name, keys, compare: compareTexts, itemOf, textOf: sameText, keyOf: sameText };

@@ -1,6 +1,7 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type OwnedPiece, type Piece, pieceKey } from "../../domain/piece.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../../ports/manifest-store.ts";
 import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
@@ -44,12 +45,12 @@ export class MemoryManifests implements ManifestStore {
     return { kind: "struck" };
   }
 
-  list(page: PageRequest): Page<OwnedPiece> {
+  list(page: PageRequest): MaybePromise<Page<OwnedPiece>> {
     const { owned, orders } = this.#data;
-    return orders.page(
+    return orders.pageByTurns(
       textList(
         "owned",
-        () => [...owned.keys()],
+        () => owned.keys(),
         (key) => owned.get(key),
       ),
       page,
@@ -59,12 +60,14 @@ export class MemoryManifests implements ManifestStore {
   listConfigs(
     { entityId }: { readonly entityId?: string },
     page: PageRequest,
-  ): Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }> {
+  ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
     const { configs, orders } = this.#data;
     const isWanted = (scope: ConfigScope) =>
       entityId === undefined || ("entityId" in scope && scope.entityId === entityId);
-    const keys = () => [...configs].flatMap(([key, { scope }]) => (isWanted(scope) ? [key] : []));
-    return orders.page(
+    const keys = function* () {
+      for (const [key, { scope }] of configs) if (isWanted(scope)) yield key;
+    };
+    return orders.pageByTurns(
       textList(`configs ${entityId ?? ""}`, keys, (key) => configs.get(key)),
       page,
     );

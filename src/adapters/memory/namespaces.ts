@@ -1,16 +1,18 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
 import { dataOf, type MemoryData } from "./data.ts";
-import { ListOrders, textList } from "./list-orders.ts";
+import { TurningOrders, textList } from "./list-orders.ts";
 
 export class MemoryNamespaces implements NamespaceStore {
   readonly #all: MemoryData;
-  readonly #orders = new ListOrders();
+  readonly #orders: TurningOrders;
 
   constructor(all: MemoryData) {
     this.#all = all;
+    this.#orders = new TurningOrders(all.turns);
   }
 
   register(namespace: Namespace, event: AuditEvent, auditIn: string): Namespace {
@@ -24,14 +26,14 @@ export class MemoryNamespaces implements NamespaceStore {
     return this.#active().find((namespace) => namespace.name === name);
   }
 
-  list(page: PageRequest): Page<Namespace> {
+  list(page: PageRequest): MaybePromise<Page<Namespace>> {
     const byName = new Map(this.#active().map((namespace) => [namespace.name, namespace]));
     const list = textList(
       "active",
       () => [...byName.keys()],
       (name) => byName.get(name),
     );
-    return this.#orders.page(list, page);
+    return this.#orders.pageByTurns(list, page);
   }
 
   delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Namespace | undefined {
@@ -53,13 +55,13 @@ export class MemoryNamespaces implements NamespaceStore {
     return { kind: "recovered", namespace: recovered };
   }
 
-  listOrphans(page: PageRequest): Page<Namespace> {
+  listOrphans(page: PageRequest): MaybePromise<Page<Namespace>> {
     const orphans = () => [...this.#all.namespaces.values()].filter(({ status }) => status !== "active");
     const orphanOf = (id: string) => {
       const namespace = this.#all.namespaces.get(id);
       return namespace?.status === "active" ? undefined : namespace;
     };
-    return this.#orders.page(
+    return this.#orders.pageByTurns(
       textList("orphans", () => orphans().map(({ id }) => id), orphanOf),
       page,
     );

@@ -8,6 +8,7 @@ import { limitSet } from "../../domain/limit-set.ts";
 import { MEMORY_RETENTION } from "../../domain/retention.ts";
 import type { BucketStore, Claim } from "../../ports/bucket-store.ts";
 import { createCalendar } from "../system/calendar.ts";
+import { systemTurns } from "../system/turns.ts";
 import { openMemory } from "./store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
@@ -17,7 +18,7 @@ const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]
 const origin = { asOfMs: T0, generation: null };
 
 function newBuckets(): Required<Pick<BucketStore, "takeOne">> & BucketStore {
-  const { buckets } = openMemory(calendar, MEMORY_RETENTION).scope("default");
+  const { buckets } = openMemory(calendar, MEMORY_RETENTION, systemTurns).scope("default");
   return buckets as Required<Pick<BucketStore, "takeOne">> & BucketStore;
 }
 

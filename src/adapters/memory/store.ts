@@ -2,6 +2,7 @@ import type { Calendar } from "../../domain/calendar.ts";
 import { DEFAULT_NAMESPACE } from "../../domain/namespace.ts";
 import type { Retention } from "../../domain/retention.ts";
 import type { Store } from "../../ports/store.ts";
+import type { Turns } from "../../ports/system.ts";
 import { MemoryBuckets } from "./buckets.ts";
 import { MemoryConfig, requireOpen } from "./config.ts";
 import { dataOf, type MemoryData } from "./data.ts";
@@ -12,12 +13,13 @@ import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
-export function openMemory(calendar: Calendar, retention: Retention): Store {
-  return memoryOver(newMemoryData(retention), calendar);
+export function openMemory(calendar: Calendar, retention: Retention, turns: Turns): Store {
+  return memoryOver(newMemoryData(retention, turns), calendar);
 }
 
-export function newMemoryData(retention: Retention): MemoryData {
-  const data: MemoryData = { closed: false, generation: 1, retention, namespaces: new Map(), byNamespace: new Map() };
+export function newMemoryData(retention: Retention, turns: Turns): MemoryData {
+  const [namespaces, byNamespace] = [new Map(), new Map()];
+  const data: MemoryData = { closed: false, generation: 1, retention, turns, namespaces, byNamespace };
   data.namespaces.set(DEFAULT_NAMESPACE, {
     id: DEFAULT_NAMESPACE,
     name: DEFAULT_NAMESPACE,

@@ -10,6 +10,7 @@ import { HOUR_MS } from "../../domain/usage.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";
+import { systemTurns } from "../system/turns.ts";
 import { dataOf } from "./data.ts";
 import { memoryOver, newMemoryData } from "./store.ts";
 
@@ -20,7 +21,7 @@ const PER_MINUTE = [Limit.perMinute("rpm", 10)];
 const WITHOUT_USAGE: Retention = { usageKeepMs: undefined, auditKeepMs: DAY_MS };
 
 function opened(retention: Retention) {
-  const data = newMemoryData(retention);
+  const data = newMemoryData(retention, systemTurns);
   const { buckets, usage } = memoryOver(data, calendar).scope("default") as ScopedStore;
   const { buckets: cells } = dataOf(data, "default");
   const take = (entityId: string, nowMs: number, limits: readonly Limit[] = PER_MINUTE, tokens = 1) => {

@@ -2,6 +2,7 @@ import { ValidationError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { usageNotKept } from "../../domain/retention.ts";
 import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/usage.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import type { HourUsage } from "./hour-usage.ts";
@@ -26,7 +27,7 @@ export class MemoryUsage implements UsageStore {
     this.#isKept = all.retention.usageKeepMs !== undefined;
   }
 
-  query(query: UsageQuery, page: PageRequest): Page<UsageSnapshot> {
+  query(query: UsageQuery, page: PageRequest): MaybePromise<Page<UsageSnapshot>> {
     if (!this.#isKept) throw usageNotKept();
     const { window, entityId, resource, fromMs, toMs } = query;
     const list: KeyedList<WindowKey, UsageSnapshot> = {
@@ -37,21 +38,19 @@ export class MemoryUsage implements UsageStore {
       textOf: (key) => `${key.startMs}\n${key.id}`,
       keyOf,
     };
-    return this.#data.orders.page(list, page);
+    return this.#data.orders.pageByTurns(list, page);
   }
 
-  #keys({ window, entityId, resource, fromMs, toMs }: UsageQuery): WindowKey[] {
-    const keys: WindowKey[] = [];
+  *#keys({ window, entityId, resource, fromMs, toMs }: UsageQuery): Generator<WindowKey> {
     for (const { key, hours = [] } of this.#data.buckets.values()) {
       if (entityId !== undefined && key.entityId !== entityId) continue;
       if (resource !== undefined && key.resource !== resource) continue;
       const starts = new Set(hours.map(({ hourMs }) => windowStartMs(window, hourMs)));
       for (const startMs of starts) {
         if (startMs < fromMs || startMs >= toMs) continue;
-        keys.push({ startMs, entityId: key.entityId, resource: key.resource, id: key.id });
+        yield { startMs, entityId: key.entityId, resource: key.resource, id: key.id };
       }
     }
-    return keys;
   }
 
   #snapshot({ window }: UsageQuery, { startMs, entityId, resource, id }: WindowKey): UsageSnapshot | undefined {

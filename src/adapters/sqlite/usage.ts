@@ -4,7 +4,7 @@ import { countersOf, type UsageSnapshot, windowEndMs, windowStartMs } from "../.
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { bucketRow, COLUMNS } from "./bucket-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
-import { keyAfter, keyCursor, pageOf } from "./cursor.ts";
+import { keyAfter, keyCursor } from "./cursor.ts";
 import { leaving } from "./open-hour.ts";
 import { addAmounts, addText, type Counters } from "./usage-hours.ts";
 
@@ -12,6 +12,15 @@ interface Pair {
   readonly entityId: string;
   readonly resource: string;
 }
+
+/** A bucket in a window, and what it counted there, if anything and if it is asked for. */
+interface Looked extends Pair {
+  readonly startMs: number;
+  readonly snapshot: UsageSnapshot | undefined;
+}
+
+/** So many buckets are looked at for one page: where few of many are asked for, the rest must not be walked in one go. */
+const LOOKED_AT_MAX = 1_000;
 
 /** Before all others. */
 const FIRST: Pair = { entityId: "", resource: "" };
@@ -73,19 +82,27 @@ export class SqliteUsage implements UsageStore {
     );
   }
 
+  /** A page may be shorter than asked for, and have a next one: so many are looked at for it at most. */
   query(query: UsageQuery, { limit, cursor }: PageRequest): Page<UsageSnapshot> {
     const after = keyAfter(cursor, 3);
-    const snapshots: UsageSnapshot[] = [];
-    this.#connection.readTogether(() => {
-      snapshots.length = 0;
-      for (const snapshot of this.#from(query, after)) if (snapshots.push(snapshot) > limit) break;
+    return this.#connection.readTogether(() => {
+      const items: UsageSnapshot[] = [];
+      let looked = 0;
+      let last: Looked | undefined;
+      for (const next of this.#from(query, after)) {
+        const isFull = items.length === limit && next.snapshot !== undefined;
+        if (last !== undefined && (isFull || looked === LOOKED_AT_MAX)) {
+          return { items, cursor: keyCursor(String(last.startMs), last.entityId, last.resource) };
+        }
+        looked++;
+        if (next.snapshot !== undefined) items.push(next.snapshot);
+        last = next;
+      }
+      return { items };
     });
-    return pageOf(snapshots, limit, ({ windowStartMs: startMs, entityId, resource }) =>
-      keyCursor(String(startMs), entityId, resource),
-    );
   }
 
-  *#from(query: UsageQuery, after: readonly string[] | undefined): Generator<UsageSnapshot> {
+  *#from(query: UsageQuery, after: readonly string[] | undefined): Generator<Looked> {
     let fromMs = query.fromMs;
     let pair = FIRST;
     if (after !== undefined) {
@@ -106,13 +123,12 @@ export class SqliteUsage implements UsageStore {
     }
   }
 
-  *#inWindow(query: UsageQuery, span: Span, after: Pair): Generator<UsageSnapshot> {
+  *#inWindow(query: UsageQuery, span: Span, after: Pair): Generator<Looked> {
     const { entityId, resource } = query;
     const pairs = entityId === undefined ? this.#pairsIn(span, after) : this.#pairsOf(entityId, after);
     for (const pair of pairs) {
-      if (resource !== undefined && pair.resource !== resource) continue;
-      const snapshot = this.#sum(query, span, pair);
-      if (snapshot !== undefined) yield snapshot;
+      const isWanted = resource === undefined || pair.resource === resource;
+      yield { ...pair, startMs: span.startMs, snapshot: isWanted ? this.#sum(query, span, pair) : undefined };
     }
   }
 
