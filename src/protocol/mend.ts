@@ -11,7 +11,7 @@ import { newItem } from "./encode-item.ts";
 import { hourEndFor } from "./hours.ts";
 import { keptUntil } from "./moves.ts";
 import { birthOf } from "./nonces.ts";
-import type { OperationParts } from "./operate.ts";
+import type { OperationParts } from "./operation-parts.ts";
 import { RETRY } from "./retry-policy.ts";
 import { SPARE_S } from "./ttl.ts";
 import { putNew, removal } from "./write-builder.ts";
