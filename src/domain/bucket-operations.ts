@@ -3,7 +3,7 @@ import type { Amount } from "./amounts.ts";
 import { assembled, type BucketState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { MILLI_MAX } from "./limit-numbers.ts";
-import { boundaryAfter, type LimitState, renewed } from "./limit-state.ts";
+import { boundaryAfter, type LimitState, periodEndMs, renewed } from "./limit-state.ts";
 
 /** What became of a purchase. `tooLarge`: nothing was done, as the limit would hold more than can be counted exactly. */
 export type ToppedUp =
@@ -63,7 +63,10 @@ export function resetLimits(
     const full = renewed(held, atMs, calendar);
     if (held.quota === undefined || full.quota === undefined) return { ...full, rememberUntilMs: 0 };
     // Leases from before the reset give nothing back after it.
-    return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs: 0 };
+    // Forgotten, it would count its resets anew when it comes back within the period, and what was taken before this one would
+    // be given back after it. A session knows its window by when it opened.
+    const rememberUntilMs = held.limit.reset === undefined ? 0 : periodEndMs(held.limit, atMs, calendar);
+    return { ...full, quota: { ...full.quota, resets: held.quota.resets + 1 }, rememberUntilMs };
   });
   return assembled({ ...state, limits }, calendar);
 }

@@ -267,6 +267,11 @@ export class ModelLimit {
     this.#filledByMs = Number.NEGATIVE_INFINITY;
     this.#renew(this.#epochMs);
     this.#period.byHand = !this.#resets ? 0 : by === "hand" ? byHand + 1 : byHand;
+    // The count tells what was taken before from what is taken after, so it is kept to the end of the period.
+    if (by === "hand" && this.#limit.reset !== undefined) {
+      this.#filledAtMs = this.#period.untilMs;
+      this.#filledByMs = this.#period.untilMs;
+    }
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */
