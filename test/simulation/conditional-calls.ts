@@ -125,9 +125,18 @@ export class ConditionalCalls {
     const told = this.#pins.of(held.bucket.id, held.ticket, limit);
     if (told.length > 0) return told;
     // A level that is given back before its request is answered.
-    const repairs = this.repairsOf(held.bucket.id);
+    const times = this.#times(held.bucket.id);
     const periods = this.#yielded(held)?.pins.flatMap((pins) => pins.get(limit) ?? []) ?? [];
-    return periods.map((period) => ({ period, repairs }));
+    return periods.map((period) => ({ period, ...times }));
+  }
+
+  /** Whether the bucket is the one that something was taken from then. */
+  isSince(bucketId: string, { removals }: Pinned): boolean {
+    return removals === this.#buckets.removals(bucketId);
+  }
+
+  #times(bucketId: string): Pick<Pinned, "repairs" | "removals"> {
+    return { repairs: this.repairsOf(bucketId), removals: this.#buckets.removals(bucketId) };
   }
 
   /** An epoch of the bucket was set back: what was taken before belongs to a time that comes once more. */
@@ -282,7 +291,7 @@ export class ConditionalCalls {
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
     if (bypass) return;
     for (const one of pins) {
-      const problems = this.#pins.note(bucket.id, ticket, one, this.repairsOf(bucket.id));
+      const problems = this.#pins.note(bucket.id, ticket, one, this.#times(bucket.id));
       for (const problem of problems) this.#journal.violation(`${shownKey(bucket.id)}: ${problem}`);
     }
   }

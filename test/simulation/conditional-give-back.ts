@@ -28,7 +28,8 @@ export function belongs({
   calls,
 }: Pick<GivenBack, "model" | "held" | "amount" | "calls">): boolean {
   const period = model.limit(amount.limit)?.period;
-  return calls.pinsOf(held, amount.limit).some((pinned) => isAlike(pinned.period, period));
+  const { id } = held.bucket;
+  return calls.pinsOf(held, amount.limit).some((pinned) => isAlike(pinned.period, period) && calls.isSince(id, pinned));
 }
 
 /** Whether an amount belongs into the period that the limit is in; then it is the model's again too. */

@@ -213,7 +213,13 @@ export class PromisedLimit {
   /** An operator began anew. */
   reset(): void {
     for (const one of this.#rules) one.era = eraOf(one.rule);
+    // A window is known by the millisecond in which it opened: by the same one, if it was forgotten in between.
+    if (this.#windowEndMs !== undefined) this.#endedMs = this.#atMs;
     this.#begin();
+    // What was taken before is told from what is taken after to the end of the period.
+    for (const { rule } of this.#rules) {
+      if (rule.everyMs !== undefined) this.#filledAtMs = Math.max(this.#filledAtMs, this.#fullFromEmptyMs(rule));
+    }
   }
 
   #begin(): void {

@@ -201,7 +201,10 @@ export class Recorder {
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
     model.bring(held.set, held.origin, nowMs);
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
-    const pins = bypass ? undefined : model.spend(kind, amounts, nowMs);
+    const spent = bypass ? undefined : model.spend(kind, amounts, nowMs);
+    // Of nothing there is nothing to give back, whatever its ticket says.
+    const pins =
+      spent && new Map([...spent].filter(([name]) => amounts.some((one) => one.limit === name && one.milli > 0)));
     this.disturbances++;
     if (call.operation !== undefined) call.operation.disturbances++;
     call.operation?.moved("in", held.bucket, amounts);
@@ -212,7 +215,7 @@ export class Recorder {
     if (bypass) this.#journal.count("claims bypassed");
     this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
     if (pins !== undefined && pins.size > 0) {
-      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, 0));
+      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, { repairs: 0, removals: 0 }));
     }
     if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
     if (kind === "debit") this.#compareStored(store, [held], nowMs);

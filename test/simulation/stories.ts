@@ -1,18 +1,17 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
 import type { Lease } from "../../src/engine/lease.ts";
-import type { LeaseResource } from "../../src/engine/lease-resource.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
 import type { PolicyScope } from "../../src/engine/policies.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected, PENDING } from "./checks.ts";
+import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched } from "./checks.ts";
+import { work, workStep } from "./lease-work.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
-import { WORKS } from "./scheduler.ts";
 
 /** Takes, works, and closes the lease in one of the ways there are. */
 export const holdLease: Story = (scene) => holdLeaseWhile(scene, () => Promise.resolve());
@@ -212,7 +211,7 @@ export const changeEntities: Story = async ({ client: { limiter }, random, aroun
 };
 
 /** Changes who is let through, and who is charged. */
-export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile } }) => {
+export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const where = random.weighted<PolicyScope>([
@@ -221,7 +220,7 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
     [1, { resource }],
   ]);
   await random.weighted<() => Promise<unknown>>([
-    [1, () => limiter.setAccess(where, "disabled")],
+    [1, () => limiter.setAccess(where, "disabled").then(() => truth.told(where))],
     [1, () => limiter.setAccess(where, "bypass")],
     [1, () => limiter.setAccess(where, "enforce")],
     [3, () => limiter.setAccess(where, "inherit")],
@@ -277,59 +276,11 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
 /** Tells, later, whether something that is asked for has been disabled all the time, for somebody who hears of it. */
 function watchDisabled({ client, around: { truth } }: Scene, request: AcquireRequest): () => boolean {
   const { changes } = truth;
-  const disabled = !client.hidden && truth.disables(request, Number.POSITIVE_INFINITY);
+  // On conditional writes who was told that the switch counts may rely on it, in every process.
+  const disabled = client.hidden
+    ? client.protocol !== undefined && truth.isToldOff(request)
+    : truth.disables(request, Number.POSITIVE_INFINITY);
   return () => disabled && truth.changes === changes;
-}
-
-async function work(scene: Scene, lease: Lease): Promise<void> {
-  for (let steps = scene.random.integer(0, 3); steps > 0; steps--) {
-    if (scene.random.chance(0.2)) await Promise.all([workStep(scene, lease), workStep(scene, lease)]);
-    else await workStep(scene, lease);
-  }
-}
-
-async function workStep(scene: Scene, lease: Lease): Promise<void> {
-  const { client, operation, random, around } = scene;
-  const own = operation.ownClaims();
-  const claim = own.length === 0 ? undefined : random.pick(own);
-  const names = claim?.set.limits.map(({ name }) => name) ?? [];
-  const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
-  const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
-  // How much is held is only given back as far as it is there: then no sum is known.
-  const told = async (tokens: Tokens, isKnown: boolean, act: (tokens: Tokens) => Promise<void>) => {
-    if (!isKnown) operation.charged(claim?.bucket.resource ?? "", tokens, false);
-    const degraded = lease.degraded;
-    client.beginAdjusting();
-    await act(tokens);
-    operation.charged(claim?.bucket.resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
-  };
-  const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
-  if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
-  if (names.length > 0) {
-    const negative = (tokens: Tokens): Tokens =>
-      Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));
-    steps.push(
-      [3, () => told(some(20), true, (more) => part.adjust(more))],
-      [2, () => told(negative(some(20)), false, (less) => part.adjust(less))],
-      [1, () => told({ ...some(20), ...negative(some(20)) }, false, (both) => part.adjust(both))],
-      [3, () => told(some(15), false, (less) => part.release(less))],
-      [3, () => told(some(8), true, (more) => consumeMore(scene, part, more))],
-    );
-  }
-  try {
-    await random.weighted(steps)();
-  } catch (error) {
-    if (!isExpected(scene, error)) throw error;
-  }
-}
-
-async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
-  operation.underLease = true;
-  try {
-    await lease.consume(tokens);
-  } finally {
-    operation.underLease = false;
-  }
 }
 
 export function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {

@@ -45,6 +45,10 @@ const SILENT: Scoped = { limits: [], access: undefined, cascade: undefined };
 export class Truth {
   readonly #history: Snapshot[];
   readonly #nowMs: () => number;
+  /** After how many changes a scope was last told of, and last switched; and entities last moved. */
+  readonly #told = new Map<string, number>();
+  readonly #accessChanges = new Map<string, number>();
+  #ownerChanges = 0;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -56,11 +60,40 @@ export class Truth {
     return this.#history.length;
   }
 
+  /** A switch was carried to everything it concerns: its caller was told that it counts. */
+  told({ entityId = "", resource = "" }: { readonly entityId?: string; readonly resource?: string }): void {
+    this.#told.set(`${entityId}\n${resource}`, this.changes);
+  }
+
+  /** Whether a request is switched off by what its callers were told to count, and nothing that concerns it changed since. */
+  isToldOff(request: AcquireRequest): boolean {
+    const isTold = (key: string) => {
+      const since = this.#told.get(key) ?? -1;
+      return since >= (this.#accessChanges.get(key) ?? 0) && since >= this.#ownerChanges;
+    };
+    return partsOf(request).some(({ resource }) => this.#offBy(request.entityId, resource).some(isTold));
+  }
+
+  /** The scopes that switch a request off, by all levels. */
+  #offBy(entityId: string, resource: string): string[] {
+    const keys: string[] = [];
+    let id: string | undefined = entityId;
+    for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
+      const scopes = scopesOf(id, resource).slice(0, depth === 0 ? 4 : 2);
+      const said = scopes.find((scope) => this.#now.configs.get(keyOf(scope))?.access !== undefined);
+      if (said !== undefined && this.#now.configs.get(keyOf(said))?.access === "disabled") keys.push(keyOf(said));
+      id = resolved(this.#now, id, resource).next;
+    }
+    return keys;
+  }
+
   setLimits(scope: ConfigScope, { limits }: Pick<StoredConfig, "limits">): void {
     this.#say(scope, (before) => ({ ...before, limits }));
   }
 
   setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
+    if (access !== undefined) this.#accessChanges.set(keyOf(scope), this.changes + 1);
+    if (cascade !== undefined) this.#ownerChanges = this.changes + 1;
     this.#say(scope, (before) => ({
       limits: before.limits,
       access: access === undefined ? before.access : (access ?? undefined),
@@ -69,6 +102,7 @@ export class Truth {
   }
 
   setEntity(id: string, entity: Entity | undefined): void {
+    this.#ownerChanges = this.changes + 1;
     const entities = new Map(this.#now.entities);
     let { configs } = this.#now;
     if (entity === undefined) {
@@ -190,14 +224,18 @@ export class Truth {
   }
 }
 
-function resolved({ configs, entities }: Snapshot, entityId: string, resource: string): Version {
-  const scopes: ConfigScope[] = [
+/** The scopes that say something of a level, the nearest first. */
+function scopesOf(entityId: string, resource: string): ConfigScope[] {
+  return [
     { level: "entity", entityId, resource },
     { level: "entityDefault", entityId },
     { level: "resource", resource },
     { level: "system" },
   ];
-  const said = scopes.map((scope) => configs.get(keyOf(scope)) ?? SILENT);
+}
+
+function resolved({ configs, entities }: Snapshot, entityId: string, resource: string): Version {
+  const said = scopesOf(entityId, resource).map((scope) => configs.get(keyOf(scope)) ?? SILENT);
   const entity = entities.get(entityId);
   const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
   return {

@@ -1,0 +1,58 @@
+import type { Tokens } from "../../src/domain/amounts.ts";
+import type { Lease } from "../../src/engine/lease.ts";
+import type { LeaseResource } from "../../src/engine/lease-resource.ts";
+import { isExpected, PENDING } from "./checks.ts";
+import type { Scene } from "./scene.ts";
+import { WORKS } from "./scheduler.ts";
+
+/** What is done under a lease: more is consumed, it is adjusted and released, and time passes. */
+export async function work(scene: Scene, lease: Lease): Promise<void> {
+  for (let steps = scene.random.integer(0, 3); steps > 0; steps--) {
+    if (scene.random.chance(0.2)) await Promise.all([workStep(scene, lease), workStep(scene, lease)]);
+    else await workStep(scene, lease);
+  }
+}
+
+export async function workStep(scene: Scene, lease: Lease): Promise<void> {
+  const { client, operation, random, around } = scene;
+  const own = operation.ownClaims();
+  const claim = own.length === 0 ? undefined : random.pick(own);
+  const names = claim?.set.limits.map(({ name }) => name) ?? [];
+  const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
+  const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
+  // How much is held is only given back as far as it is there: then no sum is known.
+  const told = async (tokens: Tokens, isKnown: boolean, act: (tokens: Tokens) => Promise<void>) => {
+    if (!isKnown) operation.charged(claim?.bucket.resource ?? "", tokens, false);
+    const degraded = lease.degraded;
+    client.beginAdjusting();
+    await act(tokens);
+    operation.charged(claim?.bucket.resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
+  };
+  const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
+  if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
+  if (names.length > 0) {
+    const negative = (tokens: Tokens): Tokens =>
+      Object.fromEntries(Object.entries(tokens).map(([name, count]) => [name, -(count ?? 0)]));
+    steps.push(
+      [3, () => told(some(20), true, (more) => part.adjust(more))],
+      [2, () => told(negative(some(20)), false, (less) => part.adjust(less))],
+      [1, () => told({ ...some(20), ...negative(some(20)) }, false, (both) => part.adjust(both))],
+      [3, () => told(some(15), false, (less) => part.release(less))],
+      [3, () => told(some(8), true, (more) => consumeMore(scene, part, more))],
+    );
+  }
+  try {
+    await random.weighted(steps)();
+  } catch (error) {
+    if (!isExpected(scene, error)) throw error;
+  }
+}
+
+async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
+  operation.underLease = true;
+  try {
+    await lease.consume(tokens);
+  } finally {
+    operation.underLease = false;
+  }
+}
