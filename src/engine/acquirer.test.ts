@@ -123,31 +123,3 @@ test("limits that change each time they are applied are given up on, not tried f
   await assert.rejects(limiter.tryAcquire(request), { name: "ConflictError", code: "config_unstable" });
   assert.throws(() => limiter.tryAcquireSync(request), { code: "config_unstable" });
 });
-
-test("reading the levels of a request one by one does not outlast its time", async () => {
-  const clock = new SimulatedClock(T0);
-  const slow = withScope(openMemory(), ({ config }) => ({
-    config: overriding(config, {
-      resolve: async (entityId, resource) => {
-        await clock.sleep(400, undefined);
-        return config.resolve(entityId, resource);
-      },
-    }),
-  }));
-  const limiter = await RateLimiter.open({ store: slow, clock, timeoutMs: 1_000 });
-  await limiter.setResourceDefaults("api", [Limit.perMinute("rpm", 60)]);
-  const ids = ["root", "org", "team", "key"];
-  for (const [i, id] of ids.entries()) {
-    await limiter.createEntity({ id, ...(i === 0 ? {} : { parentId: ids[i - 1] as string, cascade: true }) });
-  }
-  let endedMs: number | undefined;
-  const asked = limiter.tryAcquire({ entityId: "key", resource: "api", consume: { rpm: 1 } }).finally(() => {
-    endedMs = clock.now();
-  });
-  asked.catch(() => {});
-  for (let i = 0; i < 40 && endedMs === undefined; i++) await clock.advance(100);
-  assert.equal(endedMs, T0 + 1_000);
-  await assert.rejects(asked, { code: "unavailable" });
-  await clock.advance(1_000);
-  await limiter.close();
-});

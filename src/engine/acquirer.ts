@@ -9,7 +9,6 @@ import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
-import { boundedSteps } from "./in-time.ts";
 import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
@@ -210,15 +209,14 @@ export class Acquirer {
     const startedMs = this.#deps.clock.now();
     const sinceRead = this.configCache.reads;
     let how: HowRead = "any";
-    const inTime = <Value>(steps: Steps<Value>) => boundedSteps(steps, startedMs, this.#settings, this.#deps.clock);
     for (let plans = 0; plans < PLANS_MAX; plans++) {
       const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
       let chain = how === "any" ? this.#known(request, nowMs) : undefined;
       const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
       let others: readonly PartChain[];
       try {
-        chain ??= yield* inTime(this.configCache.chain(request.entityId, request.resource, nowMs, mode, how));
-        others = request.also === undefined ? NO_OTHERS : yield* inTime(this.#others(request, nowMs, mode, how));
+        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode, how);
+        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode, how);
       } catch (error) {
         if (!(error instanceof RateLimiterUnavailable)) throw error;
         // Not even the limits are known.

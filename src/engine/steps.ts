@@ -14,25 +14,6 @@ export function* waitFor<Value>(value: MaybePromise<Value>): Steps<Value> {
   return value instanceof Promise ? ((yield value) as Value) : value;
 }
 
-/** The same steps, where each promise is waited for in another way: with a bound, say. */
-export function* waitingBy<Value>(
-  steps: Steps<Value>,
-  wait: (work: Promise<unknown>) => Promise<unknown>,
-): Steps<Value> {
-  let step = steps.next();
-  while (!step.done) {
-    let value: unknown;
-    try {
-      value = yield wait(step.value);
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next(value);
-  }
-  return step.value;
-}
-
 /** Runs steps to their end. What they throw rejects the promise. */
 export async function runAsync<Value>(steps: Steps<Value>): Promise<Value> {
   let step = steps.next();
