@@ -274,13 +274,15 @@ async function bundled(program: string) {
 
 test("a bundle of the memory store is small, and has neither SQLite nor a client in it", async () => {
   const store = await bundled('import { openMemory } from "zae-limiter/memory"; console.log(openMemory().name);');
-  assert.ok(store.bytes < 70_000, `${store.bytes} bytes`);
+  // 69 kB before changes of leases moved their tokens in one call, and long lists were sorted by turns: 3 kB for both.
+  assert.ok(store.bytes < 73_000, `${store.bytes} bytes`);
   assert.deepEqual(store.imports, []);
   // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
   const limiter = await bundled(
     'import { Limit, RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open(), Limit);',
   );
-  assert.ok(limiter.bytes < 145_000, `${limiter.bytes} bytes`);
+  // 143 kB before; 3 kB more of the engine: walks by turns, lookups that are asked again, ends of leases over several resources.
+  assert.ok(limiter.bytes < 150_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 

@@ -12,7 +12,6 @@ import type { GuardedDeps } from "./guarded-deps.ts";
 import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
-import { LeaseWrites } from "./lease-writes.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
@@ -39,7 +38,7 @@ import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, d
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
-import { StoreClient, type Taken } from "./store-client.ts";
+import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
 import { WaitingRoom } from "./waiting.ts";
 
 /** A question about an entity on a resource that takes nothing. */
@@ -61,7 +60,8 @@ export class Acquirer {
   readonly deny: DenyMemory;
   readonly room: WaitingRoom;
   readonly client: StoreClient;
-  readonly leaseWrites: LeaseWrites;
+  /** Who hears of writes: stored leases tell them of theirs. */
+  readonly listeners: Listeners;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -84,9 +84,8 @@ export class Acquirer {
     const { namespace } = settings;
     this.room = new WaitingRoom({ lifecycle, clock, returns, namespace, buckets: scope.buckets, deny });
     const returned = (returned: Returned) => returns.tell({ namespace, returned });
-    const listeners = { deny, returned, publisher: this.#publisher, lifecycle };
-    this.client = new StoreClient(deps, settings, listeners);
-    this.leaseWrites = new LeaseWrites(deps, settings, listeners);
+    this.listeners = { deny, returned, publisher: this.#publisher, lifecycle };
+    this.client = new StoreClient(deps, settings, this.listeners);
     this.#maker = {
       client: this.client,
       now: () => deps.clock.now(),

@@ -48,7 +48,7 @@ export class ChangesAtOnce implements ChangeAttempts {
   async #changed(draft: ChangeDraft, { reason }: ChangePlan): Promise<LeaseChanged> {
     let isAmbiguous = false;
     for (let repeats = 0; ; repeats++) {
-      const reply = await this.#deps.acquirer.leaseWrites.change(this.#store, draft, reason);
+      const reply = await this.#deps.writes.change(this.#store, draft, reason);
       if (reply.kind === "unavailable" && reply.applied === "unknown") {
         if (repeats === REPEATS_MAX) return reply;
         isAmbiguous = true;

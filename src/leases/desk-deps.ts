@@ -1,5 +1,6 @@
 import type { OnExpiry } from "../domain/lease-record.ts";
 import type { Acquirer } from "../engine/acquirer.ts";
+import type { LeaseWrites } from "../engine/lease-writes.ts";
 import type { EngineDeps } from "../engine/settings.ts";
 import type { LeaseStore } from "../ports/lease-store.ts";
 import type { LeaseView } from "./lease-view.ts";
@@ -16,6 +17,7 @@ export interface DeskDeps {
   readonly namespace: string;
   readonly leases: LeaseStore;
   readonly acquirer: Acquirer;
+  readonly writes: LeaseWrites;
   readonly engine: Pick<EngineDeps, "clock" | "calendar" | "random" | "digest">;
   /** Called with a lease whose status has changed. */
   readonly onChange: (lease: LeaseView) => void;

@@ -3,6 +3,7 @@ import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { LeaseWrites } from "../engine/lease-writes.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "../engine/listing.ts";
@@ -72,6 +73,7 @@ export class LeaseDesk {
       namespace: settings.namespace,
       leases: deps.scope.leases,
       acquirer,
+      writes: new LeaseWrites(deps, settings, acquirer.listeners),
       engine: deps,
       onChange: options.onChange,
     };

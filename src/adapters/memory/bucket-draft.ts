@@ -1,16 +1,9 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import {
-  acrossBoundaries,
-  type BucketState,
-  debitFrom,
-  overdrawnOf,
-  takeFrom,
-  touched,
-} from "../../domain/bucket-state.ts";
+import { acrossBoundaries, type BucketState, debitFrom, touched } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
-import type { Claim, Held, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
+import type { Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
 import type { Debited } from "../../ports/lease-change.ts";
 import type { BucketCell } from "./data.ts";
 import type { UsageCounter } from "./hour-usage.ts";
@@ -27,7 +20,7 @@ export interface DraftedBuckets {
   standing(state: BucketState | undefined, of: Pick<Claim, "set" | "origin">, nowMs: number): BucketState;
 }
 
-/** Takes, debits and credits that are made together: each is worked out on what those before it left; `commit` writes all of them. */
+/** Debits and credits that are made together: each is worked out on what those before it left; `commit` writes all of them. */
 export class BucketDraft {
   readonly #buckets: DraftedBuckets;
   readonly #nowMs: number;
@@ -37,21 +30,6 @@ export class BucketDraft {
   constructor(buckets: DraftedBuckets, nowMs: number) {
     this.#buckets = buckets;
     this.#nowMs = nowMs;
-  }
-
-  /** All claims; undefined where one of them does not fit. */
-  take(claims: readonly Claim[]): readonly TakenAnswer[] | undefined {
-    const taken: TakenAnswer[] = [];
-    for (const claim of claims) {
-      const before = this.#buckets.standing(this.#stateOf(claim.bucket), claim, this.#nowMs);
-      const state = claim.bypass ? touched(before) : takeFrom(before, claim.take, this.#nowMs);
-      if (state === undefined) return undefined;
-      this.#put(claim.bucket, state);
-      this.#request(claim, state);
-      const ticket = claim.bypass ? PLAIN_TICKET : ticketOf(state, claim.take, this.#nowMs, this.#buckets.calendar);
-      taken.push({ kind: "taken", state, ticket });
-    }
-    return taken;
   }
 
   debit(held: Held, amounts: readonly Amount[]): Debited {
@@ -95,17 +73,6 @@ export class BucketDraft {
     this.#states.set(bucket.id, state);
     this.#writes.push(() => {
       this.#buckets.cellOf(bucket).state = state;
-    });
-  }
-
-  #request({ bucket, take, bypass }: Claim, state: BucketState): void {
-    const { usage } = this.#buckets;
-    if (usage === undefined) return;
-    const overdrawn = bypass ? [] : overdrawnOf(state, take, this.#nowMs);
-    this.#writes.push(() => {
-      const hour = usage.count(this.#buckets.cellOf(bucket), take, 1, bypass, this.#nowMs);
-      hour.requests++;
-      usage.overdrawn(hour, overdrawn);
     });
   }
 

@@ -24,7 +24,6 @@ import type {
   Claim,
   Claimed,
   Held,
-  LeaseDraft,
   MaybePromise,
   Operation,
   OperationReply,
@@ -82,7 +81,26 @@ export class MemoryBuckets implements BucketStore {
     if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
     const { nowMs, lease } = context;
     this.#sweep.run(nowMs);
-    return lease === undefined ? this.#takeAll(claims, nowMs) : this.#takeDrafted(claims, lease, nowMs);
+    if (lease === undefined) return this.takeAll(claims, nowMs, undefined);
+    this.#leases.requireOurs(lease.key);
+    return this.takeAll(claims, nowMs, (taken) => this.#leases.create(lease.writeOf(taken), nowMs));
+  }
+
+  /** All claims or none. `write` is called with what is taken before it is: when it throws, nothing is. */
+  takeAll(
+    claims: readonly Claim[],
+    nowMs: number,
+    write: ((taken: readonly TakenAnswer[]) => void) | undefined,
+  ): readonly Answer[] {
+    if (claims.length === 1 && write === undefined) return [this.#takeOne(claims[0] as Claim, nowMs)];
+    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
+    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
+    if (after.includes(undefined))
+      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, nowMs));
+    const taken = claims.map((claim, i) => this.#answer(claim, after[i] as BucketState, nowMs));
+    write?.(taken);
+    for (const [i, claim] of claims.entries()) this.#store(claim, after[i] as BucketState, nowMs);
+    return taken;
   }
 
   takeOne(
@@ -120,12 +138,7 @@ export class MemoryBuckets implements BucketStore {
     return reply;
   }
 
-  /** What claims are answered that do not all fit. */
-  refused(claims: readonly Claim[], nowMs: number): readonly Answer[] {
-    return this.#takeAll(claims, nowMs);
-  }
-
-  /** Takes, debits and credits that are made together. */
+  /** Debits and credits that are made together. */
   draftAt(nowMs: number): BucketDraft {
     return new BucketDraft(this.#drafted, nowMs);
   }
@@ -199,28 +212,6 @@ export class MemoryBuckets implements BucketStore {
     return { kind: "done", repeated: false, amounts: gained };
   }
 
-  #takeDrafted(claims: readonly Claim[], lease: LeaseDraft, nowMs: number): readonly Answer[] {
-    this.#leases.requireOurs(lease.key);
-    const draft = this.draftAt(nowMs);
-    const taken = draft.take(claims);
-    if (taken === undefined) return this.refused(claims, nowMs);
-    this.#leases.create(lease.writeOf(taken), nowMs);
-    draft.commit();
-    return taken;
-  }
-
-  #takeAll(claims: readonly Claim[], nowMs: number): readonly Answer[] {
-    if (claims.length === 1) return [this.#takeOne(claims[0] as Claim, nowMs)];
-    const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
-    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
-    const refused = after.includes(undefined);
-    return claims.map((claim, i) =>
-      refused
-        ? this.#refuse(claim, before[i] as BucketState, nowMs)
-        : this.#taken(claim, after[i] as BucketState, nowMs),
-    );
-  }
-
   #takeOne(claim: Claim, nowMs: number): Answer {
     const before = this.#standing(this.#stateOf(claim), claim, nowMs);
     const after = taking(before, claim, nowMs);
@@ -228,15 +219,21 @@ export class MemoryBuckets implements BucketStore {
   }
 
   #taken(claim: Claim, state: BucketState, nowMs: number): TakenAnswer {
-    const { take, bypass } = claim;
-    const cell = this.#cell(claim.bucket);
-    cell.state = state;
-    if (this.#usage !== undefined) {
-      const hour = this.#usage.count(cell, take, 1, bypass, nowMs);
-      hour.requests++;
-      if (!bypass) this.#usage.overdrawn(hour, overdrawnOf(state, take, nowMs));
-    }
+    this.#store(claim, state, nowMs);
+    return this.#answer(claim, state, nowMs);
+  }
+
+  #answer({ take, bypass }: Claim, state: BucketState, nowMs: number): TakenAnswer {
     return { kind: "taken", state, ticket: bypass ? PLAIN_TICKET : ticketOf(state, take, nowMs, this.#calendar) };
+  }
+
+  #store({ bucket, take, bypass }: Claim, state: BucketState, nowMs: number): void {
+    const cell = this.#cell(bucket);
+    cell.state = state;
+    if (this.#usage === undefined) return;
+    const hour = this.#usage.count(cell, take, 1, bypass, nowMs);
+    hour.requests++;
+    if (!bypass) this.#usage.overdrawn(hour, overdrawnOf(state, take, nowMs));
   }
 
   // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.

@@ -1,5 +1,5 @@
 import type { CallContext } from "../../ports/bucket-store.ts";
-import type { AppliedWrite, ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
+import type { AppliedWrite, ChangeReply, Charged, LeaseChange } from "../../ports/lease-change.ts";
 import type { LeaseStore } from "../../ports/lease-store.ts";
 import type { MemoryBuckets } from "./buckets.ts";
 import type { MemoryData } from "./data.ts";
@@ -15,21 +15,22 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
     this.#buckets = buckets;
   }
 
-  change(change: LeaseChange, context: CallContext): ChangeReply {
+  change(change: LeaseChange, { nowMs }: CallContext): ChangeReply {
     const { version, writer, key, moves } = change;
     const known = this.get(change.leaseId);
     if (known?.version === version + 1 && known.writer === writer) return { kind: "repeated" };
     if (known?.version !== version) return { kind: "conflict" };
     if (!this.isOurs(key)) return { kind: "keyLost" };
-    const draft = this.#buckets.draftAt(context.nowMs);
+    const write = (charged: Charged) => {
+      const { record, finish } = change.writeOf(charged);
+      this.move(record, finish, nowMs);
+    };
     if (moves.kind === "take") {
-      const taken = draft.take(moves.claims);
-      if (taken === undefined) return { kind: "short", answers: this.#buckets.refused(moves.claims, context.nowMs) };
-      const { record, finish } = change.writeOf({ kind: "take", taken });
-      this.move(record, finish, context.nowMs);
-      draft.commit();
+      const answers = this.#buckets.takeAll(moves.claims, nowMs, (taken) => write({ kind: "take", taken }));
+      if (answers.some(({ kind }) => kind !== "taken")) return { kind: "short", answers };
       return { kind: "stored", credited: [] };
     }
+    const draft = this.#buckets.draftAt(nowMs);
     const debited: AppliedWrite[] = [];
     for (const debit of moves.debits) {
       const reply = draft.debit(debit.held, debit.amounts);
@@ -37,8 +38,7 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
       debited.push(reply);
     }
     const credited = moves.credits.map(({ held, amounts }) => draft.credit(held, amounts));
-    const { record, finish } = change.writeOf({ kind: "difference", debited });
-    this.move(record, finish, context.nowMs);
+    write({ kind: "difference", debited });
     draft.commit();
     return { kind: "stored", credited };
   }
