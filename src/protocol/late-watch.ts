@@ -36,7 +36,6 @@ export class LateWatch {
   }
 
   #otherThan(sent: Sent): Sent {
-    const { sent: first, laters } = this.#phase;
-    return first !== sent ? first : (laters.find((later) => later.sent !== sent)?.sent ?? first);
+    return this.#phase.lost.find((other) => other !== sent) ?? sent;
   }
 }

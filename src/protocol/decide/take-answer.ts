@@ -55,11 +55,11 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
     case "unknown": {
       // It took nothing for anybody. Should it have been applied, its nonce must not be taken for that of a take.
       if (jobs.length === 0) return { ...progress, phase: UNREAD, nonce: undefined };
-      const earlier = phase.at === "ambiguous" ? phase : { sent, lost: 0, laters: [], seen: undefined };
+      const earlier = phase.at === "ambiguous" ? phase : { sent, lost: [], laters: [], seen: undefined };
       const lost: Ambiguous = {
         at: "ambiguous",
         sent: earlier.sent,
-        lost: earlier.lost + 1,
+        lost: [...earlier.lost, sent],
         cause: event.cause,
         laters: event.later === undefined ? earlier.laters : [...earlier.laters, { sent, answer: event.later }],
         seen: earlier.seen,

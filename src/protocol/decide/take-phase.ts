@@ -51,7 +51,8 @@ export interface Ambiguous {
   readonly at: "ambiguous";
   /** The write whose answer was lost first. */
   readonly sent: Sent;
-  readonly lost: number;
+  /** All writes whose answers were lost: at most one of them was applied, unless another process took the nonce's slot. */
+  readonly lost: readonly Sent[];
   readonly cause: unknown;
   /** Answers that may still come. */
   readonly laters: readonly Later[];

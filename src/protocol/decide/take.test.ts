@@ -83,7 +83,15 @@ const guess: Phase = { at: "guess" };
 const unread: Phase = { at: "unread" };
 const verified = (tokens: number | "gone"): Phase => ({ at: "verified", seen: seen(tokens) });
 function ambiguous(jobs: readonly Job[], lost = 1): Phase {
-  return { at: "ambiguous", sent: sentFor(jobs).sent, lost, cause: "lost", laters: [], seen: undefined };
+  const { sent } = sentFor(jobs);
+  return {
+    at: "ambiguous",
+    sent,
+    lost: Array.from({ length: lost }, () => sent),
+    cause: "lost",
+    laters: [],
+    seen: undefined,
+  };
 }
 
 const NAMES = new Map([
@@ -112,7 +120,7 @@ function shownAction(action: TakeAction): string {
 
 function shownProgress({ phase, settled, pending }: TakeProgress): string {
   const outcomes = settled.map(({ jobs, outcome }) => `; ${named(jobs)}: ${told(outcome)}`).join("");
-  const lost = phase.at === "ambiguous" ? ` (${phase.lost} lost)` : "";
+  const lost = phase.at === "ambiguous" ? ` (${phase.lost.length} lost)` : "";
   return `${phase.at}${lost}${outcomes}${pending.length > 0 ? `; pending ${named(pending)}` : ""}`;
 }
 

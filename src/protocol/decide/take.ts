@@ -32,7 +32,8 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
   const { phase, pending, readingMs } = progress;
   const { seen, key } = facts;
   if (facts.over !== undefined) return giveUp(progress, facts);
-  if (phase.at === "ambiguous" && phase.lost >= LOST_ANSWERS_MAX) return settle(phase.sent.jobs, unknownOutcome(phase));
+  if (phase.at === "ambiguous" && phase.lost.length >= LOST_ANSWERS_MAX)
+    return settle(phase.sent.jobs, unknownOutcome(phase));
   if (phase.at === "unread") return read(progress, key, true);
   if (seen === undefined) return read(progress, key, false);
   if (seen.image === undefined && key.shard > 0) {
