@@ -107,6 +107,12 @@ export class PromiseLedger {
   lost(bucketId: string, { limit, period }: ModelLimit): void {
     this.forget(bucketId, limit.name);
     if (period !== undefined) this.#unmeasured({ bucketId, limit }, period.untilMs);
+    // A calendar quota that comes after this begins in the middle of it, and need not be full.
+    else
+      this.#quotas.set(idOf(bucketId, limit.name), {
+        terms: JSON.stringify(limit),
+        unmeasuredMs: Number.NEGATIVE_INFINITY,
+      });
   }
 
   /** The bucket is gone, and with it what was promised. */
