@@ -211,7 +211,7 @@ function answered(claims: readonly Claim[], reply: TakeReply): void {
 /** One that was certainly not stored is stored when the lease is settled; only then is it too late. */
 function debited(held: Held, reply: WriteReply): void {
   const isPending = reply.kind === "unavailable" && reply.applied === "no";
-  if (!isPending || currentOperation()?.lease?.status !== "open") written(held, reply);
+  if (!isPending || currentOperation()?.isClosing) written(held, reply);
 }
 
 function written({ bucket }: Held, reply: WriteReply): void {

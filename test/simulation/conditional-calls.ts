@@ -26,8 +26,8 @@ export interface Process {
   readonly clock: MachineClock;
   /** Never cuts more than needed. */
   readonly exact: boolean;
-  /** Refuses from memory. */
-  readonly denies: boolean;
+  /** So long it may refuse from memory. */
+  readonly denyMs: number;
   /** By how much its clock may be off. */
   errorMaxMs(): number;
   /** Whether it heard the store's time lately; always, where it does not listen. */
@@ -43,6 +43,8 @@ export interface Process {
   /** Resolves when it is gone. */
   readonly gone: Promise<void>;
   isAlive(): boolean;
+  /** How often something went wrong on its line. */
+  faults(): number;
 }
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
@@ -58,10 +60,16 @@ export interface Asked {
   readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */
   applied: boolean;
+  /** Whether it was answered. */
+  isOver: boolean;
   /** Of a give-back. */
   giving?: GiveBackWatch;
   /** Of a claim. */
   counted?: CountedClaim;
+  /** How often its bucket had been removed. */
+  removals?: number;
+  /** How often something had gone wrong when a late answer told that it was taken. */
+  faultsWhenLate?: number;
 }
 
 /** What the calls have to know of the buckets. */
@@ -87,6 +95,8 @@ interface Open {
 /** Notes whom every call of a bucket store serves, and what its callers are told. What is applied shows at the table. */
 export class ConditionalCalls {
   readonly #journal: Journal;
+  /** The true time. */
+  readonly #nowMs: () => number;
   readonly #buckets: Buckets;
   readonly #lending: Lending;
   readonly #asked = new WeakMap<object, Asked>();
@@ -97,11 +107,16 @@ export class ConditionalCalls {
   /** Debits that have not been answered yet. */
   readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
   readonly #repairs = new Map<string, number>();
+  /** When each bucket was last written, in true time. */
+  readonly #movedMs = new Map<string, number>();
+  /** Every claim that was ever sent. */
+  readonly #requests: Asked[] = [];
   /** Give-backs that have not been answered yet, by bucket. */
   readonly #givings = new Map<string, Set<GiveBackWatch>>();
 
-  constructor(journal: Journal, buckets: Buckets, lending: Lending) {
+  constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending) {
     this.#journal = journal;
+    this.#nowMs = nowMs;
     this.#buckets = buckets;
     this.#lending = lending;
   }
@@ -118,6 +133,25 @@ export class ConditionalCalls {
   /** The claim that a write is for, or takes back: only what a request took that was not granted is given back by its claim. */
   countedFor(of: object): CountedClaim | undefined {
     return this.#yielded(of)?.counted;
+  }
+
+  /** A late answer told that this was taken. */
+  landedLate(of: object): void {
+    const asked = this.#yielded(of);
+    if (asked !== undefined) asked.faultsWhenLate ??= asked.process.faults();
+  }
+
+  /** Takes of which a late answer told that they landed, for nobody, and that were not given back. */
+  lateProblems(): string[] {
+    return this.#requests.flatMap(({ counted, process, operation, removals, faultsWhenLate }) => {
+      if (counted === undefined || faultsWhenLate === undefined || counted.isGranted) return [];
+      // Where something else goes wrong, it is given up in the end.
+      if (process.faults() !== faultsWhenLate) return [];
+      if (!process.isAlive() || counted.overdrafts.length <= counted.undone) return [];
+      const { id } = counted.of.bucket;
+      if (removals !== this.#buckets.removals(id)) return [];
+      return [`${operation?.name} took from ${shownKey(id)} for nobody, as it heard late, and never gave it back`];
+    });
   }
 
   /** In which periods of a limit something was taken that is given back now; none, of what drips. */
@@ -150,6 +184,7 @@ export class ConditionalCalls {
 
   /** A bucket stands differently from now on. */
   moved(bucketId: string): void {
+    this.#movedMs.set(bucketId, this.#nowMs());
     for (const watch of this.#givings.get(bucketId) ?? []) watch.look();
     for (const open of this.#open) {
       if (!open.wasShort && open.claims.some(({ bucket }) => bucket.id === bucketId)) {
@@ -165,7 +200,10 @@ export class ConditionalCalls {
         const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
         const open = this.#opened(process, claims, context);
         const reply = store.take(claims, context);
-        const over = () => this.#open.delete(open);
+        const over = () => {
+          this.#open.delete(open);
+          for (const one of asked) one.isOver = true;
+        };
         if (reply instanceof Promise) void reply.then(over, over);
         return heard(reply, (told) => this.#took(open, asked, told));
       },
@@ -174,7 +212,10 @@ export class ConditionalCalls {
         const debit = { process, bucketId: held.bucket.id };
         this.#debits.add(debit);
         const answer = store.debit(held, amounts, context);
-        const over = () => this.#debits.delete(debit);
+        const over = () => {
+          this.#debits.delete(debit);
+          asked.isOver = true;
+        };
         if (answer instanceof Promise) void answer.then(over, over);
         else over();
         return heard(answer, (reply) => {
@@ -217,6 +258,8 @@ export class ConditionalCalls {
   #noteClaim(claim: Claim, process: Process, readingMs: number): Asked {
     const asked = this.#note(claim, process, readingMs, undefined);
     asked.counted = { of: claim, overdrafts: [], undone: 0, isGranted: false };
+    this.#requests.push(asked);
+    asked.removals = this.#buckets.removals(claim.bucket.id);
     asked.operation?.counted.push(asked.counted);
     const byBucket = this.#claims.get(claim.take) ?? new Map<string, Asked>();
     this.#claims.set(claim.take, byBucket.set(claim.bucket.id, asked));
@@ -232,6 +275,7 @@ export class ConditionalCalls {
       pins: [],
       nonces: new Set(),
       applied: false,
+      isOver: false,
     };
     this.#asked.set(of, asked);
     return asked;
@@ -278,7 +322,7 @@ export class ConditionalCalls {
     const isRefused =
       reply.some(({ kind }) => kind === "short") &&
       reply.every(({ kind }) => kind === "short" || kind === "skipped" || kind === "unseen");
-    if (!isRefused || open.wasShort || process.denies) return;
+    if (!isRefused || open.wasShort || (process.denyMs > 0 && !this.#isStill(open))) return;
     // Corrected while it asked, it counts as having asked earlier.
     process.clock.now();
     if (process.clock.steppedBackMs !== open.steppedBackMs) return;
@@ -286,6 +330,14 @@ export class ConditionalCalls {
       ({ bucket, take }, i) => `${shownKey(bucket.id)} ${reply[i]?.kind} ${JSON.stringify(take)}`,
     );
     this.#journal.violation(`refused although everything fits all the time: ${shown.join(", ")}`);
+  }
+
+  /** Whether nothing happened to the buckets for longer than a process remembers them, and all of it fitted all the time. */
+  #isStill({ process, claims, readingMs }: Open): boolean {
+    const ageMs = Math.ceil(process.denyMs * (1 + DRIFT)) + LATE_MAX_MS;
+    const sinceMs = this.#nowMs() - ageMs;
+    const isStill = claims.every(({ bucket }) => (this.#movedMs.get(bucket.id) ?? Number.NEGATIVE_INFINITY) < sinceMs);
+    return isStill && this.#allFit(claims, readingMs - ageMs);
   }
 
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
@@ -350,3 +402,9 @@ function goesBy(model: ModelBucket, limits: readonly { readonly name: string }[]
 }
 
 const NOTHING = Object.freeze({});
+
+/** Of clocks, with room to spare. */
+const DRIFT = 0.001;
+
+/** A call that was sent within the time has at least a millisecond, and a clock shows whole ones. */
+const LATE_MAX_MS = 3;

@@ -66,6 +66,7 @@ export function conditionalGround(context: GroundContext): Ground {
       return recorder.disturbances;
     },
     usage: recorder.usage,
+    lastProblems: () => recorder.lateProblems(),
     shards: (bucketId) =>
       world.table.entries("default").filter(([key]) => key.bucket.id === bucketId && isShardKey(key)).length,
     setup: connectorTo(site, (items) => items),
@@ -180,6 +181,7 @@ function connected(
   const announces = random.chance(0.5);
   const isStale = random.chance(0.5);
   const readings = new ConfigReadings();
+  let faults = 0;
   const own = random.fork();
   const label = (before: string, call: string) => `${before} ${call}`;
   const store = openConditional(world, {
@@ -212,24 +214,43 @@ function connected(
               ),
           }),
     },
-    through: (line) => watchedItems(spoil(line), { journal, onFault, onLost: (write) => recorder.lost(write) }),
+    through: (line) =>
+      watchedItems(spoil(line), {
+        journal,
+        onFault: (told) => {
+          faults++;
+          onFault(told);
+        },
+        onLost: (write) => recorder.lost(write),
+        onLate: (write) => recorder.landedLate(write),
+      }),
     // Where it is stored, not where its caller is answered: buckets are told of it in between, and that may fail.
     watched: (stored) => watchedConfig(stored, { truth, after: heard, resolved: () => {}, deleted: () => {} }),
   });
   const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;
   const latestServerMs = () => corrected?.latestServerMs() ?? Number.POSITIVE_INFINITY;
-  const denies = options.denyMemoryMs > 0;
   let isAlive = true;
   let die = () => {};
   const gone = new Promise<void>((resolve) => {
     die = resolve;
   });
   const process = {
-    ...{ id, clock, exact: options.exact, denies, errorMaxMs, isTimeKnown, latestServerMs, direct, gone },
+    ...{
+      id,
+      clock,
+      exact: options.exact,
+      denyMs: options.denyMemoryMs,
+      errorMaxMs,
+      isTimeKnown,
+      latestServerMs,
+      direct,
+      gone,
+    },
     isTimely: timeoutMs !== undefined && !direct,
     buckets: store.scope("default").buckets,
     isAlive: () => isAlive,
+    faults: () => faults,
   };
   const configRandom = random.fork();
   const recorded = overriding<Store>(store, {

@@ -65,6 +65,15 @@ export function readingOf(parts: readonly Part[], trace: WriteTrace, before: Ite
   return trace.changedMs ?? Math.min(trace.readingMs, ...parts.map(({ asked }) => asked?.readingMs ?? trace.readingMs));
 }
 
+/** Readings are as right as the clock they were made with. */
+export function readingProblems(asked: Asked | undefined, { readingMs, form }: WriteTrace): string[] {
+  if (asked === undefined || form === "rebase" || asked.readingMs !== readingMs) return [];
+  const { process } = asked;
+  const offMs = Math.abs(process.clock.trueMs(readingMs) - readingMs);
+  if (offMs <= process.errorMaxMs()) return [];
+  return [`the reading ${readingMs} of ${process.id} is off by ${offMs} ms of ${process.errorMaxMs()}`];
+}
+
 export function isRepair(before: Item | undefined, after: Item, { form }: WriteTrace): boolean {
   return form === "rebase" && before !== undefined && Number(after[RF]) < Number(before[RF]) - REPAIRED_MS;
 }

@@ -12,11 +12,14 @@ export function watchedItems(
     journal,
     onFault,
     onLost,
+    onLate,
   }: {
     readonly journal: Journal;
     readonly onFault: (told: string) => void;
     /** The answer to this write was lost. */
     readonly onLost: (write: ItemWrite) => void;
+    /** It was applied, as an answer tells that came too late. */
+    readonly onLate: (write: ItemWrite) => void;
   },
 ): ItemStore {
   const failed = (call: string, answer: ItemAnswer | TransactionAnswer) => {
@@ -33,6 +36,11 @@ export function watchedItems(
       return heard(items.write(write, call), (answer) => {
         failed("write", answer);
         if (answer.kind === "unknown") onLost(write);
+        if (answer.kind === "unknown") {
+          void answer.later?.then((late) => {
+            if (late.kind === "applied") onLate(write);
+          });
+        }
         journal.detail(() => `${answer.kind}: ${shownWrite(write)}`);
         if (answer.kind !== "failed") return;
         journal.count("rounds that failed");

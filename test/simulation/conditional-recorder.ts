@@ -8,7 +8,7 @@ import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { type Asked, ConditionalCalls, type Process } from "./conditional-calls.ts";
+import { ConditionalCalls, type Process } from "./conditional-calls.ts";
 import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
 import {
   counterProblems,
@@ -19,12 +19,14 @@ import {
   type Part,
   REPAIRED_MS,
   readingOf,
+  readingProblems,
   shownItem,
   slotWritten,
   stampProblems,
   vuProblems,
 } from "./conditional-item-rules.ts";
 import { Lending } from "./conditional-lending.ts";
+import { Nonces } from "./conditional-nonces.ts";
 import { Purchased } from "./conditional-operations.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
@@ -63,6 +65,7 @@ export class ConditionalRecorder {
   readonly #promise = new PromiseLedger();
   readonly #calls: ConditionalCalls;
   readonly #purchased: Purchased;
+  readonly #nonces: Nonces;
   readonly #forgotten: Forgotten;
   readonly #takers = new Map<string, Set<Operation>>();
   readonly #processes = new Set<Process>();
@@ -72,13 +75,14 @@ export class ConditionalRecorder {
     this.#context = context;
     const { journal, calendar } = context;
     this.#forgotten = new Forgotten(journal);
+    this.#nonces = new Nonces(journal);
     this.usage = new AppliedUsage(context.usageKeptS * 1000, () => context.clock.now());
     const buckets = {
       calendar,
       shardsOf: (bucketId: string) => this.#shardsOf(bucketId).map(({ model }) => model),
       removals: (bucketId: string) => this.#removals.get(bucketId) ?? 0,
     };
-    this.#calls = new ConditionalCalls(journal, buckets, new Lending(context.random));
+    this.#calls = new ConditionalCalls(journal, () => context.clock.now(), buckets, new Lending(context.random));
     this.#purchased = new Purchased({ ...context, calls: this.#calls, promise: this.#promise });
   }
 
@@ -93,6 +97,16 @@ export class ConditionalRecorder {
     for (const { of, kind } of trace?.parts ?? []) {
       if (kind === "credit") this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
     }
+  }
+
+  /** An answer that came too late to a take says that it was applied: nobody was granted anything for it. */
+  landedLate({ trace }: ItemWrite): void {
+    for (const { of, kind } of trace?.parts ?? []) if (kind === "take") this.#calls.landedLate(of);
+  }
+
+  /** What was found out to have been taken for nobody, and was never given back. */
+  lateProblems(): string[] {
+    return this.#calls.lateProblems();
   }
 
   /** Changes that were made together. */
@@ -173,7 +187,7 @@ export class ConditionalRecorder {
     if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
-    if (transaction === undefined) this.#signed(key, parts, before, after);
+    if (transaction === undefined) this.#tell(key, this.#nonces.problems(key, parts, before, after));
     else if (before !== undefined && slotWritten(before, after) !== undefined) {
       this.#tell(key, ["a transaction wrote over the nonce of a take"]);
     }
@@ -280,41 +294,12 @@ export class ConditionalRecorder {
       );
     }
     if (undoes !== undefined) for (const { limit } of amounts) windowClosed(model, limit, after);
-    this.#timely(key, asked, trace);
+    this.#tell(key, readingProblems(asked, trace));
   }
 
   #goesBy({ bucket }: ItemKey, model: ModelBucket, name: string): void {
     const limit = model.limit(name);
     if (limit !== undefined) this.#promise.goesBy(bucket.id, limit.limit, limit.period);
-  }
-
-  /** Readings are as right as the clock they were made with. */
-  #timely(key: ItemKey, asked: Asked | undefined, { readingMs, form }: WriteTrace): void {
-    if (asked === undefined || form === "rebase" || asked.readingMs !== readingMs) return;
-    const { process } = asked;
-    const offMs = Math.abs(process.clock.trueMs(readingMs) - readingMs);
-    if (offMs <= process.errorMaxMs()) return;
-    this.#tell(key, [`the reading ${readingMs} of ${process.id} is off by ${offMs} ms of ${process.errorMaxMs()}`]);
-  }
-
-  // A write that was lost is known by its nonce. Where another process has written its own there in the meantime, the same
-  // write may land twice: then it was paid for twice, and nobody can know.
-  #signed(key: ItemKey, parts: readonly Part[], before: Item | undefined, after: Item): void {
-    // A write for nobody only closes an hour or brings limits: the epoch that it moves on is enough to know it by.
-    if (parts.every(({ amounts }) => amounts.length === 0) || parts.some(({ kind }) => kind === "credit")) return;
-    const slot = slotWritten(before, after);
-    if (slot === undefined) {
-      this.#tell(key, ["it was written with a nonce that was there already"]);
-      return;
-    }
-    for (const { asked } of parts) {
-      const signature = `${key.shard} ${after[slot]}`;
-      const isAgain = asked?.nonces.has(signature);
-      asked?.nonces.add(signature);
-      if (!isAgain) continue;
-      this.#context.journal.count("paid twice");
-      asked?.operation?.uncertain.add(key.bucket.id);
-    }
   }
 
   #epochs(changes: readonly AppliedChange[]): void {

@@ -1,4 +1,7 @@
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
+import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { LateWatch } from "../../src/protocol/late-watch.ts";
+import { without } from "./code-mutants.ts";
 import type { Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 
@@ -71,6 +74,16 @@ export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
           return item === undefined ? { kind: "failed", item } : { kind: "applied", item };
         },
       }),
+  },
+  "a take that landed late for nobody, and stays": {
+    layer: "code",
+    caughtAs: /for nobody, as it heard late, and never gave it back/,
+    spoil: () => without(LateWatch.prototype, "on", () => {}),
+  },
+  "a switch that is stamped on nothing": {
+    layer: "code",
+    caughtAs: /was answered by what is disabled/,
+    spoil: () => without(ProtocolBuckets.prototype, "stampAccess", () => Promise.resolve(1)),
   },
   "shards that are joined to one, and the answer never comes": {
     layer: "items",

@@ -32,6 +32,8 @@ export interface Ground {
   readonly disturbances: number;
   /** What usage must be; undefined where the store leaves that to others. */
   readonly usage: UsageLedger | undefined;
+  /** What is wrong when all is over, and time has passed for whatever was to be done. */
+  lastProblems(): readonly string[];
   /** Of how many shards a bucket is. */
   shards(bucketId: string): number;
   /** For the simulation, to set the world up. */
@@ -57,6 +59,7 @@ export function groundOn(handles: readonly Store[], joins: boolean, { journal, t
       return recorder.disturbances;
     },
     usage: recorder.usage,
+    lastProblems: () => [],
     shards: () => 1,
     setup: faultyLine(whole),
     connector: (random) => faultyLine(random.pick(recorded)),

@@ -326,6 +326,7 @@ class Simulation {
     if (!this.#sound) return;
     await this.#checkUsage();
     await new Arrival(this.#around, this.#ground, this.#clients, () => this.#settled()).check((ms) => this.#pass(ms));
+    for (const problem of this.#ground.lastProblems()) journal.violation(problem);
   }
 
   async #checkUsage(): Promise<void> {
