@@ -263,15 +263,11 @@ export class ModelLimit {
   /** Full for everybody, also for a clock that is behind: an operator begins anew, or the request that opened it never was. */
   begin(by: "hand" | "undoing"): void {
     const { byHand } = this.#period;
-    this.#filledAtMs = Number.NEGATIVE_INFINITY;
-    this.#filledByMs = Number.NEGATIVE_INFINITY;
     this.#renew(this.#epochMs);
     this.#period.byHand = !this.#resets ? 0 : by === "hand" ? byHand + 1 : byHand;
     // The count tells what was taken before from what is taken after, so it is kept to the end of the period.
-    if (by === "hand" && this.#limit.reset !== undefined) {
-      this.#filledAtMs = this.#period.untilMs;
-      this.#filledByMs = this.#period.untilMs;
-    }
+    this.#filledAtMs = by === "hand" && this.#limit.reset ? this.#period.untilMs : Number.NEGATIVE_INFINITY;
+    this.#filledByMs = this.#filledAtMs;
   }
 
   /** What the limit holds at a reading, rounded down to millitokens; negative in debt. */

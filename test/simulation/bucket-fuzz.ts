@@ -210,12 +210,14 @@ class BucketPlay {
       const asked = asks.find(([limit]) => limit === name);
       return asked === undefined ? [] : [{ limit: name, milli: this.#milliOf(name, asked[1]) }];
     });
-    const claim = (): Claim => ({ bucket: BUCKET, set, origin: this.#origin(by), take, bypass: false });
+    const claim = (isConfigJustRead: boolean): Claim => {
+      return { bucket: BUCKET, set, origin: this.#origin(by), take, bypass: false, isConfigJustRead };
+    };
     const context = { ...this.#context(), generation: undefined, atomic: false };
-    let asked = claim();
+    let asked = claim(false);
     let reply = await this.#site.buckets(by).take([asked], context);
     if (reply !== "stale" && reply[0]?.kind === "configSuspect") {
-      asked = claim();
+      asked = claim(true);
       reply = await this.#site.buckets(by).take([asked], context);
     }
     const answer = reply === "stale" ? undefined : reply[0];

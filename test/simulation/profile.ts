@@ -101,7 +101,7 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     look: some(0.5),
     limits: some(1.5),
     entities: random.chance(0.7) ? 0 : some(1),
-    policies: random.chance(0.6) ? 0 : some(1),
+    policies: random.chance(0.5) ? 0 : some(1.5),
     operator: some(0.8),
     resize: some(2),
     again: random.pick([1, 4]),
