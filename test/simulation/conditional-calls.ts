@@ -70,6 +70,8 @@ export interface Asked {
   removals?: number;
   /** How often something had gone wrong when a late answer told that it was taken. */
   faultsWhenLate?: number;
+  /** The answer to a write that gave it back was lost. */
+  isBackLost?: boolean;
 }
 
 /** What the calls have to know of the buckets. */
@@ -141,12 +143,18 @@ export class ConditionalCalls {
     if (asked !== undefined) asked.faultsWhenLate ??= asked.process.faults();
   }
 
+  /** Whether it was given back is not known, whichever process did it. */
+  lostBack(of: object): void {
+    const asked = this.#yielded(of);
+    if (asked !== undefined) asked.isBackLost = true;
+  }
+
   /** Takes of which a late answer told that they landed, for nobody, and that were not given back. */
   lateProblems(): string[] {
-    return this.#requests.flatMap(({ counted, process, operation, removals, faultsWhenLate }) => {
+    return this.#requests.flatMap(({ counted, process, operation, removals, faultsWhenLate, isBackLost }) => {
       if (counted === undefined || faultsWhenLate === undefined || counted.isGranted) return [];
       // Where something else goes wrong, it is given up in the end.
-      if (process.faults() !== faultsWhenLate) return [];
+      if (isBackLost || process.faults() !== faultsWhenLate) return [];
       if (!process.isAlive() || counted.overdrafts.length <= counted.undone) return [];
       const { id } = counted.of.bucket;
       if (removals !== this.#buckets.removals(id)) return [];

@@ -37,6 +37,7 @@ import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
+import type { Truth } from "./truth.ts";
 
 export interface RecorderContext {
   readonly journal: Journal;
@@ -44,6 +45,7 @@ export interface RecorderContext {
   readonly calendar: Calendar;
   readonly profile: Profile;
   readonly usageKeptS: number;
+  readonly truth: Truth;
   /** Of what the recorder draws. */
   readonly random: SeededRandom;
 }
@@ -96,6 +98,7 @@ export class ConditionalRecorder {
   lost({ key, trace }: ItemWrite): void {
     for (const { of, kind } of trace?.parts ?? []) {
       if (kind === "credit") this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
+      if (kind === "credit") this.#calls.lostBack(of);
     }
   }
 
@@ -160,6 +163,7 @@ export class ConditionalRecorder {
   #wrote(change: AppliedChange): void {
     const { key, before, after, trace, atMs, transaction } = change;
     const { journal, calendar } = this.#context;
+    if (before === undefined) this.#context.truth.made(key.bucket);
     if (after === undefined) {
       this.#tell(key, ["it was deleted by a write that is no merging of shards"]);
       return;

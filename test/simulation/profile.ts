@@ -94,19 +94,19 @@ function drawSmall(random: SeededRandom, zone: string | undefined): Profile {
 function drawWeights(random: SeededRandom): Profile["weights"] {
   const some = (weight: number) => (random.chance(0.5) ? 0 : weight * random.pick([0.5, 1, 3]));
   return {
-    hold: random.pick([2, 6]),
+    hold: random.pick([4, 12]),
     body: some(4),
     sync: some(1),
     greedy: some(2),
     look: some(0.5),
     limits: some(1.5),
     entities: random.chance(0.7) ? 0 : some(1),
-    policies: random.chance(0.5) ? 0 : some(1.5),
+    policies: random.chance(0.5) ? 0 : random.pick([1, 4, 8]),
     operator: some(0.8),
     resize: some(2),
     again: random.pick([1, 4]),
     back: some(0.8),
-    prompt: some(2),
+    prompt: random.chance(0.5) ? 0 : random.pick([4, 12]),
   };
 }
 

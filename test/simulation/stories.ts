@@ -235,7 +235,7 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
     [1, { resource }],
   ]);
   await random.weighted<() => Promise<unknown>>([
-    [1, () => limiter.setAccess(where, "disabled").then(() => truth.told(where))],
+    [2, () => limiter.setAccess(where, "disabled").then(() => truth.told(where))],
     [1, () => limiter.setAccess(where, "bypass")],
     [1, () => limiter.setAccess(where, "enforce")],
     [3, () => limiter.setAccess(where, "inherit")],

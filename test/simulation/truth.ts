@@ -46,7 +46,9 @@ export class Truth {
   readonly #history: Snapshot[];
   readonly #nowMs: () => number;
   /** After how many changes a scope was last told of, and last switched; and entities last moved. */
-  readonly #told = new Map<string, number>();
+  readonly #told = new Map<string, { readonly changes: number; readonly event: number }>();
+  readonly #made = new Map<string, number>();
+  #events = 0;
   readonly #accessChanges = new Map<string, number>();
   #ownerChanges = 0;
 
@@ -62,16 +64,23 @@ export class Truth {
 
   /** A switch was carried to everything it concerns: its caller was told that it counts. */
   told({ entityId = "", resource = "" }: { readonly entityId?: string; readonly resource?: string }): void {
-    this.#told.set(`${entityId}\n${resource}`, this.changes);
+    this.#told.set(`${entityId}\n${resource}`, { changes: this.changes, event: ++this.#events });
+  }
+
+  /** A bucket was made: by a request that had read configuration before, perhaps, and then nothing on it tells of the switch. */
+  made({ entityId, resource }: { readonly entityId: string; readonly resource: string }): void {
+    this.#made.set(`${entityId}\n${resource}`, ++this.#events);
   }
 
   /** Whether a request is switched off by what its callers were told to count, and nothing that concerns it changed since. */
   isToldOff(request: AcquireRequest): boolean {
-    const isTold = (key: string) => {
-      const since = this.#told.get(key) ?? -1;
-      return since >= (this.#accessChanges.get(key) ?? 0) && since >= this.#ownerChanges;
-    };
-    return partsOf(request).some(({ resource }) => this.#offBy(request.entityId, resource).some(isTold));
+    return partsOf(request).some(({ resource }) => {
+      const madeAt = this.#made.get(`${request.entityId}\n${resource}`) ?? 0;
+      return this.#offBy(request.entityId, resource).some((key) => {
+        const { changes: since, event } = this.#told.get(key) ?? { changes: -1, event: 0 };
+        return since >= (this.#accessChanges.get(key) ?? 0) && since >= this.#ownerChanges && event > madeAt;
+      });
+    });
   }
 
   /** The scopes that switch a request off, by all levels. */
