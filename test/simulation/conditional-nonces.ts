@@ -8,8 +8,8 @@ import type { Journal } from "./journal.ts";
  */
 export class Nonces {
   readonly #journal: Journal;
-  /** Who wrote each nonce. */
-  readonly #writers = new Map<unknown, string>();
+  /** Who wrote each nonce, and whether that had been reported as unknown before. */
+  readonly #writers = new Map<unknown, { readonly id: string; readonly isLate: boolean }>();
 
   constructor(journal: Journal) {
     this.#journal = journal;
@@ -28,13 +28,14 @@ export class Nonces {
       const signature = `${key.shard} ${after[slot]}`;
       const isAgain = asked.nonces.has(signature);
       asked.nonces.add(signature);
-      this.#writers.set(after[slot], asked.process.id);
+      this.#writers.set(after[slot], { id: asked.process.id, isLate: asked.isOver });
       if (!isAgain) continue;
       this.#journal.count("paid twice");
       asked.operation?.uncertain.add(key.bucket.id);
-      // Once it was reported as unknown, nobody looks for it any more.
-      if (over === asked.process.id && !asked.isOver)
-        problems.push(`${over} paid twice, and wrote over its own nonce in between`);
+      // Once a write was reported as unknown, its process does not look for it any more: neither this one, nor an earlier one
+      // that landed after all and covered this one's nonce.
+      if (over?.id === asked.process.id && !over.isLate && !asked.isOver)
+        problems.push(`${over.id} paid twice, and wrote over its own nonce in between`);
     }
     return problems;
   }
