@@ -6,7 +6,7 @@ import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
 
-const SEEDS = 330;
+const SEEDS = 380;
 const MUTANT_SEEDS_MAX = 400;
 
 test("over three hundred worlds of single-item conditional writes keep the promise at every step", async () => {

@@ -120,9 +120,8 @@ export function counterProblems(
       for (const { limit, milli } of amounts) if (limit === name) due += kind === "credit" ? -milli : milli;
     }
     // Beyond, the numbers of this table are not exact.
-    return is === due || Math.abs(Number(after[tc])) > COUNTER_MAX
-      ? []
-      : [`the counter of ${name} went up by ${is}, not by ${due}`];
+    const most = Math.max(...[before?.[tc], after[tc], due].map((count) => Math.abs(Number(count ?? 0))));
+    return is === due || most > COUNTER_MAX ? [] : [`the counter of ${name} went up by ${is}, not by ${due}`];
   });
 }
 

@@ -62,6 +62,8 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
     [2, drawSplit],
     [2, drawChanging],
     [1, drawLarge],
+    [1, drawSwitched],
+    [1, drawWaiting],
   ])(random, zone);
 }
 
@@ -101,12 +103,12 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     look: some(0.5),
     limits: some(1.5),
     entities: random.chance(0.7) ? 0 : some(1),
-    policies: random.chance(0.5) ? 0 : random.pick([1, 4, 8]),
+    policies: random.chance(0.6) ? 0 : some(1),
     operator: some(0.8),
     resize: some(2),
     again: random.pick([1, 4]),
     back: some(0.8),
-    prompt: random.chance(0.5) ? 0 : random.pick([4, 12]),
+    prompt: 0,
   };
 }
 
@@ -164,6 +166,34 @@ function drawChanging(random: SeededRandom, zone: string | undefined): Profile {
     momentMs: random.pick([1_000, 60_000, 900_000]),
     entities: ["org"],
     resources: ["api"],
+  };
+}
+
+/** A few levels that are switched off and on again, by clients that remember how it was. */
+function drawSwitched(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  return {
+    ...small,
+    steps: random.integer(40, 80),
+    clients: random.integer(2, 3),
+    faultRate: random.pick([0, 0, 0.05]),
+    weights: { ...small.weights, hold: 6, body: 2, entities: 0, policies: random.pick([2, 5]) },
+    momentMs: random.pick([1_000, 15_000]),
+    entities: random.pick([["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
+    resources: ["api"],
+  };
+}
+
+/** Requests that wait for what others of their process give back. */
+function drawWaiting(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  return {
+    ...small,
+    faultRate: 0,
+    skewMs: 0,
+    jumps: false,
+    weights: { ...small.weights, limits: 0, policies: 0, entities: 0, prompt: random.pick([6, 12]) },
+    entities: random.pick([["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
   };
 }
 
