@@ -271,7 +271,9 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
     const outcome = scene.random.chance(0.5)
       ? await limiter.tryAcquire(request)
       : { ok: true as const, lease: await limiter.acquire(request) };
-    if (stillDisabled() && !(outcome.ok && outcome.lease.degraded !== false)) {
+    // A refusal that a process remembers says as of when; nothing is granted by it.
+    const isRemembered = !outcome.ok && outcome.statuses.some(({ asOfMs }) => asOfMs !== undefined);
+    if (stillDisabled() && !isRemembered && !(outcome.ok && outcome.lease.degraded !== false)) {
       scene.around.journal.violation(`${scene.operation.name} was answered by what is disabled`);
     }
     if (!outcome.ok) {
