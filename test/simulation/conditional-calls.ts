@@ -149,6 +149,15 @@ export class ConditionalCalls {
     if (asked !== undefined) asked.isBackLost = true;
   }
 
+  /** A process told that it gave up giving back to a bucket: the store had not taken it for so long. */
+  gaveUp(processId: string, { entityId, resource }: { readonly entityId: string; readonly resource: string }): void {
+    for (const asked of this.#requests) {
+      const { bucket } = asked.counted?.of ?? {};
+      if (asked.process.id !== processId || bucket?.entityId !== entityId || bucket.resource !== resource) continue;
+      asked.isBackLost = true;
+    }
+  }
+
   /** Takes of which a late answer told that they landed, for nobody, and that were not given back. */
   lateProblems(): string[] {
     return this.#requests.flatMap(({ counted, process, operation, removals, faultsWhenLate, isBackLost }) => {

@@ -37,6 +37,8 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
   model.cross(trace.readingMs);
   const limit = model.limit(amount.limit);
   const pinned = calls.pinsOf(held, amount.limit);
+  // Taken from a quota that drips by now: whatever was set back since, it is of no period that there is.
+  if (limit?.period === undefined && pinned.length > 0) return false;
   const periods = pinned.length === 0 ? [undefined] : pinned.map(({ period }) => period);
   const answers = new Set(periods.map((period) => limit?.isOf(period) ?? "no"));
   // A period that a clock far ahead had begun too early is begun once more, and called by the same name.

@@ -284,6 +284,7 @@ function connected(
               : Promise.resolve(),
         }),
   });
+  store.bucketsOf("default").onFault((fault) => recorder.gaveUp(id, fault));
   return {
     store: line,
     clock,

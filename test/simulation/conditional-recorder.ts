@@ -108,6 +108,11 @@ export class ConditionalRecorder {
   }
 
   /** What was found out to have been taken for nobody, and was never given back. */
+  /** A process gave up giving back to a bucket, and told so. */
+  gaveUp(processId: string, bucket: { readonly entityId: string; readonly resource: string }): void {
+    this.#calls.gaveUp(processId, bucket);
+  }
+
   lateProblems(): string[] {
     return this.#calls.lateProblems();
   }
@@ -271,8 +276,9 @@ export class ConditionalRecorder {
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
       if (kind === "credit") {
         const back = { ...at, key, model, amount, held: of as Held, calls: this.#calls };
-        asked?.giving?.over(amount.limit, limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli);
+        const overMilli = limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli;
         const isOf = givenBack(back);
+        if (isOf) asked?.giving?.over(amount.limit, overMilli);
         if (!isOf) journal.count("give-backs that came too late");
         if (!(limit.period === undefined ? isOf : belongs(back))) continue;
       }
