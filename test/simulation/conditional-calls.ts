@@ -70,6 +70,8 @@ export interface Asked {
   removals?: number;
   /** How often something had gone wrong when a late answer told that it was taken. */
   faultsWhenLate?: number;
+  /** How many late answers told that it landed. */
+  heardLate?: number;
   /** The answer to a write that gave it back was lost. */
   isBackLost?: boolean;
 }
@@ -140,7 +142,9 @@ export class ConditionalCalls {
   /** A late answer told that this was taken. */
   landedLate(of: object): void {
     const asked = this.#yielded(of);
-    if (asked !== undefined) asked.faultsWhenLate ??= asked.process.faults();
+    if (asked === undefined) return;
+    asked.faultsWhenLate ??= asked.process.faults();
+    asked.heardLate = (asked.heardLate ?? 0) + 1;
   }
 
   /** Whether it was given back is not known, whichever process did it. */
@@ -160,15 +164,18 @@ export class ConditionalCalls {
 
   /** Takes of which a late answer told that they landed, for nobody, and that were not given back. */
   lateProblems(): string[] {
-    return this.#requests.flatMap(({ counted, process, operation, removals, faultsWhenLate, isBackLost }) => {
-      if (counted === undefined || faultsWhenLate === undefined || counted.isGranted) return [];
-      // Where something else goes wrong, it is given up in the end.
-      if (isBackLost || process.faults() !== faultsWhenLate) return [];
-      if (!process.isAlive() || counted.overdrafts.length <= counted.undone) return [];
-      const { id } = counted.of.bucket;
-      if (removals !== this.#buckets.removals(id)) return [];
-      return [`${operation?.name} took from ${shownKey(id)} for nobody, as it heard late, and never gave it back`];
-    });
+    return this.#requests.flatMap(
+      ({ counted, process, operation, removals, faultsWhenLate, heardLate = 0, isBackLost }) => {
+        if (counted === undefined || faultsWhenLate === undefined || counted.isGranted) return [];
+        // Where something else goes wrong, it is given up in the end.
+        if (isBackLost || process.faults() !== faultsWhenLate) return [];
+        // Of two sendings that both landed, as another process took the nonce's slot, one may never be heard of.
+        if (!process.isAlive() || Math.min(heardLate, counted.overdrafts.length) <= counted.undone) return [];
+        const { id } = counted.of.bucket;
+        if (removals !== this.#buckets.removals(id)) return [];
+        return [`${operation?.name} took from ${shownKey(id)} for nobody, as it heard late, and never gave it back`];
+      },
+    );
   }
 
   /** In which periods of a limit something was taken that is given back now; none, of what drips. */
