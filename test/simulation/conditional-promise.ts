@@ -54,6 +54,8 @@ export class PromiseLedger {
   readonly #runs = new Map<string, Run>();
   readonly #periods = new Map<string, Period>();
   /** Terms last seen, and until when periods are not measured: they changed, or what was there before is not known. */
+  /** How many shards a bucket had at most. */
+  readonly #shardsMost = new Map<string, number>();
   readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
 
   /** What is wrong now that this was written; empty when nothing is. */
@@ -127,6 +129,9 @@ export class PromiseLedger {
    * allows, less what was granted in it: neither more nor less, whichever shard was taken from and whichever was given to.
    */
   conserved(bucketId: string, shards: readonly ModelBucket[]): string[] {
+    // Each shard that there was may have rounded by one, also before they were joined.
+    const most = Math.max(shards.length, this.#shardsMost.get(bucketId) ?? 1);
+    this.#shardsMost.set(bucketId, most);
     return (shards[0]?.limits ?? []).flatMap(({ limit: { name } }) => {
       const limits = shards.flatMap((model) => model.limit(name) ?? []);
       const latest = limits.reduce((a, b) => ((b.period?.untilMs ?? 0) > (a.period?.untilMs ?? 0) ? b : a));
@@ -137,7 +142,7 @@ export class PromiseLedger {
         0n,
       );
       const apart = held - due;
-      const rounding = BigInt(shards.length);
+      const rounding = BigInt(most);
       if (apart <= rounding && apart >= -rounding) return [];
       return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due}`];
     });
