@@ -83,6 +83,15 @@ export function isOfPeriod({ name, limit, quota }: LimitState, ticket: Ticket, n
   return quota.windowStartMs !== undefined && nowMs < quota.windowStartMs + limit.resetAfterMs;
 }
 
+/**
+ * Whether a calendar quota has come to the period of a ticket at an instant. A shard that no request came to since may be in an
+ * earlier one, for a clock that is behind: what was taken later is not given back into that.
+ */
+export function hasComeTo(held: LimitState, ticket: Ticket, atMs: number, calendar: Calendar): boolean {
+  const { untilMs = Number.POSITIVE_INFINITY } = pinOf(ticket, held.name) ?? {};
+  return !Number.isFinite(untilMs) || periodEndMs(held.limit, atMs, calendar) === untilMs;
+}
+
 export function pinOf({ pins }: Ticket, limit: string): PeriodPin | undefined {
   return pins.find((pin) => pin.limit === limit);
 }

@@ -1,6 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import { acrossBoundaries, assembled, type BucketState, findLimit } from "../domain/bucket-state.ts";
-import { isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../domain/give-back.ts";
+import { hasComeTo, isOfPeriod, type PeriodPin, pinOf, type Ticket } from "../domain/give-back.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Clause, ItemKey, ItemWrite, TracePart } from "../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "./attributes.ts";
@@ -55,7 +55,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       isLeftOut = true;
       continue;
     }
-    if (image !== undefined && !belongs(image.state, limit, back)) {
+    if (image !== undefined && !belongs(image.state, limit, back, env)) {
       isLeftOut = true;
       continue;
     }
@@ -96,7 +96,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
   if (!back.bypass && isPastBoundary(image, readingMs)) return true;
-  if (closable(image.state, back).length > 0) return true;
+  if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
   if (rollTo(image, intentOf(back)) !== undefined) return true;
   const ttl = numberOf(image.item, TTL);
@@ -137,12 +137,12 @@ function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const { readingMs, amounts, bypass } = back;
   const at = { readingMs, atMs: epochAfter(image.state, readingMs) };
-  const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back);
+  const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
   const rebased = rebase(image.state, becomes, at, env.calendar);
   const moves = amounts.flatMap(({ limit, milli }) =>
-    !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back)
+    !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
       ? [{ limit, milli: -milli, mustFit: false }]
       : [],
   );
@@ -165,7 +165,7 @@ function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk:
   const now = acrossBoundaries(image.state, readingMs, calendar);
   return bounded.flatMap(({ limit, milli }) => {
     const held = findLimit(image.state, limit);
-    const roomMilli = roomFor(now, limit, ticket, readingMs);
+    const roomMilli = roomFor(now, limit, ticket, readingMs, calendar);
     if (held === undefined || roomMilli === undefined) return [];
     return [[namesOf(limit).tk, held.tokensMilli + roomMilli - milli] as const];
   });
@@ -175,11 +175,11 @@ function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk:
  * Sessions that were opened by the request which is being undone, and hold everything again with what comes back: nobody else has
  * used the window, so it is closed, as if it had never been open.
  */
-function closable(state: BucketState, back: GiveBack): readonly string[] {
+function closable(state: BucketState, back: GiveBack, env: Env): readonly string[] {
   return back.opened.filter((limit) => {
     const held = findLimit(state, limit);
     const milli = back.amounts.find((one) => one.limit === limit)?.milli;
-    if (held === undefined || milli === undefined || !belongs(state, limit, back)) return false;
+    if (held === undefined || milli === undefined || !belongs(state, limit, back, env)) return false;
     const isUsed = held.tokensMilli + milli < held.terms.capacityMilli;
     return !isUsed && held.quota?.topUpMilli === 0 && held.rememberUntilMs === 0;
   });
@@ -195,9 +195,10 @@ function withClosed(state: BucketState, closing: readonly string[], { calendar }
   return assembled({ ...state, limits }, calendar);
 }
 
-function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveBack): boolean {
+function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveBack, { calendar }: Env): boolean {
   const held = findLimit(state, limit);
-  return held !== undefined && isOfPeriod(held, ticket, Math.max(readingMs, state.epochMs));
+  const atMs = Math.max(readingMs, state.epochMs);
+  return held !== undefined && isOfPeriod(held, ticket, atMs) && hasComeTo(held, ticket, atMs, calendar);
 }
 
 // An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.

@@ -102,3 +102,17 @@ test("a shard that others have filled, or that is one of another number by now, 
   assert.ok(!isRightPlace(shardWith(0, 51, 0), place, ticket, T0, calendar));
   assert.ok(!isRightPlace({ ...shardWith(0, 50, 0), shardCount: 4 }, place, ticket, T0, calendar));
 });
+
+test("a shard that no request came to since the last period is no place for what was taken in this one", () => {
+  const daily = limitSet([Kinds.quota("month", 100, { reset: { cron: "0 0 * * *" } })]);
+  const bucket = bucketFor(undefined, { set: daily, origin: { asOfMs: 0, generation: null } }, T0, calendar);
+  const earlier = withTokens(bucket, "month", 10_000);
+  const shard = { ...imageOf(itemOf(earlier)), shardCount: 2 };
+  const day = 86_400_000;
+  const taken = ticketOf({ ...bucket, epochMs: T0 + day }, [{ limit: "month", milli: 1 }], T0 + day, calendar);
+  // By a clock that is behind, at which the shard is still in the period before.
+  const [place] = placed([shard], [{ limit: "month", milli: 5_000 }], taken, T0 + 1, calendar);
+  assert.deepEqual(place?.bounded, [], "there is no room for it");
+  const own = ticketOf(bucket, [{ limit: "month", milli: 1 }], T0, calendar);
+  assert.equal(placed([shard], [{ limit: "month", milli: 5_000 }], own, T0 + 1, calendar)[0]?.bounded.length, 1);
+});

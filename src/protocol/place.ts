@@ -1,7 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { isOfPeriod, type Ticket } from "../domain/give-back.ts";
+import { hasComeTo, isOfPeriod, type Ticket } from "../domain/give-back.ts";
 import type { Image } from "./codec.ts";
 
 /** What of a give-back goes to one shard. */
@@ -42,7 +42,7 @@ export function placed(
   const states = images.map(({ state }) => acrossBoundaries(state, readingMs, calendar));
   for (const { limit, milli } of amounts) {
     const rooms = shares
-      .map((share, i) => ({ share, roomMilli: roomFor(states[i] as BucketState, limit, ticket, readingMs) }))
+      .map((share, i) => ({ share, roomMilli: roomFor(states[i] as BucketState, limit, ticket, readingMs, calendar) }))
       .sort((a, b) => rank(b, milli) - rank(a, milli) || (b.roomMilli ?? 0) - (a.roomMilli ?? 0));
     let left = milli;
     for (const { share, roomMilli = 0 } of rooms) {
@@ -68,13 +68,21 @@ export function isRightPlace(
 ): boolean {
   if (shardCount !== place.shardCount) return false;
   const now = acrossBoundaries(state, readingMs, calendar);
-  return place.bounded.every(({ limit, milli }) => (roomFor(now, limit, ticket, readingMs) ?? -1) >= milli);
+  return place.bounded.every(({ limit, milli }) => (roomFor(now, limit, ticket, readingMs, calendar) ?? -1) >= milli);
 }
 
 /** How much a limit of a shard could get without rising above its capacity; undefined where the amount does not belong. */
-export function roomFor(state: BucketState, limit: string, ticket: Ticket, readingMs: number): number | undefined {
+export function roomFor(
+  state: BucketState,
+  limit: string,
+  ticket: Ticket,
+  readingMs: number,
+  calendar: Calendar,
+): number | undefined {
   const held = findLimit(state, limit);
-  if (held === undefined || !isOfPeriod(held, ticket, Math.max(readingMs, state.epochMs))) return undefined;
+  const atMs = Math.max(readingMs, state.epochMs);
+  if (held === undefined || !isOfPeriod(held, ticket, atMs) || !hasComeTo(held, ticket, atMs, calendar))
+    return undefined;
   return Math.max(0, held.terms.capacityMilli - availableMilli(state, held, readingMs));
 }
 
