@@ -296,10 +296,12 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
 function watchDisabled({ client, around: { truth } }: Scene, request: AcquireRequest): () => boolean {
   const { changes } = truth;
   // On conditional writes who was told that the switch counts may rely on it, in every process.
-  const disabled = client.hidden
-    ? client.protocol !== undefined && truth.isToldOff(request)
-    : truth.disables(request, Number.POSITIVE_INFINITY);
-  return () => disabled && truth.changes === changes;
+  const isOff = () =>
+    client.hidden
+      ? client.protocol !== undefined && truth.isToldOff(request)
+      : truth.disables(request, Number.POSITIVE_INFINITY);
+  const wasOff = isOff();
+  return () => wasOff && isOff() && truth.changes === changes;
 }
 
 export function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {

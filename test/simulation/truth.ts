@@ -46,10 +46,10 @@ export class Truth {
   readonly #history: Snapshot[];
   readonly #nowMs: () => number;
   /** After how many changes a scope was last told of, and last switched; and entities last moved. */
-  readonly #told = new Map<string, { readonly changes: number; readonly event: number }>();
+  readonly #told = new Map<string, number>();
   readonly #made = new Map<string, number>();
   #events = 0;
-  readonly #accessChanges = new Map<string, number>();
+  readonly #switched = new Map<string, { readonly changes: number; readonly event: number }>();
   #ownerChanges = 0;
 
   constructor(nowMs: () => number) {
@@ -64,7 +64,7 @@ export class Truth {
 
   /** A switch was carried to everything it concerns: its caller was told that it counts. */
   told({ entityId = "", resource = "" }: { readonly entityId?: string; readonly resource?: string }): void {
-    this.#told.set(`${entityId}\n${resource}`, { changes: this.changes, event: ++this.#events });
+    this.#told.set(`${entityId}\n${resource}`, this.changes);
   }
 
   /** A bucket was made: by a request that had read configuration before, perhaps, and then nothing on it tells of the switch. */
@@ -77,8 +77,9 @@ export class Truth {
     return partsOf(request).some(({ resource }) => {
       const madeAt = this.#made.get(`${request.entityId}\n${resource}`) ?? 0;
       return this.#offBy(request.entityId, resource).some((key) => {
-        const { changes: since, event } = this.#told.get(key) ?? { changes: -1, event: 0 };
-        return since >= (this.#accessChanges.get(key) ?? 0) && since >= this.#ownerChanges && event > madeAt;
+        const since = this.#told.get(key) ?? -1;
+        const { changes, event } = this.#switched.get(key) ?? { changes: 0, event: 0 };
+        return since >= changes && since >= this.#ownerChanges && event > madeAt;
       });
     });
   }
@@ -101,7 +102,7 @@ export class Truth {
   }
 
   setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
-    if (access !== undefined) this.#accessChanges.set(keyOf(scope), this.changes + 1);
+    if (access !== undefined) this.#switched.set(keyOf(scope), { changes: this.changes + 1, event: ++this.#events });
     if (cascade !== undefined) this.#ownerChanges = this.changes + 1;
     this.#say(scope, (before) => ({
       limits: before.limits,
