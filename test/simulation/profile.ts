@@ -62,7 +62,7 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
     [2, drawSplit],
     [2, drawChanging],
     [1, drawLarge],
-    [1, drawSwitched],
+    [1.5, drawSwitched],
     [1, drawWaiting],
   ])(random, zone);
 }
@@ -112,12 +112,13 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
   };
 }
 
+const QUIET = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
+
 /** Several processes on one bucket that drips fast, at half of its rate and more. */
 function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
   const rate = random.pick([200, 1_000]);
   const limit = (capacity: number) => make.custom("rpm", { capacity, refillAmount: rate, refillPeriodMs: 1_000 });
   const palette = random.chance(0.7) ? [[limit(rate)]] : [[limit(rate)], [limit(2 * rate)]];
-  const quiet = Object.fromEntries(STORY_NAMES.map((name) => [name, 0])) as Record<StoryName, number>;
   return {
     startMs: (STARTS[0] as number) + random.integer(0, 59_999),
     steps: random.integer(90, 160),
@@ -126,7 +127,7 @@ function drawBusy(random: SeededRandom, zone: string | undefined): Profile {
     skewMs: random.pick([0, 0, 300]),
     jumps: false,
     crashes: random.chance(0.2),
-    weights: { ...quiet, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 0, 12, 30]), again: 0.5 },
+    weights: { ...QUIET, hold: 8, limits: palette.length - 1, resize: random.pick([0, 0, 0, 12, 30]), again: 0.5 },
     limitsGiven: false,
     large: false,
     kinds: false,
@@ -177,7 +178,7 @@ function drawSwitched(random: SeededRandom, zone: string | undefined): Profile {
     steps: random.integer(40, 80),
     clients: random.integer(2, 3),
     faultRate: random.pick([0, 0, 0.05]),
-    weights: { ...small.weights, hold: 6, body: 2, entities: 0, policies: random.pick([2, 5]) },
+    weights: { ...QUIET, hold: 8, body: 4, again: 1, policies: random.pick([3, 6]) },
     momentMs: random.pick([1_000, 15_000]),
     entities: random.pick([["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
     resources: ["api"],
@@ -192,7 +193,8 @@ function drawWaiting(random: SeededRandom, zone: string | undefined): Profile {
     faultRate: 0,
     skewMs: 0,
     jumps: false,
-    weights: { ...small.weights, limits: 0, policies: 0, entities: 0, prompt: random.pick([6, 12]) },
+    weights: { ...QUIET, hold: 1, again: 1, prompt: 12 },
+    limitsGiven: false,
     entities: random.pick([["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
   };
 }
