@@ -343,7 +343,11 @@ export class ConditionalRecorder {
     for (const problem of [...sharesMoved(shards, left), ...countsKept(changes, calendar)]) {
       journal.violation(`${shownKey(bucketId)}, ${shards.length} shards become ${count}: ${problem}`);
     }
-    const before = shards.map(({ model }) => model);
+    // A shard that is split hands its own period on; one that is joined, those of all.
+    const beforeOf = ({ shard }: ItemKey) => {
+      const own = count > shards.length ? shards.filter(({ key }) => key.shard === shard % shards.length) : shards;
+      return own.map(({ model }) => model);
+    };
     const { atMs } = changes[0] as AppliedChange;
     this.#promise.reshaped(bucketId, left[0]?.state.epochMs ?? atMs, atMs - this.#errorMaxMs - 1_000);
     for (const [i, { key }] of changes.entries()) {
@@ -353,7 +357,7 @@ export class ConditionalRecorder {
         continue;
       }
       const part = count === 1 ? undefined : { index: key.shard, count };
-      const model = ModelBucket.seeded(image.state, part, before, calendar);
+      const model = ModelBucket.seeded(image.state, part, beforeOf(key), calendar);
       this.#shards.set(itemId(key), { key, model, count, calendar });
     }
     if (this.#shardsOf(bucketId).length !== count) {

@@ -273,9 +273,7 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
     const outcome = scene.random.chance(0.5)
       ? await limiter.tryAcquire(request)
       : { ok: true as const, lease: await limiter.acquire(request) };
-    // A refusal that a process remembers says as of when; nothing is granted by it.
-    const isRemembered = !outcome.ok && outcome.statuses.some(({ asOfMs }) => asOfMs !== undefined);
-    if (stillDisabled() && !isRemembered && !(outcome.ok && outcome.lease.degraded !== false)) {
+    if (stillDisabled() && !mayBeHeard(scene, outcome)) {
       scene.around.journal.violation(`${scene.operation.name} was answered by what is disabled`);
     }
     if (!outcome.ok) {
@@ -290,6 +288,15 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
     checkRejected(scene, request, error);
     throw error;
   }
+}
+
+/**
+ * What a request may hear although it is switched off. Never that it is granted, but in an outage. Refusals grant nothing: a process
+ * that hears of switches by its buckets may refuse by what it last saw of them, or as its time is over.
+ */
+function mayBeHeard({ client }: Scene, outcome: Outcome): boolean {
+  if (outcome.ok) return outcome.lease.degraded !== false;
+  return client.hidden || outcome.statuses.some(({ asOfMs }) => asOfMs !== undefined);
 }
 
 /** Tells, later, whether something that is asked for has been disabled all the time, for somebody who hears of it. */
