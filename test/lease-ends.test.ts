@@ -11,7 +11,7 @@ const T0 = Date.UTC(2026, 2, 15, 12);
 
 type Failure = { readonly throttled: true } | { readonly throws: Error } | { readonly after: Promise<void> };
 
-/** Three resources of one lease; debits and credits of those in `down` fail. */
+/** Three resources of one lease; debits and credits of those in `down`, resources or entities, fail. */
 async function open() {
   const clock = new SimulatedClock(T0);
   const down = new Map<string, Failure>();
@@ -33,7 +33,7 @@ function failing(store: Store, down: ReadonlyMap<string, Failure>): Store {
       const scoped = store.scope(id);
       const { buckets } = scoped;
       const or = (held: Held, work: () => WriteReply | Promise<WriteReply>) => {
-        const failure = down.get(held.bucket.resource);
+        const failure = down.get(held.bucket.resource) ?? down.get(held.bucket.entityId);
         if (failure === undefined) return work();
         if ("throws" in failure) throw failure.throws;
         if ("after" in failure) return failure.after.then(work);
@@ -108,4 +108,21 @@ test("disposing of a lease tells of every resource that could not be given back"
     return true;
   });
   assert.equal(await left("gpu"), 1_000);
+});
+
+test("what is released while a parent was not charged for it yet leaves both levels alike", async () => {
+  const down = new Map<string, Failure>();
+  const limiter = await RateLimiter.open({ store: failing(openMemory(), down), clock: new SimulatedClock(T0) });
+  await limiter.setSystemDefaults([Limit.quota("tokens", 1_000, { reset: { cron: "0 0 1 * *" } })]);
+  await limiter.createEntity({ id: "org" });
+  await limiter.createEntity({ id: "key", parentId: "org", cascade: true });
+  const left = async () => (await limiter.available({ entityId: "key", resource: "llm" })).map((one) => one.available);
+  const lease = await limiter.acquire({ entityId: "key", resource: "llm", consume: { tokens: 10 } });
+  down.set("org", THROTTLED);
+  await lease.adjust({ tokens: 5 });
+  down.clear();
+  assert.deepEqual(await left(), [985, 990]);
+  await lease.release({ tokens: 12 });
+  await lease.settle();
+  assert.deepEqual(await left(), [997, 997]);
 });

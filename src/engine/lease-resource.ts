@@ -242,9 +242,27 @@ export abstract class LeaseResource<Name extends string = string> {
   async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
     if (amounts.length === 0) return;
     const { held } = this.#openLedger();
-    const returns = held.map((holdings) => returnsOf(holdings, amounts));
+    const returns = held.map((holdings, level) => returnsOf(holdings, this.#notPending(level, amounts)));
     for (const [level, holdings] of held.entries()) held[level] = without(holdings, returns[level] ?? []);
     await this.#giveBackHeld(returns, reason);
+  }
+
+  /** What is left to give back once adjustments that a level was never charged for are dropped: all levels end alike. */
+  #notPending(level: number, amounts: readonly Amount[]): readonly Amount[] {
+    const ledger = this.#openLedger();
+    if (ledger.pendingDebits.length === 0) return amounts;
+    const due = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
+    ledger.pendingDebits = ledger.pendingDebits.map((pending) => {
+      if (pending.level !== level) return pending;
+      const left = pending.amounts.map(({ limit, milli }) => {
+        const dropped = Math.min(milli, due.get(limit) ?? 0);
+        if (dropped > 0) due.set(limit, (due.get(limit) ?? 0) - dropped);
+        return { limit, milli: milli - dropped };
+      });
+      return { level, amounts: left.filter(({ milli }) => milli > 0) };
+    });
+    ledger.pendingDebits = ledger.pendingDebits.filter((pending) => pending.amounts.length > 0);
+    return amounts.map(({ limit }) => ({ limit, milli: due.get(limit) ?? 0 }));
   }
 
   /** One give-back for each ticket of each level. */

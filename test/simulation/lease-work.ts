@@ -26,9 +26,6 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
     const degraded = lease.degraded;
     client.beginAdjusting();
     await act(tokens);
-    // What is given back while an adjustment is not stored yet at one level is given back by what each level holds.
-    if (!isKnown && lease.degraded === PENDING)
-      for (const { bucketId } of operation.nets()) operation.uncertain.add(bucketId);
     operation.charged(claim?.bucket.resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
   };
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];

@@ -256,13 +256,17 @@ export class Recorder {
     this.#compareStored(store, [held], nowMs);
   }
 
-  /** The periods that a ticket means. One that was known by two takes means the same for both. */
+  /**
+   * The periods that a ticket means. One that was known by two takes means the same for both; or the later one, where nothing is
+   * held of the first: a full quota that is forgotten may begin anew in the same millisecond, and by the same number.
+   */
   #pinsOf({ bucket, ticket }: Held, amounts: readonly Amount[]): ModelPins {
     const pins = new Map<string, ModelPeriod>();
     for (const { limit } of amounts) {
       const meant = new Set(this.#pins.of(bucket.id, ticket, limit).map(({ period }) => period));
-      const [period] = meant;
-      if (meant.size > 1) this.#tell(bucket, [`one ticket means ${meant.size} periods of ${limit}`]);
+      const period = [...meant].at(-1);
+      const held = [...meant].filter((one) => one !== period && one.granted > 0n);
+      if (held.length > 0) this.#tell(bucket, [`one ticket means ${held.length + 1} periods of ${limit}`]);
       if (period !== undefined) pins.set(limit, period);
     }
     return pins;
