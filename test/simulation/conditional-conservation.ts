@@ -53,7 +53,7 @@ export class GiveBackWatch {
   }
 }
 
-/** Room for a limit that drips, over all shards; undefined where one of them has none of it, or goes by another rule. */
+/** Room for a limit that drips, over all shards; undefined where one of them has none of it, goes by another rule, or will. */
 function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number): bigint | undefined {
   const limits = shards.map((model) => model.limit(name));
   const [first] = limits;
@@ -63,6 +63,8 @@ function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number)
   let room = 0n;
   for (const limit of limits) {
     if (limit === undefined || JSON.stringify(limit.limit) !== terms) return undefined;
+    // Another window has begun by then, with another rate: the model goes there with the next write.
+    if (limit.nextBoundaryMs <= atMs) return undefined;
     const own = limit.brimMilli - limit.levelMilli(atMs);
     if (own > 0n) room += own;
   }
