@@ -57,6 +57,7 @@ export class Recorder {
   readonly #buckets = new Map<string, { readonly key: BucketKey; readonly model: ModelBucket }>();
   readonly #purchases = new Purchases();
   readonly #forgotten: Forgotten;
+  #deletions = 0;
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
 
@@ -215,7 +216,7 @@ export class Recorder {
     if (bypass) this.#journal.count("claims bypassed");
     this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
     if (pins !== undefined && pins.size > 0) {
-      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, { repairs: 0, removals: 0 }));
+      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, { repairs: 0, removals: this.#deletions }));
     }
     if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
@@ -263,10 +264,12 @@ export class Recorder {
   #pinsOf({ bucket, ticket }: Held, amounts: readonly Amount[]): ModelPins {
     const pins = new Map<string, ModelPeriod>();
     for (const { limit } of amounts) {
-      const meant = new Set(this.#pins.of(bucket.id, ticket, limit).map(({ period }) => period));
-      const period = [...meant].at(-1);
-      const held = [...meant].filter((one) => one !== period && one.granted > 0n);
-      if (held.length > 0) this.#tell(bucket, [`one ticket means ${held.length + 1} periods of ${limit}`]);
+      const known = this.#pins.of(bucket.id, ticket, limit);
+      const { period, removals } = known.at(-1) ?? {};
+      // A session is known by the millisecond in which it began: also that of a bucket that was deleted and made anew in it.
+      const others = known.filter((one) => period?.rule !== "session" || one.removals === removals);
+      const held = new Set(others.map((one) => one.period).filter((one) => one !== period && one.granted > 0n));
+      if (held.size > 0) this.#tell(bucket, [`one ticket means ${held.size + 1} periods of ${limit}`]);
       if (period !== undefined) pins.set(limit, period);
     }
     return pins;
@@ -313,6 +316,7 @@ export class Recorder {
   }
 
   #deleted(entityId: string): void {
+    this.#deletions++;
     this.usage.forget(entityId);
     this.#purchases.forget(entityId);
     for (const { key } of this.#buckets.values()) {
