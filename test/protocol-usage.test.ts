@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { limitMakers } from "../src/domain/limit.ts";
 import type { UsageSnapshot } from "../src/domain/usage.ts";
+import type { ConditionalProcess } from "../src/testing/conditional-store.ts";
 import { claim, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../src/testing/contract-kit.ts";
 import {
   expiresWhenFull,
@@ -21,6 +22,7 @@ import { Cluster, type Process } from "./protocol-kit.ts";
 const Kinds = limitMakers(calendar);
 const rpm = [Kinds.perMinute("rpm", 1_000)];
 const one = claim("ada", rpm, { rpm: 1 });
+const none = claim("ada", rpm, { rpm: 0 });
 const since = (asOfMs: number) => ({ origin: { asOfMs, generation: null } });
 
 async function played(
@@ -298,4 +300,52 @@ test("joined by a reading from before the hour ended, shards keep in that hour w
   cluster.clock.set(T0 + HOUR_MS + 1);
   assert.ok(await a.buckets.resize(one.bucket, 1, beforeMs));
   assert.deepEqual(await used(a), [[0, 21]]);
+});
+
+/** A process that knows the time of the store, and sets back an epoch that another one put ahead of it. */
+function knowing({ clock }: Cluster): Partial<ConditionalProcess> {
+  return { coalesce: false, serverTime: { isKnown: () => true, latestMs: () => clock.now() } };
+}
+
+test("split a second time while its hour is ahead of the clock, a bucket counts in no hour that is on a sheet", async () => {
+  const cluster = new Cluster();
+  const ahead = await cluster.open();
+  await ahead.place.take([one], T0 + HOUR_MS);
+  cluster.clock.set(T0 + 40 * MINUTE_MS);
+  const a = await cluster.open(knowing(cluster));
+  // Sets back the epoch. What the jump had brought is taken off, so that nothing is there until some has dripped in.
+  await a.place.take([none], cluster.clock.now());
+  for (let i = 0; i < 2; i++) {
+    await cluster.clock.advance(MINUTE_MS);
+    assert.ok(await a.buckets.resize(one.bucket, "more", cluster.clock.now()));
+    for (let i = 0; i < 20; i++) assert.equal((await a.place.take([one], cluster.clock.now()))[0]?.kind, "taken");
+    assert.ok(await a.buckets.resize(one.bucket, 1, cluster.clock.now()));
+  }
+  assert.deepEqual(await used(a), [[1, 41]]);
+});
+
+test("let go while its hour is ahead of the clock, a bucket is there until no hour on a sheet can be opened again", async () => {
+  const cluster = new Cluster();
+  const ahead = await cluster.open();
+  const undone = async ({ place }: Process, nowMs: number) => {
+    const held = { ...none, ticket: await place.ticket(none, nowMs) };
+    await place.scope.buckets.credit(held, none.take, { nowMs, timeoutMs: SECOND_MS, undoes: "request" });
+  };
+  await ahead.place.take([one], T0 + 5 * HOUR_MS);
+  await undone(ahead, T0 + 6 * HOUR_MS);
+  const a = await cluster.open(knowing(cluster));
+  cluster.clock.set(T0 + MINUTE_MS);
+  // Sets back the epoch, and leaves nothing counted in the hour that is ahead.
+  await undone(a, cluster.clock.now());
+  const places = [{ bucket: one.bucket, shard: 0 }];
+  const [closed] = await a.buckets.closeHours(places, { nowMs: cluster.clock.now(), afterHours: 2 });
+  assert.deepEqual(closed, { kind: "closed", hours: 1, shardCount: 1 });
+  cluster.clock.set(T0 + 5 * HOUR_MS + MINUTE_MS);
+  cluster.world.table.sweep(1);
+  a.buckets.forget(one.bucket);
+  await a.place.take([one], cluster.clock.now());
+  assert.deepEqual(await used(a), [
+    [5, 1],
+    [6, 1],
+  ]);
 });

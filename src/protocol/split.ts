@@ -9,8 +9,8 @@ import { limitSet } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { countersOf } from "../domain/usage.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
-import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, VU } from "./attributes.ts";
-import type { Image } from "./codec.ts";
+import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "./attributes.ts";
+import { type Image, numberOf } from "./codec.ts";
 import { newItem } from "./encode-item.ts";
 import { counterNames, openHourIn } from "./hours.ts";
 import { blankIntent, type Env, type Intent, type Move } from "./intent.ts";
@@ -127,9 +127,15 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
   ];
 }
 
-/** The item of a shard that is split off another one: of the same bucket, and it says the same of configuration. */
+/**
+ * The item of a shard that is split off another one: of the same bucket, and it says the same of configuration. It begins in no
+ * hour before its sibling's: there may have been a shard of this number, and its hours up to when it was joined are on sheets. The
+ * sibling's hour is later than the reading's where a clock was ahead and the epoch has been set back since.
+ */
 function splitOff(state: BucketState, sibling: Item, env: Env): Item {
   const item = newItem(state, sibling[BN], env);
+  const [own, siblings] = [numberOf(item, UH), numberOf(sibling, UH)];
+  if (own !== undefined && siblings !== undefined) item[UH] = Math.max(own, siblings);
   for (const name of [DISABLED, BYPASS]) if (sibling[name] !== undefined) item[name] = sibling[name];
   if (env.dialect.announcesConfig(sibling)) item[VU] = 0;
   return item;
