@@ -9,6 +9,8 @@ import {
   textOfEntityId,
   textOfResource,
 } from "../src/entry/index.ts";
+import type { Store } from "../src/ports/store.ts";
+import { overriding } from "../src/testing/overriding.ts";
 import { SimulatedClock } from "../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 
@@ -25,6 +27,27 @@ for (const [name, openStore] of EVERY_STORE) {
         (await limiter.available({ entityId, resource: "api" })).map((one) => [one.entityId, one.available]);
       const take = (entityId: string, rpm: number) => limiter.acquire({ entityId, resource: "api", consume: { rpm } });
       return { limiter, clock, store, held, take };
+    }
+
+    for (const atomic of [false, true]) {
+      test(`two that change places while a request reads them are charged once each, atomic: ${atomic}`, async (t) => {
+        const { limiter, clock, store, held } = await open(t);
+        await limiter.createEntity({ id: "org" });
+        await limiter.createEntity({ id: "key", parentId: "org" });
+        const changed = async () => {
+          await limiter.updateEntity("key", { parentId: null });
+          await limiter.updateEntity("org", { parentId: "key", cascade: true });
+        };
+        let change: Promise<void> | undefined;
+        const racing = resolvingAfter(store, async (entityId) => {
+          if (entityId !== "org") return;
+          change ??= changed();
+          await change;
+        });
+        const other = await RateLimiter.open({ store: racing, clock });
+        await other.acquire({ entityId: "key", resource: "api", consume: { rpm: 3 }, atomic });
+        assert.deepEqual((await held("org")).at(-1), ["key", 7]);
+      });
     }
 
     test("a parent that was named and nothing more is charged", async (t) => {
@@ -139,5 +162,21 @@ for (const [name, openStore] of EVERY_STORE) {
       await limiter.setResourceDefaults(resourceOf("GET /users/:id"), [Limit.perMinute("rpm", 3)]);
       assert.deepEqual((await limiter.listResources()).map(textOfResource).sort(), ["GET /users/:id", "api"]);
     });
+  });
+}
+
+/** A store on which something else happens before an entity's configuration is read. */
+function resolvingAfter(store: Store, before: (entityId: string) => Promise<void>): Store {
+  return overriding(store, {
+    scope: (id) => {
+      const scope = store.scope(id);
+      const config = overriding(scope.config, {
+        resolve: async (entityId, ...asked) => {
+          await before(entityId);
+          return scope.config.resolve(entityId, ...asked);
+        },
+      });
+      return { ...scope, config };
+    },
   });
 }

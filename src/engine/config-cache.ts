@@ -103,11 +103,10 @@ export class ConfigCache {
       return entity.singleChain;
     }
     const chain = [entity];
-    for (let id: string | undefined = entity.next; id !== undefined && chain.length < LEVELS_MAX; ) {
+    for (let id: string | undefined = entity.next; id !== undefined; id = nextOf(chain)) {
       const link = this.#fresh(id, resource, nowMs);
       if (link === undefined) return undefined;
       chain.push(link);
-      id = link.next;
     }
     this.#hits += chain.length;
     return chain;
@@ -123,14 +122,13 @@ export class ConfigCache {
 
   *chain(entityId: string, resource: string, nowMs: number, mode: Mode, how: HowRead): Steps<ChainLink[]> {
     const chain: ChainLink[] = [];
-    for (let id: string | undefined = entityId; id !== undefined && chain.length < LEVELS_MAX; ) {
+    for (let id: string | undefined = entityId; id !== undefined; id = nextOf(chain)) {
       let link = this.#fresh(id, resource, nowMs);
       if (link === undefined || (how === "consistent" && !link.isConsistent)) {
         link =
           mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs, how));
       }
       chain.push(link);
-      id = link.next;
     }
     return chain;
   }
@@ -255,4 +253,14 @@ export class ConfigCache {
     if (this.#ttlMs > 0 && expired === this.#expired && isLatest) this.#known.set(resource, entityId, link);
     return link;
   }
+}
+
+/**
+ * The level that comes after a chain, if any. Links are remembered from different times, so an entity may seem to be above its own
+ * child where the two changed places in between; each is charged once all the same.
+ */
+function nextOf(chain: readonly ChainLink[]): string | undefined {
+  const next = chain.at(-1)?.next;
+  if (next === undefined || chain.length >= LEVELS_MAX) return undefined;
+  return chain.some(({ bucket }) => bucket.entityId === next) ? undefined : next;
 }

@@ -155,22 +155,25 @@ export class Truth {
     const inPart = (part: number, at: number): boolean => {
       const { resource, asked, given } = parts[part] ?? {};
       if (resource === undefined || asked === undefined) return at === claims.length;
-      const walk = (id: string | undefined, depth: number, next: number): boolean => {
-        if (id === undefined) return inPart(part + 1, next);
+      const walk = (id: string | undefined, below: readonly string[], next: number): boolean => {
+        // Of moves at different times a circle may be made up: each of its entities is asked once.
+        if (id === undefined || below.includes(id)) return inPart(part + 1, next);
+        const isFirst = below.length === 0;
+        const path = [...below, id];
         return this.#versions(id, resource, sinceMs).some((version) => {
           // A client that knows that it is switched off does not ask.
-          if ((depth === 0 ? version.access : version.accessAbove) === "disabled") return false;
-          const limits = depth === 0 ? (given ?? version.limits) : version.limits;
+          if ((isFirst ? version.access : version.accessAbove) === "disabled") return false;
+          const limits = isFirst ? (given ?? version.limits) : version.limits;
           const shared = asked.filter(([name]) => limits.some((limit) => limit.name === name));
-          if (shared.length === 0) return walk(version.next, depth + 1, next);
+          if (shared.length === 0) return walk(version.next, path, next);
           const claim = claims[next];
           if (claim?.bucket.entityId !== id || claim.bucket.resource !== resource) return false;
           if (claim.bypass !== (version.access === "bypass") || !sameLimits(claim, limits)) return false;
           const names = claim.take.map(({ limit }) => limit).join();
-          return names === shared.map(([name]) => name).join() && walk(version.next, depth + 1, next + 1);
+          return names === shared.map(([name]) => name).join() && walk(version.next, path, next + 1);
         });
       };
-      return walk(request.entityId, 0, at);
+      return walk(request.entityId, [], at);
     };
     return inPart(0, 0);
   }
@@ -184,12 +187,14 @@ export class Truth {
           const limit = limits.find((one) => one.name === name);
           return limit !== undefined && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit);
         });
-      const walk = (id: string | undefined): boolean =>
-        id !== undefined && this.#versions(id, resource, sinceMs).some((level) => above(level) || walk(level.next));
+      const walk = (id: string | undefined, below: readonly string[]): boolean =>
+        id !== undefined &&
+        !below.includes(id) &&
+        this.#versions(id, resource, sinceMs).some((level) => above(level) || walk(level.next, [...below, id]));
       return this.#versions(request.entityId, resource, sinceMs).some((level) => {
         const limits = given ?? level.limits;
         const unknown = asked.some(([name]) => !limits.some((limit) => limit.name === name));
-        return limits.length === 0 || unknown || above({ ...level, limits }) || walk(level.next);
+        return limits.length === 0 || unknown || above({ ...level, limits }) || walk(level.next, [request.entityId]);
       });
     });
   }
