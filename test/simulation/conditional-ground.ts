@@ -222,7 +222,7 @@ function connected(
           onFault(told);
         },
         onLost: (write) => recorder.lost(write),
-        onLate: (write) => recorder.landedLate(write),
+        onLate: (write, isApplied) => recorder.heardLate(write, isApplied),
       }),
     // Where it is stored, not where its caller is answered: buckets are told of it in between, and that may fail.
     watched: (stored) => watchedConfig(stored, { truth, after: heard, resolved: () => {}, deleted: () => {} }),

@@ -18,8 +18,8 @@ export function watchedItems(
     readonly onFault: (told: string) => void;
     /** The answer to this write was lost. */
     readonly onLost: (write: ItemWrite) => void;
-    /** It was applied, as an answer tells that came too late. */
-    readonly onLate: (write: ItemWrite) => void;
+    /** Whether it was applied, as an answer tells that came too late. */
+    readonly onLate: (write: ItemWrite, isApplied: boolean) => void;
   },
 ): ItemStore {
   const failed = (call: string, answer: ItemAnswer | TransactionAnswer) => {
@@ -38,7 +38,7 @@ export function watchedItems(
         if (answer.kind === "unknown") onLost(write);
         if (answer.kind === "unknown") {
           void answer.later?.then((late) => {
-            if (late.kind === "applied") onLate(write);
+            if (late.kind !== "unknown") onLate(write, late.kind === "applied");
           });
         }
         journal.detail(() => `${answer.kind}: ${shownWrite(write)}`);

@@ -97,22 +97,29 @@ export class ConditionalRecorder {
   /** Nobody knows whether it was applied; of a give-back nobody will be told, where its request has not been answered yet. */
   lost({ key, trace }: ItemWrite): void {
     for (const { of, kind } of trace?.parts ?? []) {
-      if (kind === "credit") this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
-      if (kind === "credit") this.#calls.lostBack(of);
+      if (trace === undefined || kind !== "credit") continue;
+      this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
+      this.#calls.lostBack(of);
+      this.usage.lost(of, trace, this.#calls.countedFor(of));
     }
   }
 
-  /** An answer that came too late to a take says that it was applied: nobody was granted anything for it. */
-  landedLate({ trace }: ItemWrite): void {
-    for (const { of, kind } of trace?.parts ?? []) if (kind === "take") this.#calls.landedLate(of);
+  /** What an answer that came too late says. Of a take that was applied: nobody was granted anything for it. */
+  heardLate({ trace }: ItemWrite, isApplied: boolean): void {
+    for (const { of, kind } of trace?.parts ?? []) {
+      if (isApplied && kind === "take") this.#calls.landedLate(of);
+      if (trace !== undefined && !isApplied && kind === "credit") {
+        this.usage.notApplied(of, trace, this.#calls.countedFor(of));
+      }
+    }
   }
 
-  /** What was found out to have been taken for nobody, and was never given back. */
   /** A process gave up giving back to a bucket, and told so. */
   gaveUp(processId: string, bucket: { readonly entityId: string; readonly resource: string }): void {
     this.#calls.gaveUp(processId, bucket);
   }
 
+  /** What was found out to have been taken for nobody, and was never given back. */
   lateProblems(): string[] {
     return this.#calls.lateProblems();
   }

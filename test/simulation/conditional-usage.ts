@@ -19,6 +19,10 @@ export class AppliedUsage extends UsageLedger {
   readonly #deleted = new Set<string>();
   /** Requests of the changes that are being made together. */
   #counted = new Set<object>();
+  /** The first write of each give-back. */
+  readonly #firsts = new WeakMap<object, WriteTrace>();
+  /** First writes of which nobody knows whether they were applied, and what they undo, should they still be. */
+  readonly #inDoubt = new WeakMap<WriteTrace, readonly string[]>();
 
   constructor(keptMs: number, nowMs: () => number) {
     super();
@@ -34,7 +38,7 @@ export class AppliedUsage extends UsageLedger {
   /** `shard`: how it stands after the part, by the model and as stored; undefined where nothing was debited. */
   wrote(
     part: Pick<WriteTrace["parts"][number], "of" | "kind" | "amounts">,
-    { key, after }: AppliedChange,
+    { key, after, trace }: AppliedChange,
     shard: { readonly model: ModelBucket; readonly state: StoredBucket } | undefined,
     nowMs: number,
     counted: CountedClaim | undefined,
@@ -51,9 +55,7 @@ export class AppliedUsage extends UsageLedger {
     // Gathered from several shards, one request may leave a limit below zero on each of them.
     else if (kind === "take" && overdrawn.length > 0)
       counted?.overdrafts.push([...(counted.overdrafts.pop() ?? []), ...overdrawn]);
-    // With the first write that gives it back, whatever that says of itself.
-    const undone = kind === "credit" ? counted?.overdrafts[counted.undone] : undefined;
-    if (counted !== undefined && undone !== undefined) counted.undone++;
+    const undone = kind === "credit" && trace !== undefined ? this.#undoneBy(of, trace, counted) : undefined;
     const requests = undone === undefined ? (isRequest ? 1 : 0) : -1;
     const hourMs = Number(after?.uh) * HOUR_MS;
     this.count(key.bucket, amounts, {
@@ -64,6 +66,38 @@ export class AppliedUsage extends UsageLedger {
       overdrawn,
     });
     for (const limit of undone ?? []) this.undoOverdraft(key.bucket, limit, hourMs);
+  }
+
+  /** Nobody knows whether a write that gives back was applied. What it undoes, no other write of the give-back undoes for it. */
+  lost(of: object, trace: WriteTrace, counted: CountedClaim | undefined): void {
+    if (this.#firsts.has(of)) return;
+    const undone = this.#undoneBy(of, trace, counted);
+    if (undone !== undefined) this.#inDoubt.set(trace, undone);
+  }
+
+  /** An answer that came late tells that a write was not applied: another one will be the first of its give-back. */
+  notApplied(of: object, trace: WriteTrace, counted: CountedClaim | undefined): void {
+    if (this.#firsts.get(of) !== trace) return;
+    this.#firsts.delete(of);
+    if (this.#inDoubt.delete(trace) && counted !== undefined) counted.undone--;
+  }
+
+  /**
+   * The soft limits that a request had left below zero, where a write takes it back; undefined where it does not. The first
+   * write of a give-back does that, whatever it says of itself, and no other one.
+   */
+  #undoneBy(of: object, trace: WriteTrace, counted: CountedClaim | undefined): readonly string[] | undefined {
+    const first = this.#firsts.get(of);
+    if (first === undefined) {
+      this.#firsts.set(of, trace);
+      const undone = counted?.overdrafts[counted.undone];
+      if (counted !== undefined && undone !== undefined) counted.undone++;
+      return undone;
+    }
+    if (first !== trace) return undefined;
+    const undone = this.#inDoubt.get(trace);
+    this.#inDoubt.delete(trace);
+    return undone;
   }
 
   /** An operator has deleted the entity. What was under way then may still land. */
