@@ -12,7 +12,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
-import type { Channel, Events } from "../../src/ports/events.ts";
+import type { Channel, Events, RefusedEvent } from "../../src/ports/events.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
@@ -51,6 +51,8 @@ export class Client {
   readonly sync: boolean;
   /** Whether it cannot tell that configuration changed, and has to go by time. */
   readonly hidden: boolean;
+  /** So long its engine may refuse from memory. */
+  readonly denyMs: number;
   /** Of a store made of conditional writes. */
   readonly protocol: ProtocolBuckets | undefined;
   readonly live = new Set<Operation>();
@@ -88,16 +90,17 @@ export class Client {
       clock: this.clock,
       calendar,
       random: random.fork(),
-      events: quietEvents,
+      events: { ...quietEvents, refused: { active: true, publish: (event) => this.#refused(event) } },
       turns: NO_TURNS,
     };
+    this.denyMs = random.pick([0, 1_000, 1_000, 10_000]);
     this.limiter = new Limiter(
       world,
       {
         namespace: "default",
         namespaceId: () => "default",
         configTtlMs: this.#configTtlMs,
-        denyMemoryMs: random.pick([0, 1_000, 1_000, 10_000]),
+        denyMemoryMs: this.denyMs,
         timeoutMs: this.#connection.timeoutMs,
         onUnavailable: this.onUnavailable,
         unknownEntities: "allow",
@@ -122,6 +125,26 @@ export class Client {
   /** From now on nothing goes wrong. */
   calm(): void {
     this.#connection.calm();
+  }
+
+  /** A refusal from memory says as of when, and that is no longer ago than it may be remembered. */
+  #refused({ statuses, remembered }: RefusedEvent): void {
+    if (!remembered) return;
+    const { journal } = this.#around;
+    journal.count("refusals from memory");
+    const operation = currentOperation();
+    // Its reading is older than the answer by the time in which it read configuration.
+    const isReadingKnown = operation !== undefined && !operation.hasRead;
+    if (operation !== undefined) operation.hasRead = false;
+    const nowMs = this.clock.now();
+    for (const { entityId, limit, asOfMs } of statuses) {
+      const ageMs = nowMs - (asOfMs ?? Number.NEGATIVE_INFINITY);
+      const isInTime = ageMs >= 0 && ageMs < this.denyMs;
+      if (isInTime || (asOfMs !== undefined && !isReadingKnown)) continue;
+      journal.violation(
+        `${limit} of ${entityId} refuses as it was ${ageMs} ms ago, and is remembered for ${this.denyMs}`,
+      );
+    }
   }
 
   #met(fault: string): void {
@@ -170,6 +193,8 @@ export class Client {
           const askedAtMs = this.#around.clock.now();
           const reply = config.resolve(...asked);
           if (!(reply instanceof Promise)) return reply;
+          const operation = currentOperation();
+          if (operation !== undefined) operation.hasRead = true;
           return reply.finally(() => {
             this.#resolveMs = Math.max(this.#resolveMs, this.#around.clock.now() - askedAtMs);
           });
@@ -184,6 +209,7 @@ export class Client {
     if (operation?.request === undefined || operation.underLease) return;
     operation.claims = claims;
     operation.asked++;
+    operation.hasRead = false;
     if (!this.hidden) return;
     const agesMs = Math.ceil(this.#configTtlMs * 1.001) + this.#resolveMs + this.#connection.configAgeMs;
     const sinceMs = this.clock.trueMs(nowMs) - agesMs - this.clock.steppedBackMs - 1;

@@ -1,6 +1,14 @@
+import { DenyMemory } from "../../src/engine/deny-memory.ts";
 import { LeaseResource } from "../../src/engine/lease-resource.ts";
 import { WaitingRoom } from "../../src/engine/waiting.ts";
+import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Mutant } from "./mutants.ts";
+
+/** What was seen too long ago to be remembered. */
+export const TOO_OLD = /refuses as it was \d+ ms ago, and is remembered for \d+/;
+
+/** As long again as a process on conditional writes remembers what it saw. */
+export const LONGER_MS = 1_000;
 
 /** Deliberate bugs in the engine itself: it is the code that is played, with one method that does nothing. */
 export const CODE_MUTANTS: Readonly<Record<string, Mutant>> = {
@@ -13,6 +21,20 @@ export const CODE_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "code",
     caughtAs: /was told of \d+ of \w+, but charged \d+/,
     spoil: () => without(LeaseResource.prototype as never, "flushPendingDebits", () => Promise.resolve()),
+  },
+  "a refusal that the engine remembers for longer than it may": {
+    layer: "code",
+    caughtAs: TOO_OLD,
+    spoil: () => {
+      const { recall } = DenyMemory.prototype;
+      return without(
+        DenyMemory.prototype,
+        "recall",
+        function (this: DenyMemory, claims: readonly Claim[], nowMs: number) {
+          return recall.call(this, claims, nowMs) ?? recall.call(this, claims, nowMs - LONGER_MS);
+        },
+      );
+    },
   },
 };
 

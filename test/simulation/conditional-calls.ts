@@ -1,51 +1,23 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
 import type {
   BucketStore,
-  CallContext,
   Claim,
   Held,
   Operation as StoreOperation,
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
-import { ModelBucket, type ModelPins } from "../../src/testing/model-bucket.ts";
+import type { ModelPins } from "../../src/testing/model-bucket.ts";
 import { GiveBackWatch } from "./conditional-conservation.ts";
 import { type Lending, lent } from "./conditional-lending.ts";
-import type { MachineClock } from "./connection.ts";
+import type { Buckets, Process } from "./conditional-process.ts";
+import { type Open, RefusalWatch } from "./conditional-refusals.ts";
 import type { Journal } from "./journal.ts";
 import { type CountedClaim, currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook, type Pinned } from "./pin-book.ts";
 import { heard, overriding } from "./port.ts";
 import { readAnew } from "./ticket-text.ts";
-
-/** What the simulation knows of one process. */
-export interface Process {
-  readonly id: string;
-  readonly clock: MachineClock;
-  /** Never cuts more than needed. */
-  readonly exact: boolean;
-  /** So long it may refuse from memory. */
-  readonly denyMs: number;
-  /** By how much its clock may be off. */
-  errorMaxMs(): number;
-  /** Whether it heard the store's time lately; always, where it does not listen. */
-  isTimeKnown(): boolean;
-  /** The latest that the store's clock can show, as far as it knows; Infinity where it does not listen. */
-  latestServerMs(): number;
-  /** Whether its line to the store keeps to the time of a call: then so do the calls that are made of them. */
-  readonly isTimely: boolean;
-  /** Its calls are answered at once. */
-  readonly direct: boolean;
-  /** Its buckets, without anybody who watches. */
-  readonly buckets: BucketStore;
-  /** Resolves when it is gone. */
-  readonly gone: Promise<void>;
-  isAlive(): boolean;
-  /** How often something went wrong on its line. */
-  faults(): number;
-}
 
 /** For whom, and with which reading, the store was asked; by the very object that it was handed. */
 export interface Asked {
@@ -76,43 +48,17 @@ export interface Asked {
   isBackLost?: boolean;
 }
 
-/** What the calls have to know of the buckets. */
-export interface Buckets {
-  /** The models of all shards of a bucket; none when there is none. */
-  shardsOf(bucketId: string): readonly ModelBucket[];
-  /** How often the bucket was removed. */
-  removals(bucketId: string): number;
-  readonly calendar: Calendar;
-}
-
-/** A take that has not been answered yet. */
-interface Open {
-  readonly process: Process;
-  readonly claims: readonly Claim[];
-  readonly readingMs: number;
-  /** By how much its clock had been put back when it began. */
-  readonly steppedBackMs: number;
-  /** At some moment since it began, not all of it fitted, or nobody can say. */
-  wasShort: boolean;
-}
-
 /** Notes whom every call of a bucket store serves, and what its callers are told. What is applied shows at the table. */
 export class ConditionalCalls {
   readonly #journal: Journal;
-  /** The true time. */
-  readonly #nowMs: () => number;
   readonly #buckets: Buckets;
   readonly #lending: Lending;
   readonly #asked = new WeakMap<object, Asked>();
   /** By the amounts of a claim, and its bucket. */
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new PinBook();
-  readonly #open = new Set<Open>();
-  /** Debits that have not been answered yet. */
-  readonly #debits = new Set<{ readonly process: Process; readonly bucketId: string }>();
+  readonly #refusals: RefusalWatch;
   readonly #repairs = new Map<string, number>();
-  /** When each bucket was last written, in true time. */
-  readonly #movedMs = new Map<string, number>();
   /** Every claim that was ever sent. */
   readonly #requests: Asked[] = [];
   /** Give-backs that have not been answered yet, by bucket. */
@@ -120,7 +66,7 @@ export class ConditionalCalls {
 
   constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending) {
     this.#journal = journal;
-    this.#nowMs = nowMs;
+    this.#refusals = new RefusalWatch(journal, nowMs, buckets);
     this.#buckets = buckets;
     this.#lending = lending;
   }
@@ -208,13 +154,8 @@ export class ConditionalCalls {
 
   /** A bucket stands differently from now on. */
   moved(bucketId: string): void {
-    this.#movedMs.set(bucketId, this.#nowMs());
     for (const watch of this.#givings.get(bucketId) ?? []) watch.look();
-    for (const open of this.#open) {
-      if (!open.wasShort && open.claims.some(({ bucket }) => bucket.id === bucketId)) {
-        open.wasShort = !this.#allFit(open.claims, open.readingMs);
-      }
-    }
+    this.#refusals.moved(bucketId);
   }
 
   watched(store: BucketStore, process: Process): BucketStore {
@@ -222,10 +163,10 @@ export class ConditionalCalls {
     return overriding(store, {
       take: (claims, context) => {
         const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
-        const open = this.#opened(process, claims, context);
+        const open = this.#refusals.opened(process, claims, context);
         const reply = store.take(claims, context);
         const over = () => {
-          this.#open.delete(open);
+          this.#refusals.over(open);
           for (const one of asked) one.isOver = true;
         };
         if (reply instanceof Promise) void reply.then(over, over);
@@ -233,11 +174,10 @@ export class ConditionalCalls {
       },
       debit: (held, amounts, context) => {
         const asked = this.#note(held, process, context.nowMs, undefined);
-        const debit = { process, bucketId: held.bucket.id };
-        this.#debits.add(debit);
+        const debited = this.#refusals.debiting(process, held.bucket.id);
         const answer = store.debit(held, amounts, context);
         const over = () => {
-          this.#debits.delete(debit);
+          debited();
           asked.isOver = true;
         };
         if (answer instanceof Promise) void answer.then(over, over);
@@ -305,30 +245,9 @@ export class ConditionalCalls {
     return asked;
   }
 
-  #opened(process: Process, claims: readonly Claim[], { nowMs }: CallContext): Open {
-    // Whoever waits for another of its process may be refused by what that one saw, before this one began.
-    const isAbout = (bucketId: string) => claims.some((claim) => claim.bucket.id === bucketId);
-    const before =
-      [...this.#debits].some((debit) => debit.process === process && isAbout(debit.bucketId)) ||
-      [...this.#open].some(
-        (other) => other.process === process && other.claims.some(({ bucket }) => isAbout(bucket.id)),
-      );
-    // Claims that leave together go by the latest of their readings, and by then another window may have begun.
-    const hasWindows = claims.some(({ set }) => set.limits.some(({ schedule }) => schedule !== undefined));
-    // And one that has not heard from the store for long reads its clock again.
-    const isUnsure = before || hasWindows || !process.isTimeKnown();
-    // A reading from before its clock was corrected counts as the latest that can be.
-    const readingMs = Math.min(nowMs, process.latestServerMs());
-    const { steppedBackMs } = process.clock;
-    const wasShort = isUnsure || !this.#allFit(claims, readingMs);
-    const open = { process, claims, readingMs, steppedBackMs, wasShort };
-    this.#open.add(open);
-    return open;
-  }
-
   #took(open: Open, asked: readonly Asked[], reply: TakeReply): void {
     if (reply === "stale") return;
-    const { claims, process } = open;
+    const { claims } = open;
     if (reply.every(({ kind }) => kind === "taken")) {
       for (const { counted } of asked) if (counted !== undefined) counted.isGranted = true;
     }
@@ -342,26 +261,7 @@ export class ConditionalCalls {
     }
     const [operation] = asked.map((one) => one.operation);
     if (unsure && operation !== undefined) operation.faults++;
-    // Nobody is short of anything where all were aborted.
-    const isRefused =
-      reply.some(({ kind }) => kind === "short") &&
-      reply.every(({ kind }) => kind === "short" || kind === "skipped" || kind === "unseen");
-    if (!isRefused || open.wasShort || (process.denyMs > 0 && !this.#isStill(open))) return;
-    // Corrected while it asked, it counts as having asked earlier.
-    process.clock.now();
-    if (process.clock.steppedBackMs !== open.steppedBackMs) return;
-    const shown = claims.map(
-      ({ bucket, take }, i) => `${shownKey(bucket.id)} ${reply[i]?.kind} ${JSON.stringify(take)}`,
-    );
-    this.#journal.violation(`refused although everything fits all the time: ${shown.join(", ")}`);
-  }
-
-  /** Whether nothing happened to the buckets for longer than a process remembers them, and all of it fitted all the time. */
-  #isStill({ process, claims, readingMs }: Open): boolean {
-    const ageMs = Math.ceil(process.denyMs * (1 + DRIFT)) + LATE_MAX_MS;
-    const sinceMs = this.#nowMs() - ageMs;
-    const isStill = claims.every(({ bucket }) => (this.#movedMs.get(bucket.id) ?? Number.NEGATIVE_INFINITY) < sinceMs);
-    return isStill && this.#allFit(claims, readingMs - ageMs);
+    this.#refusals.answered(open, reply);
   }
 
   #ticketed({ bucket, bypass }: Claim | Held, { pins }: Asked, ticket: Ticket | undefined): void {
@@ -400,35 +300,6 @@ export class ConditionalCalls {
     }
     return reply;
   }
-
-  #allFit(claims: readonly Claim[], readingMs: number): boolean {
-    return claims.every(({ bucket, set, origin, take, bypass }) => {
-      if (bypass) return true;
-      const shards = this.#buckets.shardsOf(bucket.id);
-      if (shards.length === 0) {
-        return new ModelBucket(set, origin, readingMs, this.#buckets.calendar).surelyFits(take, readingMs);
-      }
-      const isKnown = shards.every((model) => readingMs < model.nextBoundaryMs && goesBy(model, set.limits));
-      if (!isKnown) return false;
-      return take.every(({ limit, milli }) => {
-        const levels = shards.map((model) => model.limit(limit)?.levelMilli(readingMs) ?? 0n);
-        if (shards[0]?.limit(limit)?.limit.soft) return true;
-        // What one owes the others do not pay in thought; rounding is a millitoken each.
-        if (levels.some((level) => level < 0n)) return false;
-        return levels.reduce((sum, level) => sum + level, 0n) >= BigInt(milli + 2 * shards.length);
-      });
-    });
-  }
-}
-
-function goesBy(model: ModelBucket, limits: readonly { readonly name: string }[]): boolean {
-  return limits.every((limit) => JSON.stringify(model.limit(limit.name)?.limit) === JSON.stringify(limit));
 }
 
 const NOTHING = Object.freeze({});
-
-/** Of clocks, with room to spare. */
-const DRIFT = 0.001;
-
-/** A call that was sent within the time has at least a millisecond, and a clock shows whole ones. */
-const LATE_MAX_MS = 3;

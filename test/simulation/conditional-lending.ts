@@ -1,7 +1,7 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { CreditContext, Held, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import type { Process } from "./conditional-calls.ts";
+import type { Process } from "./conditional-process.ts";
 
 /** How often a lease is given back by another process than the one that took it. */
 const LENT = 0.25;

@@ -8,7 +8,7 @@ import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { ConditionalCalls, type Process } from "./conditional-calls.ts";
+import { ConditionalCalls } from "./conditional-calls.ts";
 import { belongs, givenBack, windowClosed } from "./conditional-give-back.ts";
 import {
   counterProblems,
@@ -28,6 +28,7 @@ import {
 import { Lending } from "./conditional-lending.ts";
 import { Nonces } from "./conditional-nonces.ts";
 import { Purchased } from "./conditional-operations.ts";
+import type { Process } from "./conditional-process.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
 import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
 import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./conditional-usage.ts";

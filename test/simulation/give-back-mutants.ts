@@ -1,7 +1,9 @@
+import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { LateWatch } from "../../src/protocol/late-watch.ts";
-import { without } from "./code-mutants.ts";
+import { Looks } from "../../src/protocol/looks.ts";
+import { LONGER_MS, TOO_OLD, without } from "./code-mutants.ts";
 import type { Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 
@@ -10,7 +12,7 @@ const OVERDRAFT = /^b_.*_od$/;
 
 const LOST = /above a shard's brim|and its period leaves/;
 
-/** Deliberate bugs of give-backs between the protocol and its items: no shard by itself can tell. */
+/** Deliberate bugs, most of give-backs, between the protocol and its items: no shard by itself can tell. */
 export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a give-back that always goes to the first shard": {
     layer: "items",
@@ -79,6 +81,16 @@ export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "code",
     caughtAs: /for nobody, as it heard late, and never gave it back/,
     spoil: () => without(LateWatch.prototype, "on", () => {}),
+  },
+  "a shortage that a process remembers for twice as long as it may": {
+    layer: "code",
+    caughtAs: TOO_OLD,
+    spoil: () => {
+      const { isShort } = Looks.prototype;
+      return without(Looks.prototype, "isShort", function (this: Looks, claim: Claim, nowMs: number) {
+        return isShort.call(this, claim, nowMs) || isShort.call(this, claim, nowMs - LONGER_MS);
+      });
+    },
   },
   "a switch that is stamped on nothing": {
     layer: "code",

@@ -53,6 +53,8 @@ export class Operation {
   /** The claims of its last take, as the engine sent them, and how often it sent any. */
   claims: readonly Claim[] = [];
   asked = 0;
+  /** Whether it waited for configuration since it last asked the store, or was refused from memory. */
+  hasRead = false;
   /** How often it read or wrote items. */
   itemCalls = 0;
   /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
