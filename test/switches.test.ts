@@ -116,6 +116,20 @@ for (const access of ["disabled", "announced"] as const) {
   });
 }
 
+for (const late of ["bypass", "enforce"] as const) {
+  test(`a switch to ${late} that arrives after a later one that turned it off opens nothing`, async () => {
+    const cluster = new Cluster();
+    const { place, buckets } = await cluster.open();
+    await place.take([claim("ada", rpd, { rpd: 1 })], T0);
+    await buckets.stampAccess(KEY, "disabled", T0 + 1);
+    await buckets.stampAccess(KEY, late, T0 + 1);
+    // Of a process that remembers what the earlier switch said.
+    const taking = await cluster.open();
+    const known = { ...remembered(0), bypass: late === "bypass" };
+    assert.deepEqual(kinds(await taking.place.take([known], T0 + 3)), ["configSuspect"]);
+  });
+}
+
 test("a switch that did not reach a bucket says so", async () => {
   const cluster = new Cluster();
   const a = await cluster.open();

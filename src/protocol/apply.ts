@@ -42,9 +42,11 @@ export function stampAccess(
   const { dialect } = context.env;
   return stampEveryShard(context, bucket, readingMs, (builder) => {
     if (access === "disabled") return builder.set(DISABLED, true).remove(BYPASS);
-    if (access === "bypass") return builder.set(BYPASS, readingMs + BYPASS_MS).remove(DISABLED);
-    builder.remove(DISABLED).remove(BYPASS);
-    // A process that remembers a bypass goes on with it until it reads configuration again.
+    builder.remove(DISABLED);
+    if (access === "bypass") builder.set(BYPASS, readingMs + BYPASS_MS);
+    else builder.remove(BYPASS);
+    // A process that remembers a bypass goes on with it until it reads configuration again. And this stamp may arrive after that of
+    // a later switch, which it writes over: what counts is in configuration.
     return dialect.announcesConfig(ANNOUNCED) ? builder.set(VU, 0) : builder;
   });
 }
