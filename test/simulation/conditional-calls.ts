@@ -28,12 +28,8 @@ export interface Asked {
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
   readonly pins: ModelPins[];
-  /** Shards and nonces by which its writes are known. */
-  readonly nonces: Set<string>;
   /** Whether an operation of its key was applied for it. */
   applied: boolean;
-  /** Whether it was answered. */
-  isOver: boolean;
   /** Of a give-back. */
   giving?: GiveBackWatch;
   /** Of a claim. */
@@ -165,10 +161,7 @@ export class ConditionalCalls {
         const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
         const open = this.#refusals.opened(process, claims, context);
         const reply = store.take(claims, context);
-        const over = () => {
-          this.#refusals.over(open);
-          for (const one of asked) one.isOver = true;
-        };
+        const over = () => this.#refusals.over(open);
         if (reply instanceof Promise) void reply.then(over, over);
         return heard(reply, (told) => this.#took(open, asked, told));
       },
@@ -176,10 +169,7 @@ export class ConditionalCalls {
         const asked = this.#note(held, process, context.nowMs, undefined);
         const debited = this.#refusals.debiting(process, held.bucket.id);
         const answer = store.debit(held, amounts, context);
-        const over = () => {
-          debited();
-          asked.isOver = true;
-        };
+        const over = debited;
         if (answer instanceof Promise) void answer.then(over, over);
         else over();
         return heard(answer, (reply) => {
@@ -237,9 +227,7 @@ export class ConditionalCalls {
       readingMs,
       limits,
       pins: [],
-      nonces: new Set(),
       applied: false,
-      isOver: false,
     };
     this.#asked.set(of, asked);
     return asked;

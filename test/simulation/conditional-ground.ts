@@ -221,6 +221,7 @@ function connected(
           faults++;
           onFault(told);
         },
+        onSent: (write) => recorder.sent(write),
         onLost: (write) => recorder.lost(write),
         onLate: (write, isApplied) => recorder.heardLate(write, isApplied),
       }),

@@ -11,11 +11,13 @@ export function watchedItems(
   {
     journal,
     onFault,
+    onSent,
     onLost,
     onLate,
   }: {
     readonly journal: Journal;
     readonly onFault: (told: string) => void;
+    readonly onSent: (write: ItemWrite) => void;
     /** The answer to this write was lost. */
     readonly onLost: (write: ItemWrite) => void;
     /** Whether it was applied, as an answer tells that came too late. */
@@ -33,6 +35,7 @@ export function watchedItems(
   return overriding(items, {
     write: (write, call) => {
       reached();
+      onSent(write);
       return heard(items.write(write, call), (answer) => {
         failed("write", answer);
         if (answer.kind === "unknown") onLost(write);

@@ -95,10 +95,16 @@ export class ConditionalRecorder {
     return this.#calls.watched(store, process);
   }
 
+  sent({ trace }: ItemWrite): void {
+    if (trace !== undefined) this.#nonces.sent(trace);
+  }
+
   /** Nobody knows whether it was applied; of a give-back nobody will be told, where its request has not been answered yet. */
   lost({ key, trace }: ItemWrite): void {
-    for (const { of, kind } of trace?.parts ?? []) {
-      if (trace === undefined || kind !== "credit") continue;
+    if (trace === undefined) return;
+    this.#nonces.lost(trace);
+    for (const { of, kind } of trace.parts) {
+      if (kind !== "credit") continue;
       this.#calls.of(of)?.operation?.uncertain.add(key.bucket.id);
       this.#calls.lostBack(of);
       this.usage.lost(of, trace, this.#calls.countedFor(of));
@@ -204,7 +210,7 @@ export class ConditionalRecorder {
     if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
-    if (transaction === undefined) this.#tell(key, this.#nonces.problems(key, parts, before, after));
+    if (transaction === undefined) this.#tell(key, this.#nonces.problems(key, { trace, parts }, before, after));
     else if (before !== undefined && slotWritten(before, after) !== undefined) {
       this.#tell(key, ["a transaction wrote over the nonce of a take"]);
     }
