@@ -34,6 +34,19 @@ export interface ModelPeriod {
   unbounded: boolean;
 }
 
+/** The next reset of a calendar quota after an instant; of what has none: never. */
+export function resetAfter({ reset }: Limit, atMs: number, calendar: Calendar): number {
+  return reset === undefined ? Number.POSITIVE_INFINITY : calendar.nextReset(reset.cron, reset.tz ?? "UTC", atMs);
+}
+
+/** Whether what was taken in a period, or from what drips, belongs to the one of now. */
+export function isSamePeriod(now: ModelPeriod | undefined, taken: ModelPeriod | undefined): "yes" | "no" | "either" {
+  if (now === undefined || taken === undefined) return now === taken ? "yes" : "no";
+  if (![...now.ids].some((id) => taken.ids.has(id))) return "no";
+  // Shards that began by themselves were joined: the period of one of them goes on.
+  return now.ids.size === 1 && taken.ids.size === 1 ? "yes" : "either";
+}
+
 /** How one limit stands on a bucket, as a store has written it down; told from an instant. */
 export interface ModelSeed {
   readonly limit: Limit;

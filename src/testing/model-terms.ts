@@ -37,6 +37,12 @@ export function shareOf(whole: bigint, { index, count }: ModelPart): bigint {
   return (whole * (i + 1n)) / n - (whole * i) / n;
 }
 
+/** The terms of a part; undefined: the whole is one. */
+export function partOf(whole: InForce, part: ModelPart | undefined): InForce {
+  if (part === undefined) return whole;
+  return { ...whole, capacity: shareOf(whole.capacity, part), refill: shareOf(whole.refill, part) };
+}
+
 /** The next instant after `atMs` at which another window may begin. */
 export function windowChangeAfter({ schedule = [] }: Limit, atMs: number, calendar: Calendar): number {
   return Math.min(Infinity, ...schedule.map(({ cron, tz = "UTC" }) => calendar.nextChange(cron, tz, atMs)));

@@ -98,3 +98,14 @@ test("whether a session has begun is left to a store only where a millitoken dec
   assert.equal(changedAt(6_000, 5_999), 6_000);
   assert.equal(changedAt(5_988, undefined), 5_988);
 });
+
+test("what there is room for at an instant is told after all windows until then, and asking changes nothing", () => {
+  const scheduled = { ...perMinute(60), schedule: [{ cron: "30 * * * *", capacity: 20, refillAmount: 20 }] };
+  const limit = new ModelLimit(scheduled, 0, calendar);
+  limit.write("take", 60_000, 0);
+  assert.equal(limit.roomMilli(6_000), 54_000n);
+  // Full long since, cut off by the window, and filled up again for ten seconds after it.
+  assert.equal(limit.roomMilli(HOUR_MS / 2 + 1_000), 0n);
+  assert.equal(limit.roomMilli(HOUR_MS / 2 + 70_000), 30_000n);
+  assert.equal(limit.levelMilli(0), 0n);
+});

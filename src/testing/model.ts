@@ -5,10 +5,12 @@ import {
   filledAtMs,
   filledByMs,
   floorDiv,
+  isSamePeriod,
   type Mark,
   type ModelPeriod,
   type ModelSeed,
   type PastDoubt,
+  resetAfter,
   ruleOf,
   type WriteKind,
 } from "./model-period.ts";
@@ -18,6 +20,7 @@ import {
   inForceAt,
   lesser,
   type ModelPart,
+  partOf,
   shareOf,
   windowChangeAfter,
 } from "./model-terms.ts";
@@ -37,6 +40,7 @@ const MOST = 9_000_000_000_000_000n;
  */
 export class ModelLimit {
   readonly #calendar: Calendar;
+  readonly #periodsMs: readonly number[];
   /** One millitoken in units: a multiple of every refill period, so that a millisecond of refill is whole. */
   readonly #unitsPerMilli: bigint;
   /** Of a bucket that is split up: which part this is. */
@@ -69,6 +73,7 @@ export class ModelLimit {
   ) {
     this.#calendar = calendar;
     this.#part = part;
+    this.#periodsMs = periodsMs;
     this.#unitsPerMilli = periodsMs.map(BigInt).reduce((all, one) => (all * one) / divisor(all, one), 1n);
     this.#limit = limit;
     this.#epochMs = atMs;
@@ -128,11 +133,7 @@ export class ModelLimit {
 
   /** Whether what was taken in that period, or from what drips, belongs here still. */
   isOf(taken: ModelPeriod | undefined): "yes" | "no" | "either" {
-    const now = this.period;
-    if (now === undefined || taken === undefined) return now === taken ? "yes" : "no";
-    if (![...now.ids].some((id) => taken.ids.has(id))) return "no";
-    // Shards that began by themselves were joined: the period of one of them goes on.
-    return now.ids.size === 1 && taken.ids.size === 1 ? "yes" : "either";
+    return isSamePeriod(this.period, taken);
   }
 
   /** When time will do something other than drip. */
@@ -191,7 +192,9 @@ export class ModelLimit {
       this.#pastDoubt = { wasClosed, granted: this.#period.granted, atMs: this.#epochMs };
     }
     const missing = this.brimMilli - level;
-    if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) this.#beganInDoubt();
+    if (ruleOf(before) === "drip" && (missing === 0n || missing === 1n)) {
+      this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.#epochMs : undefined };
+    }
   }
 
   /** A store may round what drips by a millitoken: so it knows a session that was full, or not, but for that, by either. */
@@ -277,6 +280,18 @@ export class ModelLimit {
     return floorDiv(left, this.#unitsPerMilli);
   }
 
+  /** How much a limit that drips has room for at an instant, after all windows until then; it stays as it is. */
+  roomMilli(atMs: number): bigint {
+    const ahead = new ModelLimit(this.#limit, this.#epochMs, this.#calendar, this.#periodsMs, this.#part);
+    ahead.#marks = [...this.#marks];
+    ahead.#inForce = this.#inForce;
+    ahead.#drippedBefore = this.#drippedBefore;
+    ahead.#sinceMs = this.#sinceMs;
+    ahead.#taken = this.#taken;
+    ahead.advance(atMs);
+    return ahead.brimMilli - ahead.levelMilli(atMs);
+  }
+
   /**
    * How far the writes so far stay below the promise at a reading, in millitokens; negative: over-admitted. Of what drips:
    * the least, over every take or debit so far, of the capacity in force at that one + r(reading) - r(of that one) -
@@ -304,7 +319,7 @@ export class ModelLimit {
 
   /** A part may owe as much less as there are parts: they may be joined. */
   get #owedMost(): bigint {
-    return this.#part === undefined ? MOST : MOST / BigInt(this.#part.count);
+    return MOST / BigInt(this.#part?.count ?? 1);
   }
 
   get #resets(): boolean {
@@ -312,28 +327,22 @@ export class ModelLimit {
   }
 
   get #nextResetMs(): number {
-    const { reset, resetAfterMs } = this.#limit;
-    if (reset !== undefined) return this.#calendar.nextReset(reset.cron, reset.tz ?? "UTC", this.#epochMs);
+    const { resetAfterMs } = this.#limit;
     const { windowStartMs } = this.#period;
-    return windowStartMs === undefined || resetAfterMs === undefined
-      ? Number.POSITIVE_INFINITY
-      : windowStartMs + resetAfterMs;
+    if (windowStartMs !== undefined && resetAfterMs !== undefined) return windowStartMs + resetAfterMs;
+    return resetAfter(this.#limit, this.#epochMs, this.#calendar);
   }
 
   #begun(): ModelPeriod {
-    const { reset, soft } = this.#limit;
     return {
       rule: ruleOf(this.#limit),
-      untilMs:
-        reset === undefined
-          ? Number.POSITIVE_INFINITY
-          : this.#calendar.nextReset(reset.cron, reset.tz ?? "UTC", this.#epochMs),
+      untilMs: resetAfter(this.#limit, this.#epochMs, this.#calendar),
       windowStartMs: undefined,
       ids: new Set([{}]),
       byHand: 0,
       allowed: this.brimMilli,
       granted: 0n,
-      unbounded: soft === true,
+      unbounded: this.#limit.soft === true,
     };
   }
 
@@ -359,10 +368,6 @@ export class ModelLimit {
     this.#period.windowStartMs ??= windowStartMs;
   }
 
-  #beganInDoubt(): void {
-    this.#otherStart = { windowStartMs: this.windowStartMs === undefined ? this.#epochMs : undefined };
-  }
-
   #left(readingMs: number, counts: (mark: Mark) => boolean): bigint {
     let least: bigint | undefined;
     const dripped = this.#dripped(readingMs);
@@ -386,12 +391,7 @@ export class ModelLimit {
   }
 
   #inForceAt(atMs: number): InForce {
-    const whole = inForceAt(this.#limit, atMs, this.#calendar);
-    const part = this.#part;
-    const inForce =
-      part === undefined
-        ? whole
-        : { ...whole, capacity: shareOf(whole.capacity, part), refill: shareOf(whole.refill, part) };
+    const inForce = partOf(inForceAt(this.#limit, atMs, this.#calendar), this.#part);
     if (this.#unitsPerMilli % BigInt(inForce.periodMs) === 0n) return inForce;
     throw new RangeError(
       `A refill period of ${inForce.periodMs} ms is not exact in this model; name it among the model's periods.`,

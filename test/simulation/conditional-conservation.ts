@@ -53,7 +53,7 @@ export class GiveBackWatch {
   }
 }
 
-/** Room for a limit that drips, over all shards, or less; undefined where one of them has none of it, or goes by another rule. */
+/** Room for a limit that drips, over all shards; undefined where one of them has none of it, or goes by another rule. */
 function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number): bigint | undefined {
   const limits = shards.map((model) => model.limit(name));
   const [first] = limits;
@@ -61,11 +61,9 @@ function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number)
   if (first === undefined || first.period !== undefined) return undefined;
   const atMs = Math.max(readingMs, ...shards.map(({ epochMs }) => epochMs));
   let room = 0n;
-  for (const [i, limit] of limits.entries()) {
+  for (const limit of limits) {
     if (limit === undefined || JSON.stringify(limit.limit) !== terms) return undefined;
-    // A window has opened or closed since it was last written: it goes by other terms by now, and may be full.
-    if (atMs >= (shards[i] as ModelBucket).nextBoundaryMs) continue;
-    const own = limit.brimMilli - limit.levelMilli(atMs);
+    const own = limit.roomMilli(atMs);
     if (own > 0n) room += own;
   }
   return room;

@@ -1,6 +1,6 @@
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import type { Process } from "./conditional-calls.ts";
 import { type Part, slotWritten } from "./conditional-item-rules.ts";
+import type { Process } from "./conditional-process.ts";
 import type { Journal } from "./journal.ts";
 
 /** One sending of a write: when it was sent, and when its answer was lost, in the order of such happenings. */
