@@ -89,6 +89,53 @@ for (const [name, openStore] of EVERY_STORE) {
   });
 }
 
+for (const [what, engineMs, storeMs] of [
+  ["the limiter", 1_000, 0],
+  ["the store", 0, 1_000],
+] as const) {
+  describe(`never is not said from what ${what} remembers`, () => {
+    async function open(...limits: readonly Limit[]) {
+      const clock = new SimulatedClock(T0);
+      const random = new SeededRandom(5);
+      const world = conditionalWorld(
+        { now: () => clock.now(), random, writesPerSecond: Number.POSITIVE_INFINITY, staleMs: 0 },
+        calendar,
+      );
+      const one = () => {
+        const store = openConditional(world, { clock, random: () => random.next(), denyMemoryMs: storeMs });
+        return RateLimiter.open({ store, clock, denyMemoryMs: engineMs });
+      };
+      const [asker, operator] = [await one(), await one()];
+      await operator.setResourceDefaults("llm", limits);
+      return { asker, operator, clock };
+    }
+
+    test("another process buys: what was a mistake a moment ago is granted", async () => {
+      const { asker, operator, clock } = await open(month(100));
+      await (await asker.acquire(asking(10))).settle();
+      await assert.rejects(asker.tryAcquire(asking(150)), NEVER);
+      await operator.topUp({ entityId: "a", resource: "llm", amounts: { q: 100 } });
+      await clock.advance(100);
+      assert.ok((await asker.tryAcquire(asking(150))).ok);
+    });
+
+    test("another process buys for the parent, while the entity itself is short: refused, and no mistake", async () => {
+      const { asker, operator, clock } = await open(month(1_000));
+      await operator.createEntity({ id: "p" });
+      await operator.createEntity({ id: "a", parentId: "p", cascade: true });
+      await operator.setLimits("p", [month(100)], { resource: "llm" });
+      await (await asker.acquire(asking(10))).settle();
+      await (await asker.acquire({ ...asking(0), limits: [month(1_000)] })).adjust({ q: 900 });
+      await assert.rejects(asker.tryAcquire(asking(150)), NEVER);
+      await operator.topUp({ entityId: "p", resource: "llm", amounts: { q: 100 } });
+      await clock.advance(100);
+      const refused = await asker.tryAcquire(asking(150));
+      assert.ok(!refused.ok);
+      assert.equal(refused.retryAfterMs, MONTH_END_MS - T0 - 100);
+    });
+  });
+}
+
 test("a parent's capacity is a mistake of the caller too, and it is not told how large that is", async () => {
   const limiter = await RateLimiter.open({ store: "memory", clock: new SimulatedClock(T0) });
   await limiter.createEntity({ id: "p" });

@@ -1,4 +1,5 @@
 import { levelMilli } from "../bucket/level.ts";
+import type { Amount } from "./amounts.ts";
 import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
 import type { Calendar } from "./calendar.ts";
 import { advanceLimit, advanceWithin, boundaryAfter } from "./limit-state.ts";
@@ -18,6 +19,14 @@ export interface Wanted {
   readonly state: BucketState;
   readonly limit: LimitState;
   readonly milli: number;
+}
+
+/** Whether a bucket, as it was seen, can never grant all of the amounts. */
+export function asksNever(state: BucketState, amounts: readonly Amount[]): boolean {
+  return amounts.some(({ limit: name, milli }) => {
+    const limit = findLimit(state, name);
+    return limit !== undefined && isNever(limit, milli);
+  });
 }
 
 /** A limit of a bucket on its way through time, by steps that it shares. Of a bucket in shards: what they have together. */

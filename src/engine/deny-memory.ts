@@ -1,5 +1,6 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { type BucketState, fits } from "../domain/bucket-state.ts";
+import { asksNever } from "../domain/earliest.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ObservedBucket } from "./refusal.ts";
 
@@ -43,6 +44,8 @@ export class DenyMemory {
       if (ageMs < 0 || ageMs >= this.#ttlMs || image.state.signature !== set.signature) return undefined;
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
+      // Another process may have bought, or raised the limit. That something can never be granted is said only by the store.
+      if (!bypass && asksNever(image.state, take)) return undefined;
       isShort ||= !bypass && !fits(image.state, take, nowMs);
       const { state, atMs } = image;
       observed.push({ bucket, state, limits: set.limits, take, taken: false, bypass, seen: { atMs } });

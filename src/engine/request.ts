@@ -174,12 +174,13 @@ export function noLimits(entityId: string, resource: string): ValidationError {
 
 /**
  * Throws for a refusal that will never be anything else: more was asked for than a limit can hold, in any of its windows and with
- * what was bought. Only the bucket tells, as it stood: limits may have been raised, a quota topped up.
+ * what was bought. Only the bucket tells, looked at for this request: limits may have been raised, a quota topped up.
  */
 export function checkRefusal(refusal: Refusal): void {
   const observed = observedIn(refusal);
   for (const one of observed) {
-    if (one.seen === "never") continue;
+    // As of an earlier moment it is a refusal that says so.
+    if (one.seen !== "now") continue;
     for (const { limit: name, milli } of one.take) {
       const held = findLimit(one.state, name);
       if (held === undefined || !isCertainlyNever(one, held, milli)) continue;

@@ -1,4 +1,5 @@
 import { fits } from "../domain/bucket-state.ts";
+import { asksNever } from "../domain/earliest.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 
@@ -24,5 +25,6 @@ export function isKnownShort(
   const { state } = seen.image;
   if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
   if (state.signature !== set.signature) return false;
-  return refusedAtMs >= seen.atMs && !fits(state, take, nowMs);
+  // What can never fit is asked: another process may have bought, or raised the limit, and "never" must be certain.
+  return refusedAtMs >= seen.atMs && !fits(state, take, nowMs) && !asksNever(state, take);
 }

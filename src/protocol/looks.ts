@@ -1,4 +1,5 @@
 import type { BucketState } from "../domain/bucket-state.ts";
+import { asksNever } from "../domain/earliest.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
 import type { BucketCache, Seen } from "./bucket-cache.ts";
@@ -52,6 +53,8 @@ export class Looks {
       const isShort = this.isShort(claim, nowMs);
       const isKnown = isShort || (this.#isLookedAt(cache, nowMs) && allSeen(cache)?.every(isCertain) === true);
       const known = isKnown ? this.#lastSeen(claim, cache, nowMs) : undefined;
+      // "Never" is read, not remembered.
+      if (known !== undefined && !claim.bypass && asksNever(known.state, claim.take)) return UNSEEN;
       return known === undefined ? UNSEEN : { kind: isShort ? "short" : "skipped", ...known };
     });
     return answers.some(({ kind }) => kind === "short") ? this.complete(claims, answers, asking) : undefined;

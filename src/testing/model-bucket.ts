@@ -78,6 +78,11 @@ export class ModelBucket {
     return this.#epochMs;
   }
 
+  /** Of the limits that it was last told of. */
+  get origin(): SetOrigin {
+    return this.#origin;
+  }
+
   /** Of its limits. */
   get names(): readonly string[] {
     return [...this.#limits.keys()];
