@@ -276,3 +276,16 @@ describe("a refusal from memory costs no call, and says when its buckets were lo
 function bucketsOf(store: ConditionalStore) {
   return store.bucketsOf("default");
 }
+
+test("a skipped level whose limits were raised is told of them, so that the wait by them is true", async () => {
+  const family = new Family();
+  const { limiter, store, ask, refused } = await family.made(0);
+  assert.ok((await ask("k2", 90)).ok);
+  assert.ok((await ask("k", 10)).ok);
+  await refused("k", 5);
+  await limiter.setLimits("p", [quick(100)]);
+  const { retryAfterMs } = await refused("k", 5);
+  await store.bucketsOf("default").settled();
+  await family.clock.advance(retryAfterMs);
+  assert.ok((await ask("k", 5)).ok, `not granted after ${retryAfterMs} ms`);
+});

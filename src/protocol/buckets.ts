@@ -91,7 +91,7 @@ export class ProtocolBuckets implements BucketStore {
     this.#sheets = new SheetQueue(this.#context);
     this.#crediting = new Crediting(this.#context, this.#background);
     this.#lanes = new ShardLanes({ context: this.#context, coalesce });
-    this.#looks = new Looks(this.#context, options.denyMemoryMs);
+    this.#looks = new Looks(this.#context, options.denyMemoryMs, this.#background);
   }
 
   // Not an async function: its frame costs as much as a tenth of what is done here.

@@ -2,11 +2,14 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { asksNever } from "../domain/earliest.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
+import { installLimits } from "./apply.ts";
+import type { BackgroundTasks } from "./background-tasks.ts";
 import type { BucketCache, Seen } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
 import { isWhole, type Whole } from "./decide/transact.ts";
 import { wholeState } from "./gather.ts";
+import { admit, jobOfClaim } from "./job.ts";
 import { isKnownShort } from "./known-short.ts";
 import { RETRY } from "./retry-policy.ts";
 import { readWhole } from "./whole.ts";
@@ -31,9 +34,11 @@ export const UNSEEN: Answer = Object.freeze({ kind: "unseen" });
 export class Looks {
   readonly #context: ProtocolContext;
   readonly #denyMemoryMs: number;
+  readonly #background: BackgroundTasks;
 
-  constructor(context: ProtocolContext, denyMemoryMs: number) {
+  constructor(context: ProtocolContext, denyMemoryMs: number, background: BackgroundTasks) {
     this.#context = context;
+    this.#background = background;
     this.#denyMemoryMs = denyMemoryMs;
   }
 
@@ -73,6 +78,7 @@ export class Looks {
       const claim = claims[i] as Claim;
       const whole = read[unseen.indexOf(claim)];
       if (!unseen.includes(claim) || whole === undefined) return this.#unread(claim, answer, asking);
+      this.#tellLimits(claim, whole, asking.nowMs);
       const state = wholeState(this.#context, claim, whole, asking.nowMs);
       // What was taken is still out of what was read.
       return answer.kind === "taken" ? { ...answer, state } : { kind: "skipped", state };
@@ -86,6 +92,16 @@ export class Looks {
     if (known === undefined) return UNSEEN;
     const { state } = known;
     return isSeenSince(cache, asking.askedAtSequence) ? { kind: "contended", state } : { kind: "contended", ...known };
+  }
+
+  /** Limits that changed reach a bucket also with a claim that is refused elsewhere: its wait counts from now by them. */
+  #tellLimits(claim: Claim, { images }: Whole, readingMs: number): void {
+    const { bucket, set, origin } = claim;
+    const jobs = [jobOfClaim(claim, readingMs)];
+    const at = { readingMs, configConfirmed: false };
+    if (claim.bypass || !images.some((image) => admit(image, jobs, at, this.#context.env).installsLimits)) return;
+    const work = installLimits(this.#context, { bucket, set, origin, ...at });
+    this.#background.track(work, bucket, "changed limits could not be stored");
   }
 
   async #read(claims: readonly Claim[], { nowMs, untilMs }: Asking): Promise<readonly (Whole | undefined)[]> {
