@@ -6,10 +6,10 @@ import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
 
-const SEEDS = 460;
-const MUTANT_SEEDS_MAX = 400;
+const SEEDS = 540;
+const MUTANT_SEEDS_MAX = 700;
 
-test("over four hundred worlds of single-item conditional writes keep the promise at every step", async () => {
+test("over five hundred worlds of single-item conditional writes keep the promise at every step", async () => {
   const broken: SeedReport[] = [];
   const tally: Record<string, number> = {};
   await playSeeds({ from: 1, seeds: SEEDS, store: "conditional", workers: 2 }, (report) => {

@@ -4,8 +4,8 @@ import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor, type StoreKind } from "./simulation/stores.ts";
 
-test("over four hundred worlds on the memory store keep the promise at every step", async () => {
-  const tally = await playSound({ from: 1, seeds: 430, store: "memory", workers: 1 });
+test("five hundred worlds on the memory store keep the promise at every step", async () => {
+  const tally = await playSound({ from: 1, seeds: 500, store: "memory", workers: 1 });
   // Worlds in which little happens prove little.
   const least: Readonly<Record<string, number>> = {
     "claims taken": 4_000,
@@ -38,6 +38,10 @@ test("over four hundred worlds on the memory store keep the promise at every ste
     "faults lostAfter": 60,
     "limits that come back": 12,
     "forgotten limits that come back": 5,
+    "amounts above a capacity": 200,
+    "refusals from memory": 50,
+    "levels asked for nothing, refused": 150,
+    "sessions below what refuses": 100,
     aborts: 60,
     crashes: 25,
   };

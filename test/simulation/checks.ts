@@ -1,8 +1,9 @@
 import { LimiterError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
+import type { Status } from "../../src/domain/status.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { Refusal } from "../../src/engine/refusal.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
-import { capacityMost } from "../../src/testing/model-terms.ts";
+import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
 
@@ -157,19 +158,55 @@ export function checkBelief(operation: Operation): string | undefined {
   return undefined;
 }
 
-/** "Never" is not an answer to an amount that a limit can hold in one of its windows. */
-export function checkNever({ operation, around }: Scene, { retryAfterMs }: Refusal): void {
+/** "Never" is told only of what the bucket can hold in none of its windows, with what was bought; as of when it was seen. */
+export function checkNever(scene: Scene, { statuses, retryAfterMs }: Refusal): void {
+  const { client, operation, around } = scene;
   // The largest limits may take longer to fill than milliseconds can be counted, which is as good as never.
   if (retryAfterMs < Number.POSITIVE_INFINITY || around.profile.large) return;
-  around.journal.count("told never");
-  const possible = operation.sights.every(({ limits, take, bypass }) =>
-    take.every(({ limit: name, milli }) => {
-      const limit = limits.find((one) => one.name === name);
-      return bypass || limit === undefined || limit.soft || BigInt(milli) <= capacityMost(limit);
-    }),
-  );
-  if (possible)
-    around.journal.violation(
-      `${operation.name} was told never, although everything can fit: ${JSON.stringify(operation.sights)}`,
-    );
+  const { journal, mosts } = around;
+  journal.count("told never");
+  const readingMs = client.clock.now();
+  const certain = (status: Status) => {
+    const { entityId, resource, limit, requested, asOfMs } = status;
+    const ageMs = asOfMs === undefined ? 0 : Math.max(0, readingMs - asOfMs) + client.clock.steppedBackMs;
+    const sinceMs = Math.min(operation.askedFromMs, around.clock.now() - ageMs - 1);
+    const asked = askedOf(scene, { entityId, resource, limit, tokens: requested });
+    return mosts.isNever(asked, "bucket", { sinceMs, readingMs });
+  };
+  if (statuses.some((status) => status.retryAfterMs === Number.POSITIVE_INFINITY && certain(status))) return;
+  journal.violation(`${operation.name} was told never, although everything can fit: ${JSON.stringify(statuses)}`);
+}
+
+/** That an amount can never be granted is a caller's mistake only where that is certain now. */
+export function checkAbove(scene: Scene, error: unknown): void {
+  const { client, operation, around } = scene;
+  if (!(error instanceof ValidationError) || error.code !== "amount_above_capacity") return;
+  const { journal, mosts } = around;
+  journal.count("amounts above a capacity");
+  const [, tokens, limit = "", askedBy = "", resource = "", parent] = ABOVE.exec(error.message) ?? [];
+  const asked = askedOf(scene, { entityId: parent ?? askedBy, resource, limit, tokens: Number(tokens) });
+  const when = { sinceMs: operation.askedFromMs, readingMs: client.clock.now() };
+  if (mosts.isNever(asked, "bucket and claim", when)) return;
+  journal.violation(`${operation.name} was told off, although it can fit: ${error.message}`);
+}
+
+const ABOVE = /^(\d+) of "(\w+)" for (\S+) on (\S+) can never be granted: (?:its parent (\S+) has)?/;
+
+/** What was asked of one limit, and by which limits: those that were sent, or, from memory, those there are or were. */
+function askedOf(
+  { client, operation, around }: Scene,
+  of: { readonly entityId: string; readonly resource: string; readonly limit: string; readonly tokens: number },
+): AskedOf {
+  const { entityId, resource, limit, tokens } = of;
+  const claim = operation.claims.find(({ bucket }) => bucket.entityId === entityId && bucket.resource === resource);
+  const given = operation.request?.entityId === entityId ? (operation.request.limits ?? []) : [];
+  const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : operation.askedFromMs;
+  const known = claim?.set.limits ?? [...given, ...around.truth.limitsSince(entityId, resource, sinceMs)];
+  return {
+    bucketId: `${entityId}\n${resource}`,
+    limit,
+    milli: BigInt(tokens) * 1000n,
+    own: known.filter(({ name }) => name === limit),
+    asOfMs: claim?.origin.asOfMs ?? Number.NEGATIVE_INFINITY,
+  };
 }

@@ -21,6 +21,7 @@ import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
 import type { Connection, Connector, MachineClock } from "./connection.ts";
 import type { Journal } from "./journal.ts";
+import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 import type { Profile } from "./profile.ts";
@@ -34,6 +35,7 @@ export interface Surroundings {
   readonly scheduler: Scheduler;
   readonly journal: Journal;
   readonly truth: Truth;
+  readonly mosts: MostLedger;
   /** Grows whenever something happens that can make a client wait longer. */
   disturbances(): number;
 }
@@ -165,7 +167,7 @@ export class Client {
       buckets: overriding(buckets, {
         take: (claims, context) => {
           this.#planned(claims, context);
-          return heard(buckets.take(claims, context), (reply) => answered(claims, reply));
+          return heard(buckets.take(claims, context), (reply) => this.#answered(claims, reply));
         },
         ...(takeSync === undefined
           ? {}
@@ -193,14 +195,38 @@ export class Client {
           const askedAtMs = this.#around.clock.now();
           const reply = config.resolve(...asked);
           if (!(reply instanceof Promise)) return reply;
-          const operation = currentOperation();
-          if (operation !== undefined) operation.hasRead = true;
           return reply.finally(() => {
             this.#resolveMs = Math.max(this.#resolveMs, this.#around.clock.now() - askedAtMs);
+            // Others of this process may have waited for the same answer.
+            for (const operation of this.live) operation.hasRead = true;
           });
         },
       }),
     };
+  }
+
+  #answered(claims: readonly Claim[], reply: TakeReply): void {
+    if (reply === "stale") return;
+    const operation = currentOperation();
+    if (operation !== undefined) {
+      operation.sights = reply.map((answer, i) => ({
+        limits: "state" in answer ? answer.state.limits.map(({ limit }) => limit) : [],
+        take: claims[i]?.take ?? [],
+        bypass: claims[i]?.bypass ?? false,
+      }));
+    }
+    for (const [i, { kind }] of reply.entries()) {
+      if (kind === "unavailable") currentOperation()?.uncertain.add((claims[i] as Claim).bucket.id);
+    }
+    const { journal } = this.#around;
+    if (reply.every(({ kind }) => kind === "taken")) return;
+    for (const [i, { kind }] of reply.entries()) {
+      const { take, set } = claims[i] as Claim;
+      if (claims.length > 1 && take.every(({ milli }) => milli === 0))
+        journal.count("levels asked for nothing, refused");
+      const isSession = set.limits.some(({ resetAfterMs }) => resetAfterMs !== undefined);
+      if (kind !== "short" && isSession) journal.count("sessions below what refuses");
+    }
   }
 
   // A client that cannot see that configuration changed may go by what it was, for as long as it may be remembered.
@@ -216,21 +242,6 @@ export class Client {
     if (this.#around.truth.explains(operation.request, claims, sinceMs)) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
-  }
-}
-
-function answered(claims: readonly Claim[], reply: TakeReply): void {
-  if (reply === "stale") return;
-  const operation = currentOperation();
-  if (operation !== undefined) {
-    operation.sights = reply.map((answer, i) => ({
-      limits: "state" in answer ? answer.state.limits.map(({ limit }) => limit) : [],
-      take: claims[i]?.take ?? [],
-      bypass: claims[i]?.bypass ?? false,
-    }));
-  }
-  for (const [i, { kind }] of reply.entries()) {
-    if (kind === "unavailable") currentOperation()?.uncertain.add((claims[i] as Claim).bucket.id);
   }
 }
 

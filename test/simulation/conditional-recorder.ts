@@ -36,6 +36,7 @@ import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn } from "./model-questions.ts";
+import type { MostLedger } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Profile } from "./profile.ts";
 import type { Truth } from "./truth.ts";
@@ -47,6 +48,7 @@ export interface RecorderContext {
   readonly profile: Profile;
   readonly usageKeptS: number;
   readonly truth: Truth;
+  readonly mosts: MostLedger;
   /** Of what the recorder draws. */
   readonly random: SeededRandom;
 }
@@ -141,6 +143,7 @@ export class ConditionalRecorder {
     for (const { bucket } of new Map(changes.map(({ key }) => [key.bucket.id, key])).values()) {
       this.#calls.moved(bucket.id);
       const shards = this.#shardsOf(bucket.id).map(({ model }) => model);
+      this.#context.mosts.note(bucket.id, shards);
       for (const problem of this.#promise.conserved(bucket.id, shards)) {
         this.#context.journal.violation(`${shownKey(bucket.id)}: ${problem}`);
       }

@@ -4,6 +4,7 @@ import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
 import { type Connector, faultyLine } from "./connection.ts";
 import type { Journal } from "./journal.ts";
+import type { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import type { Profile } from "./profile.ts";
 import { Recorder } from "./recorder.ts";
@@ -15,6 +16,7 @@ export interface GroundContext {
   readonly seed: number;
   readonly journal: Journal;
   readonly truth: Truth;
+  readonly mosts: MostLedger;
   readonly clock: SimulatedClock;
   readonly profile: Profile;
   readonly mutant: Mutant | undefined;
@@ -44,8 +46,12 @@ export interface Ground {
 }
 
 /** A store that applies a call as a whole, reached by one or several handles. */
-export function groundOn(handles: readonly Store[], joins: boolean, { journal, truth, mutant }: GroundContext): Ground {
-  const recorder = new Recorder(journal, truth, calendar);
+export function groundOn(
+  handles: readonly Store[],
+  joins: boolean,
+  { journal, truth, mosts, mutant }: GroundContext,
+): Ground {
+  const recorder = new Recorder(journal, truth, mosts, calendar);
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];

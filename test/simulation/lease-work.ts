@@ -1,7 +1,7 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { LeaseResource } from "../../src/engine/lease-resource.ts";
-import { isExpected, PENDING } from "./checks.ts";
+import { checkAbove, isExpected, PENDING } from "./checks.ts";
 import type { Scene } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
 
@@ -44,12 +44,14 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   try {
     await random.weighted(steps)();
   } catch (error) {
+    checkAbove(scene, error);
     if (!isExpected(scene, error)) throw error;
   }
 }
 
-async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
+async function consumeMore({ operation, around }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
   operation.underLease = true;
+  operation.askedFromMs = around.clock.now();
   try {
     await lease.consume(tokens);
   } finally {

@@ -133,6 +133,17 @@ export const MUTANTS: Readonly<Record<string, StoreMutant>> = {
     })),
   },
 
+  "a refusal that does not know what was bought": {
+    layer: "client",
+    caughtAs: /was told (off|never), although/,
+    spoil: inBuckets((buckets) => ({
+      take: async (claims, context) => {
+        const reply = await buckets.take(claims, context);
+        return reply === "stale" ? reply : reply.map(withoutPurchases);
+      },
+    })),
+  },
+
   "a parent that is not charged": {
     layer: "store",
     caughtAs: /holds -\d+ millitokens more|was never made|holds \d+ millitokens more/,
@@ -251,6 +262,13 @@ export const MUTANTS: Readonly<Record<string, StoreMutant>> = {
   },
 };
 
+function withoutPurchases(answer: Answer): Answer {
+  if (answer.kind !== "short") return answer;
+  const limits = answer.state.limits.map((held) =>
+    held.quota === undefined ? held : { ...held, quota: { ...held.quota, topUpMilli: 0 } },
+  );
+  return { ...answer, state: { ...answer.state, limits } };
+}
 export function inBuckets(spoiled: (buckets: BucketStore) => Partial<BucketStore>): (store: Store) => Store {
   return inScope(({ buckets }) => ({
     // Without the synchronous way and the shortest, which would lead around the bug.

@@ -44,6 +44,12 @@ export interface Profile {
   readonly kinds: boolean;
   /** Whether requests are small beside what there is, as they are where many share a bucket. */
   readonly modest: boolean;
+  /** How likely more is asked of a limit than it can hold; absent: never. */
+  readonly beyond?: number;
+  /** How likely nothing is asked of a limit; absent: as of any amount. */
+  readonly nothing?: number;
+  /** Whether every level has limits of its own; otherwise some have. */
+  readonly everyLevel?: boolean;
   /** How long a moment may be, at most. */
   readonly momentMs: number;
   readonly entities: readonly string[];
@@ -56,7 +62,7 @@ export interface Profile {
 
 /** `zone`: of all limits, where a store knows only one. */
 export function drawProfile(random: SeededRandom, zone: string | undefined): Profile {
-  return random.weighted([
+  const character = random.weighted([
     [6, drawSmall],
     [3.5, drawBusy],
     [2, drawSplit],
@@ -64,7 +70,10 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
     [1, drawLarge],
     [1.5, drawSwitched],
     [1, drawWaiting],
+    [0.7, drawBeyond],
+    [1.5, drawLevels],
   ])(random, zone);
+  return { beyond: random.pick([0, 0, 0.02, 0.1]), ...character };
 }
 
 /** Few buckets, few limits that come again: what happens, happens to the same thing. */
@@ -196,6 +205,48 @@ function drawWaiting(random: SeededRandom, zone: string | undefined): Profile {
     weights: { ...QUIET, hold: 1, again: 1, prompt: 12 },
     limitsGiven: false,
     entities: random.pick([["org"], ["org", "key-1"], ["org", "team-1", "key-1"]]),
+  };
+}
+
+/** Quotas of which more is asked than they can hold, while somebody buys. */
+function drawBeyond(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  const tz = zoneOf(random, small);
+  const quota = () => make.quota("rpm", drawTokens(random), { reset: { cron: random.pick(RESETS), tz } });
+  const session = make.quota("rpm", drawTokens(random), { resetAfterMs: random.pick(SESSIONS_MS) });
+  return {
+    ...small,
+    clients: random.integer(2, 3),
+    weights: { ...QUIET, hold: 10, body: 2, again: 1, operator: 3, limits: random.pick([0, 0, 0.5]) },
+    beyond: 0.5,
+    limitsGiven: false,
+    palette: [[quota()], [quota(), drawLimit("tpm", tz, random, small)], [session]],
+    momentMs: random.pick([100, 300, 1_000]),
+    entities: random.pick([["org"], ["org", "key-1"]]),
+    resources: ["api"],
+  };
+}
+
+/** Levels of which one refuses and others do not: generous sessions below or above what starves, and nothing asked of some. */
+function drawLevels(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  const session = make.quota("rpm", random.integer(20, 500), { resetAfterMs: random.pick(SESSIONS_MS) });
+  const starving = (name: string) =>
+    make.custom(name, { capacity: random.integer(1, 6), refillAmount: 1, refillPeriodMs: random.pick(PERIODS_MS) });
+  const wide = make.custom("tpm", { capacity: 500, refillAmount: 100, refillPeriodMs: 1_000 });
+  return {
+    ...small,
+    steps: random.integer(40, 80),
+    weights: { ...QUIET, hold: 8, body: 3, again: random.pick([1, 4]), back: 1, limits: random.pick([0, 0, 0.5]) },
+    nothing: random.pick([0, 0.2, 0.5]),
+    everyLevel: true,
+    limitsGiven: false,
+    palette: [[session, wide], [starving("rpm")], [starving("rpm"), wide], [session], [session, starving("tpm")]],
+    momentMs: random.pick([300, 1_000, 15_000, 60_000]),
+    entities: random.pick([
+      ["org", "key-1"],
+      ["org", "team-1", "key-1"],
+    ]),
   };
 }
 

@@ -5,7 +5,7 @@ import type { Claim } from "../../src/ports/bucket-store.ts";
 import { checkUntouched } from "./checks.ts";
 import type { Scene, Story } from "./scene.ts";
 import { WORKS } from "./scheduler.ts";
-import { disturbed, drawRequest, isAlike } from "./stories.ts";
+import { asks, disturbed, drawRequest, isAlike } from "./stories.ts";
 
 /** So long may a request sleep at most while everything it asks for is there: the pauses of a store that is asked again. */
 const PROMPT_MS = 2_000;
@@ -19,13 +19,14 @@ const WAIT_MS = 600_000;
 export const waitAndGiveBack: Story = async (scene) => {
   const { client, operation, random, around } = scene;
   const request = drawLarge(scene);
-  operation.request = request;
+  asks(scene, request);
   const before = disturbed(scene);
   const { steppedBackMs } = client.clock;
   const leases: Lease[] = [];
   const plans: (readonly Claim[])[] = [];
   let refused: Outcome | undefined;
   while (refused === undefined && leases.length < 8) {
+    asks(scene, request);
     const outcome = await client.limiter.tryAcquire(request);
     plans.push(operation.claims);
     if (outcome.ok) leases.push(outcome.lease);
@@ -38,6 +39,7 @@ export const waitAndGiveBack: Story = async (scene) => {
   }
   const isBeside = client.live.size > 1;
   let grantedMs: number | undefined;
+  asks(scene, request);
   const waiting = client.limiter.tryAcquire({ ...request, wait: { maxMs: WAIT_MS } }).then((outcome) => {
     grantedMs = around.clock.now();
     return outcome;

@@ -24,6 +24,7 @@ import { type ConfigWatch, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn, overdrawnIn } from "./model-questions.ts";
+import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
@@ -51,6 +52,7 @@ export class Recorder {
   disturbances = 0;
   readonly #journal: Journal;
   readonly #truth: Truth;
+  readonly #mosts: MostLedger;
   readonly #calendar: Calendar;
   /** Buckets that calls under way are about. */
   readonly #touched = new Set<string>();
@@ -61,7 +63,8 @@ export class Recorder {
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
 
-  constructor(journal: Journal, truth: Truth, calendar: Calendar) {
+  constructor(journal: Journal, truth: Truth, mosts: MostLedger, calendar: Calendar) {
+    this.#mosts = mosts;
     this.#journal = journal;
     this.#forgotten = new Forgotten(journal);
     this.#truth = truth;
@@ -322,6 +325,7 @@ export class Recorder {
     for (const { key } of this.#buckets.values()) {
       if (key.entityId !== entityId) continue;
       this.#buckets.delete(key.id);
+      this.#noteMost(key.id);
       this.disturbances++;
     }
   }
@@ -337,6 +341,7 @@ export class Recorder {
 
   // What the store answers is one thing, what it stored another.
   #compareStored(store: BucketStore, helds: readonly Bucket[], nowMs: number): void {
+    for (const { bucket } of helds) this.#noteMost(bucket.id);
     // Joined calls are answered together: the state behind this one has moved on already.
     if (this.underWay > 1) return;
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
@@ -347,6 +352,11 @@ export class Recorder {
       if (model === undefined && state !== undefined) this.#tell(bucket, ["it exists, and was never made"]);
       if (model !== undefined && state !== undefined) this.#tell(bucket, model.problems(state, nowMs));
     }
+  }
+
+  #noteMost(bucketId: string): void {
+    const model = this.#buckets.get(bucketId)?.model;
+    this.#mosts.note(bucketId, model === undefined ? [] : [model]);
   }
 
   #begun(store: BucketStore, helds: readonly Bucket[], context: CallContext): Call {

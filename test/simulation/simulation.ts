@@ -2,10 +2,11 @@ import type { Store } from "../../src/ports/store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { Arrival } from "./arrival.ts";
-import { checkBelief, isExpected } from "./checks.ts";
+import { checkAbove, checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
+import { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import { Operation, runAs } from "./operation.ts";
 import { drawLimits, drawPassingMs, drawProfile, type Profile, type StoryName, ZONES } from "./profile.ts";
@@ -91,7 +92,8 @@ class Simulation {
     const profile = script?.profile ?? drawProfile(this.#random, zone);
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now());
-    this.#ground = opened.ground({ seed, journal, truth, clock, profile, mutant });
+    const mosts = new MostLedger(() => clock.now());
+    this.#ground = opened.ground({ seed, journal, truth, mosts, clock, profile, mutant });
     this.#spoilClient = mutant?.layer === "client" ? mutant.spoil : SOUND;
     const drawn = () => this.#random;
     this.#around = {
@@ -103,6 +105,7 @@ class Simulation {
       scheduler: new Scheduler(drawn),
       journal,
       truth,
+      mosts,
       disturbances: () => this.#ground.disturbances + truth.changes,
     };
   }
@@ -158,7 +161,8 @@ class Simulation {
     });
     if (random.chance(0.3)) await limiter.setResourceDefaults("api", drawLimits(random, profile));
     for (const id of profile.entities) {
-      if (id !== STRANGER && random.chance(0.3)) await limiter.setLimits(id, drawLimits(random, profile));
+      if (id !== STRANGER && (profile.everyLevel || random.chance(0.3)))
+        await limiter.setLimits(id, drawLimits(random, profile));
     }
     scheduler.calm = false;
   }
@@ -228,6 +232,7 @@ class Simulation {
     this.#around.journal.count("operations");
     runAs(operation, () => story(scene))
       .catch((error: unknown) => {
+        checkAbove(scene, error);
         if (isExpected(scene, error))
           this.#around.journal.note(`${operation.name}: ${shownError(error).slice(0, 120)}`);
         else this.#around.journal.violation(`${operation.name} was rejected with ${shownError(error)}`);

@@ -10,7 +10,7 @@ import type { SeededRandom } from "../../src/testing/random.ts";
 import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched } from "./checks.ts";
 import { work, workStep } from "./lease-work.ts";
 import type { Operation } from "./operation.ts";
-import { drawLimits, LIMIT_NAMES } from "./profile.ts";
+import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
 
 /** Takes, works, and closes the lease in one of the ways there are. */
@@ -40,7 +40,7 @@ export const holdLeaseInBody: Story = async (scene) => {
   const { client, random } = scene;
   const fails = random.chance(0.3);
   const request = drawRequest(scene);
-  scene.operation.request = request;
+  asks(scene, request);
   let body: Promise<void> | undefined;
   try {
     await client.limiter.withLease(request, (lease) => {
@@ -67,7 +67,7 @@ export const holdLeaseSync: Story = async (scene) => {
   const { client } = scene;
   if (!client.sync) return holdLease(scene);
   const { wait: _, ...request } = drawRequest(scene);
-  scene.operation.request = request;
+  asks(scene, request);
   let outcome: Outcome;
   try {
     outcome = client.limiter.tryAcquireSync(request);
@@ -104,13 +104,14 @@ export const takeAllThereIs: Story = async (scene) => {
 export const askAgain: Story = async (scene) => {
   const { client, operation, random, around } = scene;
   const { limits: _, ...request } = drawRequest(scene, { wait: false });
-  operation.request = request;
+  asks(scene, request);
   const before = disturbed(scene);
   let callsBefore = operation.itemCalls;
   let first = await client.limiter.tryAcquire(request);
   if (!first.ok) checkUntouched(scene);
   for (let more = random.integer(0, 5); more > 0 && first.ok; more--) {
     await first.lease.settle();
+    asks(scene, request);
     callsBefore = operation.itemCalls;
     first = await client.limiter.tryAcquire(request);
   }
@@ -129,6 +130,7 @@ export const askAgain: Story = async (scene) => {
   const windows = operation.sights.some(({ limits }) => limits.some(({ schedule }) => schedule !== undefined));
   const inTime = windows ? client.clock.now() === dueMs && first.retryAfterMs > 1 : client.clock.now() >= dueMs;
   const { steppedBackMs } = client.clock;
+  asks(scene, request);
   const second = await client.limiter.tryAcquire(request);
   around.journal.count(`${second.ok ? "" : "not "}granted when told, ${first.primary.kind}`);
   if (second.ok) return second.lease.rollback();
@@ -148,13 +150,14 @@ export const askAgain: Story = async (scene) => {
 export const giveBackAndAsk: Story = async (scene) => {
   const { client, operation, around } = scene;
   const { limits: _, ...request } = drawRequest(scene, { wait: false });
-  operation.request = request;
+  asks(scene, request);
   const before = disturbed(scene);
   const { steppedBackMs } = client.clock;
   const leases: Lease[] = [];
   const plans: (readonly Claim[])[] = [];
   let refused = false;
   while (!refused && leases.length < 8) {
+    asks(scene, request);
     const outcome = await client.limiter.tryAcquire(request);
     plans.push(operation.claims);
     if (outcome.ok) leases.push(outcome.lease);
@@ -163,6 +166,7 @@ export const giveBackAndAsk: Story = async (scene) => {
   for (const lease of leases) await lease.rollback();
   const charged = leases.length > 0 && leases.every(({ degraded }) => degraded === false);
   if (!refused || !charged) return;
+  asks(scene, request);
   const again = await client.limiter.tryAcquire(request);
   around.journal.count(again.ok ? "granted after giving back" : "not granted after giving back");
   if (again.ok) return again.lease.rollback();
@@ -265,9 +269,15 @@ export const operate: Story = async ({ client: { limiter }, random, around: { pr
   if (random.chance(0.3)) await act();
 };
 
+/** A request is made now. */
+export function asks({ operation, around }: Scene, request: AcquireRequest): void {
+  operation.request = request;
+  operation.askedFromMs = around.clock.now();
+}
+
 async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | undefined> {
   const { limiter } = scene.client;
-  scene.operation.request = request;
+  asks(scene, request);
   const stillDisabled = watchDisabled(scene, request);
   try {
     const outcome = scene.random.chance(0.5)
@@ -318,13 +328,11 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
   const given = profile.limitsGiven && random.chance(0.5) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
-  const also = others.map(
-    (name) => [name, drawConsume(random, truth.level(entityId, name).limits, profile.modest)] as const,
-  );
+  const also = others.map((name) => [name, drawConsume(random, truth.level(entityId, name).limits, profile)] as const);
   return {
     entityId,
     resource,
-    consume: drawConsume(random, limits, profile.modest),
+    consume: drawConsume(random, limits, profile),
     ...(given === undefined ? {} : { limits: given }),
     ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
@@ -333,7 +341,8 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
   };
 }
 
-function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: boolean): Record<string, number> {
+function drawConsume(random: SeededRandom, limits: readonly Limit[], profile: Profile): Record<string, number> {
+  const { modest: isModest, beyond = 0, nothing = 0 } = profile;
   const known = limits.length === 0 ? LIMIT_NAMES.map((name) => Limit.perMinute(name, 5)) : limits;
   const consume: Record<string, number> = {};
   for (const limit of known) {
@@ -347,6 +356,8 @@ function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: b
     const more = limit.soft || (limit.refillAmount === 0 && random.chance(0.25));
     const most = more ? Math.min(2 * limit.capacity, TOKENS_MAX) : Number(capacityMost(limit) / 1000n);
     consume[limit.name] = drawAmount(random, random.chance(0.3) ? most : limit.capacity);
+    if (nothing > 0 && random.chance(nothing)) consume[limit.name] = 0;
+    if (beyond > 0 && random.chance(beyond)) consume[limit.name] = drawAbove(random, limit);
   }
   // Nothing may be taken, but something must be named.
   return Object.keys(consume).length === 0 ? { [(known[0] as Limit).name]: 0 } : consume;
@@ -360,6 +371,12 @@ function drawAmount(random: SeededRandom, capacity: number): number {
     [2, random.integer(0, capacity)],
     [1, capacity],
   ]);
+}
+
+/** More than a limit holds in any of its windows; mostly a little, so that it fits what was bought. */
+function drawAbove(random: SeededRandom, limit: Limit): number {
+  const most = Number(capacityMost(limit) / 1000n);
+  return Math.min(TOKENS_MAX, most + random.integer(1, random.pick([1, 5, 40, most])));
 }
 
 function ofEntity({ around }: Scene, entityId: string, resource: string, consume: Record<string, number>): Tokens {

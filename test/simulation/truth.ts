@@ -144,6 +144,11 @@ export class Truth {
     return resolved(then, entityId, resource);
   }
 
+  /** The limits that a level has, or had at some time since then. */
+  limitsSince(entityId: string, resource: string, sinceMs: number): readonly Limit[] {
+    return this.#versions(entityId, resource, sinceMs).flatMap(({ limits }) => limits);
+  }
+
   /** Whether any level that a request of an entity concerns is switched off now. */
   isDisabled(entityId: string, resource: string): boolean {
     return this.#anyDisabled(entityId, resource, Number.POSITIVE_INFINITY);

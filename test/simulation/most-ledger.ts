@@ -1,0 +1,97 @@
+import type { Limit } from "../../src/domain/limit.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { capacityMost } from "../../src/testing/model-terms.ts";
+
+/** What one limit of a bucket goes by, and what was bought for it until its period ends. */
+interface Held {
+  readonly limit: Limit;
+  readonly toppedUpMilli: bigint;
+}
+
+/** A bucket as it stood from an instant on; without limits: it does not exist. */
+interface Standing {
+  readonly fromMs: number;
+  readonly limits: ReadonlyMap<string, Held>;
+  /** By these readings what was bought is still there. */
+  readonly untilMs: number;
+  /** When its limits were read. */
+  readonly asOfMs: number;
+}
+
+/** What was asked of one limit. */
+export interface AskedOf {
+  readonly bucketId: string;
+  readonly limit: string;
+  readonly milli: bigint;
+  /** The limit with which it was asked; several, where it was not sent and may have been any of them. */
+  readonly own: readonly Limit[];
+  /** When the limits with which it was sent were read. */
+  readonly asOfMs: number;
+}
+
+/** The time in which it was asked: from a true instant up to now, and the latest reading in it. */
+export interface AskedWhen {
+  readonly sinceMs: number;
+  readonly readingMs: number;
+}
+
+/**
+ * The most that each bucket can hold, and could: by every rule it went by, with what was bought. Only an amount above that is
+ * never granted.
+ */
+export class MostLedger {
+  readonly #standings = new Map<string, Standing[]>();
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** A bucket stands differently: by the models of all its shards, none when it is gone. */
+  note(bucketId: string, shards: readonly ModelBucket[]): void {
+    const limits = new Map<string, Held>();
+    for (const name of new Set(shards.flatMap(({ names }) => names))) {
+      const held = shards.flatMap((shard) => shard.limit(name) ?? []);
+      const [first] = held;
+      if (first === undefined) continue;
+      const toppedUpMilli = held.reduce((sum, one) => sum + one.toppedUpMilli, 0n);
+      limits.set(name, { limit: first.limit, toppedUpMilli });
+    }
+    const untilMs = Math.min(Number.POSITIVE_INFINITY, ...shards.map(({ nextBoundaryMs }) => nextBoundaryMs));
+    const asOfMs = Math.max(Number.NEGATIVE_INFINITY, ...shards.map(({ origin }) => origin.asOfMs));
+    const before = this.#standings.get(bucketId) ?? [];
+    this.#standings.set(bucketId, [...before, { fromMs: this.#nowMs(), limits, untilMs, asOfMs }]);
+  }
+
+  /**
+   * Whether it was certain, at some moment of that time, that a limit can never grant so much: by what the bucket went by, and
+   * perhaps by the limits with which it was asked besides.
+   */
+  isNever(asked: AskedOf, by: "bucket" | "bucket and claim", { sinceMs, readingMs }: AskedWhen): boolean {
+    return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs }) => {
+      const held = limits.get(asked.limit);
+      const toppedUpMilli = readingMs < untilMs ? (held?.toppedUpMilli ?? 0n) : 0n;
+      // A claim whose limits are newer goes by its own; so does one for a bucket that is to be made.
+      const inForce =
+        held === undefined ? asked.own : asked.asOfMs >= asOfMs ? [...asked.own, held.limit] : [held.limit];
+      const isOver = (limit: Limit) => isAbove(limit, asked.milli, toppedUpMilli);
+      return inForce.some(isOver) && (by === "bucket" || asked.own.some(isOver));
+    });
+  }
+
+  #during(bucketId: string, sinceMs: number): readonly Standing[] {
+    const standings = this.#standings.get(bucketId) ?? [];
+    const first = standings.findLastIndex(({ fromMs }) => fromMs < sinceMs);
+    return first < 0 ? [NOTHING, ...standings] : standings.slice(first);
+  }
+}
+
+const NOTHING: Standing = {
+  ...{ fromMs: Number.NEGATIVE_INFINITY, limits: new Map() },
+  ...{ untilMs: Number.POSITIVE_INFINITY, asOfMs: Number.NEGATIVE_INFINITY },
+};
+
+/** Whether a limit holds less than an amount in each of its windows, with what was bought. */
+function isAbove(limit: Limit, milli: bigint, toppedUpMilli: bigint): boolean {
+  return !limit.soft && milli > capacityMost(limit) + toppedUpMilli;
+}
