@@ -56,8 +56,8 @@ const STALLED = { kind: "unknown", cause: new Error("stalled") } as const;
 
 for (const [manner, expected] of [
   ["stalled", "unavailable"],
-  // Undecided, and its shards were not seen together: a refusal that says so, not a fault.
-  ["busy", "unseen"],
+  // Undecided among many: a refusal, not a fault.
+  ["busy", "contended"],
 ] as const) {
   test(`a take that has to join shards is answered in its time as ${expected} where the store is ${manner}`, async () => {
     const cluster = new Cluster();

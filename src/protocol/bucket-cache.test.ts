@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bucketKey } from "../domain/bucket-key.ts";
+import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { BucketCaches } from "./bucket-cache.ts";
 import { OWN } from "./dialect.ts";
 import type { Job, JobOutcome } from "./job.ts";
@@ -31,6 +32,9 @@ test("a bucket that is written to is not forgotten for others: a second write be
     mayJoin: () => false,
     waitingMax: 1,
     crowded: () => ({ kind: "elsewhere" }),
+    clock: new SimulatedClock(0),
+    untilMs: () => 1_000,
+    late: () => ({ kind: "contended" }),
   });
   cache.lanes[3] = lane;
   const written = lane.add({} as Job, undefined);

@@ -44,6 +44,8 @@ export class BucketCache {
   readonly #shards: (Seen | undefined)[] = [];
   /** By shard: why the last call to the store got no answer; undefined where it got one. */
   readonly #silences: unknown[] = [];
+  /** By shard: the number of the last answer of the store, whether or not it showed the item. */
+  readonly #answered: number[] = [];
   /** How busy each shard is, by what all processes wrote to it. */
   readonly #rates: (Rate | undefined)[] = [];
   readonly #sheets: (SheetNote | undefined)[] = [];
@@ -109,6 +111,11 @@ export class BucketCache {
     return this.#silences[shard];
   }
 
+  /** Whether the store answered about a shard after an observation of this process. */
+  isAnsweredSince(shard: number, sequence: number): boolean {
+    return (this.#answered[shard] ?? 0) > sequence;
+  }
+
   sheet(shard: number): SheetNote | undefined {
     return this.#sheets[shard];
   }
@@ -171,13 +178,19 @@ export class BucketCache {
     this.#silences[shard] = cause;
   }
 
+  /** The store answered about a shard; see `BucketCaches.noteAnswer`. */
+  noteAnswered(shard: number, order: number): void {
+    this.#answered[shard] = order;
+    if (this.#silences.length > 0) this.#silences[shard] = undefined;
+  }
+
   noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
     this.#shards[shard] = seen;
     // A stamp that is gone may come again: what was read because of the one does not answer the other.
     if (this.doubts[shard]?.isStamped && seen.image !== undefined && !isStamped(seen.image.item)) {
       this.doubts[shard] = undefined;
     }
-    if (this.#silences.length > 0) this.#silences[shard] = undefined;
+    this.noteAnswered(shard, seen.order);
     if (shardCount !== undefined) this.#shardCount = shardCount;
   }
 
@@ -231,6 +244,11 @@ export class BucketCaches {
     }
     this.#latest = cache;
     return cache;
+  }
+
+  /** The store answered, and showed no item: others were in the way, or several items were written together. */
+  noteAnswer({ bucket, shard }: ItemKey): void {
+    this.of(bucket).noteAnswered(shard, ++this.#sequence);
   }
 
   /**

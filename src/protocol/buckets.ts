@@ -3,7 +3,6 @@ import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import type { Access } from "../domain/config.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { traitsOf } from "../domain/limit-kinds.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type {
@@ -35,13 +34,14 @@ import { Crediting, notRead, orFault } from "./crediting.ts";
 import { makeContact, withoutConfig, withoutContact } from "./first-contact.ts";
 import { isWholeOf, takeTogether, wholeState } from "./gather.ts";
 import type { Job, JobOutcome, Sent } from "./job.ts";
+import { JoinFirst } from "./join-first.ts";
 import { bucketsOn } from "./list-buckets.ts";
 import { Looks, UNSEEN } from "./looks.ts";
 import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { fullestShard, pickOther, pickShard } from "./pick.ts";
-import { joinInTime, type Reshaped, resize } from "./resize.ts";
+import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardLanes } from "./shard-lanes.ts";
 import { SheetQueue } from "./sheets.ts";
@@ -66,6 +66,7 @@ export class ProtocolBuckets implements BucketStore {
   readonly #sheets: SheetQueue;
   readonly #lanes: ShardLanes;
   readonly #looks: Looks;
+  readonly #joins: JoinFirst;
   readonly #returnListeners = new Set<(returned: Returned) => void>();
 
   constructor(options: ProtocolOptions) {
@@ -92,6 +93,7 @@ export class ProtocolBuckets implements BucketStore {
     this.#crediting = new Crediting(this.#context, this.#background);
     this.#lanes = new ShardLanes({ context: this.#context, coalesce });
     this.#looks = new Looks(this.#context, options.denyMemoryMs, this.#background);
+    this.#joins = new JoinFirst(this.#context, this.#background);
   }
 
   // Not an async function: its frame costs as much as a tenth of what is done here.
@@ -110,10 +112,8 @@ export class ProtocolBuckets implements BucketStore {
     const unread = withoutConfig(this.#context, claims);
     if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
     const { untilMs, signal } = call;
-    for (const claim of claims) {
-      const joined = this.#mustJoin(claim) ? await this.#joinShards(claim.bucket, call) : undefined;
-      if (joined?.kind === "unavailable") return claims.map(() => joined);
-    }
+    const undecided = await this.#joins.before(claims, call);
+    if (undecided !== undefined) return undecided;
     const [only] = claims;
     if (claims.length === 1 && only !== undefined) return this.#takeOne(only, call);
     const { clock, random } = this.#context;
@@ -242,19 +242,6 @@ export class ProtocolBuckets implements BucketStore {
     return this.#background.settled();
   }
 
-  /** The window of a session opens with the first use of the whole bucket. */
-  #mustJoin({ bucket, set }: Claim): boolean {
-    if (this.#caches.of(bucket).shardCount === 1) return false;
-    return set.limits.some((limit) => traitsOf(limit).opensWindow);
-  }
-
-  /** In the caller's time; what is left of it then goes on without the caller. */
-  async #joinShards(bucket: BucketKey, call: Called): Promise<Reshaped> {
-    const joined = await joinInTime(this.#context, bucket, call);
-    if (joined.kind !== "done") this.#background.resize(this.#caches.of(bucket), 1, call.nowMs);
-    return joined;
-  }
-
   #tellReturned(returned: Returned): void {
     for (const listener of this.#returnListeners) listener(returned);
   }
@@ -354,10 +341,12 @@ export class ProtocolBuckets implements BucketStore {
     const { serverTime } = this.#options;
     const wasKnown = serverTime.isKnown();
     const unknown = withoutContact(this.#context, claims);
-    if (unknown.length > 0) await makeContact(this.#context, unknown, call);
+    // Where the clock may be put by what is heard, nobody can tell afterwards how long that took: half of the time is left.
+    const halfMs = wasKnown ? 0 : Math.floor(call.timeoutMs / 2);
+    if (unknown.length > 0) await makeContact(this.#context, unknown, { ...call, untilMs: call.untilMs - halfMs });
     if (wasKnown || !serverTime.isKnown()) return call;
     // A reading, and a deadline, from before the server's time was known may be off by any amount.
-    return this.#called({ ...call, nowMs: this.#context.clock.now() });
+    return this.#called({ ...call, nowMs: this.#context.clock.now(), timeoutMs: Math.max(1, halfMs) });
   }
 
   #stateOf(image: Image): BucketState {

@@ -136,6 +136,7 @@ class Attempt {
     const pauseMs = Math.ceil(this.#tripMs * (0.5 + random()));
     if (pauseMs >= this.#leftMs()) return false;
     await Promise.all(this.answers.map((_, i) => (i > short ? this.#giveBack(i) : undefined)));
+    if (pauseMs >= this.#leftMs()) return false;
     // The engine hears of an abort by itself; what is held then is given back like that of any refusal.
     await clock.sleep(pauseMs, signal).catch(() => {});
     return !signal?.aborted && this.#leftMs() > 1;

@@ -91,7 +91,8 @@ async function closeOne(
     const step = nextStep(context, image, options);
     if (step.do === "done") return { ...step.answer, hours, shardCount: image.shardCount };
     if (step.do === "sheet") {
-      if (!(await writeSheet(context, step.write, RETRY.sheet.callMs))) return failed("the sheet could not be written");
+      const written = await writeSheet(context, step.write, RETRY.sheet.callMs);
+      if (written !== "there") return failed("the sheet could not be written");
       hours++;
       continue;
     }

@@ -4,7 +4,7 @@ import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Item, ItemAnswer, ItemKey, ItemWrite, TransactionAnswer, Undecided } from "../ports/item-store.ts";
-import type { Seen } from "./bucket-cache.ts";
+import type { BucketCaches, Seen } from "./bucket-cache.ts";
 import type { ProtocolContext } from "./context.ts";
 import { damageIn } from "./damage.ts";
 import { isShardKey } from "./item-key.ts";
@@ -139,7 +139,7 @@ export async function drive<Progress, Act extends Action, Result>(
           const answer = context.items.write(action.write, { timeoutMs });
           first = answer instanceof Promise ? await answer : answer;
         } catch (error) {
-          throw await damageOr(context, [action.write], error, timeoutMs);
+          throw await damageOr(context, [action.write], error, timeLeft(untilMs, budget, clock.now()));
         }
         const told = orLater(context, budget, first);
         event = observed(context, action, told instanceof Promise ? await told : told, sentAtSequence);
@@ -147,6 +147,7 @@ export async function drive<Progress, Act extends Action, Result>(
           if (event.why === "throttled") machine.throttled();
           if (resends >= budget.policy.resends || clock.now() >= untilMs) break;
           await wait(context, budget, resends, untilMs);
+          if (clock.now() >= untilMs) break;
           const sequence = context.caches.sequence;
           const again = await context.items.write(action.write, { timeoutMs: timeLeft(untilMs, budget, clock.now()) });
           const late = orLater(context, budget, again);
@@ -156,11 +157,11 @@ export async function drive<Progress, Act extends Action, Result>(
       }
       case "sheet":
         // Half of the time is left for what the caller asked for.
-        await writeSheet(context, action.write, Math.ceil(timeLeft(untilMs, budget, nowMs) / 2));
+        event = await sheet(context, action, Math.ceil(timeLeft(untilMs, budget, nowMs) / 2));
         break;
       case "transact":
         attempts++;
-        event = await transact(context, action, timeLeft(untilMs, budget, nowMs));
+        event = await transact(context, action, () => timeLeft(untilMs, budget, clock.now()));
     }
     progress = machine.on(progress, action, event);
   }
@@ -204,6 +205,26 @@ async function wait(
   await clock.sleep(waitMs, undefined);
 }
 
+/** A sheet that could not be written is told like a write. */
+async function sheet(context: ProtocolContext, { write }: SheetAction, timeoutMs: number): Promise<Event> {
+  const written = await writeSheet(context, write, timeoutMs);
+  if (written === "there") return MOVED_ON;
+  const { bucket, shard } = write.key;
+  noteUndecided(context.caches, { bucket, shard }, written);
+  return written;
+}
+
+/** Why nothing is known of an item: by this it is told apart later whether the store was silent, or only busy. */
+function noteUndecided(caches: BucketCaches, key: ItemKey, answer: Undecided): void {
+  // Where others are in the way, the store is there.
+  if (answer.kind !== "refused" || answer.why !== "conflict") noteSilence(caches, key, answer.cause);
+  else if (isShardKey(key)) caches.noteAnswer(key);
+}
+
+function noteSilence(caches: BucketCaches, key: ItemKey, cause: unknown): void {
+  if (isShardKey(key)) caches.of(key.bucket).noteSilence(key.shard, cause);
+}
+
 async function read({ items, caches }: ProtocolContext, action: ReadAction, timeoutMs: number): Promise<Event> {
   const { keys, consistent, atMs, sets, raw = false } = action;
   const sentAtSequence = caches.sequence;
@@ -211,8 +232,9 @@ async function read({ items, caches }: ProtocolContext, action: ReadAction, time
   try {
     found = await items.read(keys, { consistent }, { timeoutMs });
   } catch (error) {
-    if (error instanceof RateLimiterUnavailable) return { kind: "unread", cause: error };
-    throw error;
+    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    for (const key of keys) noteSilence(caches, key, error);
+    return { kind: "unread", cause: error };
   }
   const seen = keys.map((key, i) => {
     if (raw || !isShardKey(key)) return undefined;
@@ -228,7 +250,10 @@ function observed(
   answer: ItemAnswer,
   sentAtSequence: number,
 ): Event {
-  if (answer.kind !== "applied" && answer.kind !== "failed") return answer;
+  if (answer.kind !== "applied" && answer.kind !== "failed") {
+    noteUndecided(caches, key, answer);
+    return answer;
+  }
   const ownWrites = answer.kind === "applied" ? 1 : 0;
   const about = { atMs, eventuallyConsistent: false, set, ownWrites, sentAtSequence };
   return { kind: answer.kind, seen: caches.observe(caches.of(key.bucket), key, answer.item, about) };
@@ -258,17 +283,21 @@ async function damageOr(
   return error;
 }
 
-async function transact(context: ProtocolContext, action: TransactAction, timeoutMs: number): Promise<Event> {
+async function transact(context: ProtocolContext, action: TransactAction, leftMs: () => number): Promise<Event> {
   const { items, caches } = context;
   const { writes, token, event } = action;
   let answer: TransactionAnswer;
   try {
-    answer = await items.transact(writes, { token, event }, { timeoutMs });
+    answer = await items.transact(writes, { token, event }, { timeoutMs: leftMs() });
   } catch (error) {
-    throw await damageOr(context, writes, error, timeoutMs);
+    throw await damageOr(context, writes, error, leftMs());
   }
-  // No images come back, so what was known of the items is out of date.
-  for (const { key } of writes) caches.of(key.bucket).forget();
+  for (const { key } of writes) {
+    // No images come back, so what was known of the items is out of date.
+    caches.of(key.bucket).forget();
+    if (answer.kind === "unknown" || answer.kind === "refused") noteUndecided(caches, key, answer);
+    else if (isShardKey(key)) caches.noteAnswer(key);
+  }
   if (answer.kind === "applied") return { kind: "committed" };
   return answer.kind === "failed" ? { kind: "outrun" } : answer;
 }

@@ -51,12 +51,27 @@ export async function makeContact(context: ProtocolContext, claims: readonly Cla
     cache.contact?.catch(() => {});
   }
   await own;
+  if (underWay.size === 0) return;
   try {
-    await Promise.all(underWay);
+    await inTime(context, Promise.all(underWay), at.untilMs);
   } catch (error) {
     // That was the time of another request.
-    if (!(error instanceof RateLimiterUnavailable)) throw error;
+    if (!(error instanceof RateLimiterUnavailable) || context.clock.now() >= at.untilMs) throw error;
     await readFirst(context, claims, at);
+  }
+}
+
+/** The read of another request may take longer than this one has. */
+async function inTime({ clock }: ProtocolContext, reading: Promise<unknown>, untilMs: number): Promise<void> {
+  const over = new AbortController();
+  const late = clock.sleep(Math.max(1, untilMs - clock.now()), over.signal).then(() => {
+    throw new RateLimiterUnavailable("The store did not answer to the first read of the bucket in time.");
+  });
+  late.catch(() => {});
+  try {
+    await Promise.race([reading, late]);
+  } finally {
+    over.abort();
   }
 }
 

@@ -1,22 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { Lane } from "./lane.ts";
 
 interface Sent {
   readonly jobs: readonly string[];
+  tell(job: string, outcome: string): void;
   answer(outcomes?: readonly string[]): Promise<void>;
   fail(error: Error): Promise<void>;
 }
 
-/** A lane whose writes are answered by hand; jobs that begin alike may leave together. */
+/** A lane whose writes are answered by hand; jobs that begin alike may leave together. `a1@30` has 30 ms, others have an hour. */
 function laneOf(waitingMax: number) {
   const sent: Sent[] = [];
+  const clock = new SimulatedClock(0);
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   const lane = new Lane<string, string>({
-    run: (jobs) =>
+    run: (jobs, tell) =>
       new Promise((resolve, reject) => {
         sent.push({
           jobs,
+          tell,
           answer: (outcomes = jobs.map((job) => `${job} done`)) => {
             resolve(outcomes);
             return turn();
@@ -30,8 +34,11 @@ function laneOf(waitingMax: number) {
     mayJoin: (first, next) => first[0] === next[0],
     waitingMax,
     crowded: (job) => `${job} has no room`,
+    clock,
+    untilMs: (job) => Number(job.split("@")[1] ?? 3_600_000),
+    late: (job) => `${job} is late`,
   });
-  return { lane, sent };
+  return { lane, sent, clock };
 }
 
 test("the first leaves at once, those that come meanwhile leave together, in their order", async () => {
@@ -138,4 +145,39 @@ test("an error reaches all who left together, and the next go on", async () => {
   const again = lane.add("a4", undefined);
   await sent[2]?.answer();
   assert.equal(await again, "a4 done");
+});
+
+test("who waits is answered in its own time, however long the write before it takes", async () => {
+  const { lane, sent, clock } = laneOf(10);
+  const answeredMs = new Map<string, number>();
+  const outcomes = ["a1", "a2@900", "b1@43", "a3", "a4@43"].map((job) =>
+    lane.add(job, undefined).finally(() => answeredMs.set(job, clock.now())),
+  );
+  for (let i = 0; i < 500; i++) await clock.advance(10);
+  assert.deepEqual(Object.fromEntries(answeredMs), { "b1@43": 43, "a4@43": 43, "a2@900": 900 });
+  await sent[0]?.answer();
+  assert.deepEqual(sent[1]?.jobs, ["a3"], "who was told that it is late is sent no more");
+  await sent[1]?.answer();
+  const expected = ["a1 done", "a2@900 is late", "b1@43 is late", "a3 done", "a4@43 is late"];
+  assert.deepEqual(await Promise.all(outcomes), expected);
+});
+
+test("who is told before the others that left with it does not wait for them", async () => {
+  const { lane, sent } = laneOf(10);
+  const [first, early, late] = ["a1", "a2", "a3"].map((job) => lane.add(job, undefined));
+  await sent[0]?.answer();
+  sent[1]?.tell("a2", "a2 gave up");
+  assert.equal(await early, "a2 gave up");
+  await sent[1]?.answer(["a2 gave up", "a3 done"]);
+  assert.deepEqual(await Promise.all([first, late]), ["a1 done", "a3 done"]);
+});
+
+test("a lane that is idle again keeps no timer", async () => {
+  const { lane, sent, clock } = laneOf(10);
+  void lane.add("a1", undefined);
+  void lane.add("a2@500", undefined);
+  assert.equal(clock.nextWakeMs, 500);
+  await sent[0]?.answer();
+  await sent[1]?.answer();
+  assert.equal(clock.nextWakeMs, undefined);
 });

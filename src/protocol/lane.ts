@@ -1,3 +1,5 @@
+import type { Clock } from "../ports/system.ts";
+
 /** One piece of work that waits for its turn at an item. */
 interface Waiting<Job, Outcome> {
   readonly job: Job;
@@ -6,13 +8,24 @@ interface Waiting<Job, Outcome> {
 }
 
 export interface LaneOptions<Job, Outcome> {
-  /** Does some jobs together; an outcome each, in order. */
-  readonly run: (jobs: readonly Job[]) => Promise<readonly Outcome[]>;
+  /** Does some jobs together; an outcome each, in order. `tell` may be called before that, for a job that is decided earlier. */
+  readonly run: (jobs: readonly Job[], tell: (job: Job, outcome: Outcome) => void) => Promise<readonly Outcome[]>;
   /** Whether a job that waits may leave together with the first that waits. */
   readonly mayJoin: (first: Job, next: Job) => boolean;
   readonly waitingMax: number;
   /** The outcome of a job for which there is no room. */
   readonly crowded: (job: Job) => Outcome;
+  readonly clock: Clock;
+  /** When a job must have its outcome. `run` keeps to it for the jobs that have left. */
+  readonly untilMs: (job: Job) => number;
+  /** The outcome of a job whose time was over before it left. */
+  readonly late: (job: Job) => Outcome;
+}
+
+/** When those who wait are looked at next. */
+interface Alarm {
+  readonly atMs: number;
+  readonly off: AbortController;
 }
 
 /**
@@ -23,6 +36,8 @@ export class Lane<Job, Outcome> {
   readonly #options: LaneOptions<Job, Outcome>;
   #waiting: Waiting<Job, Outcome>[] = [];
   #isBusy = false;
+  /** One for all who wait, at the earliest of their deadlines or before it; kept until the lane is idle. */
+  #alarm: Alarm | undefined;
 
   constructor(options: LaneOptions<Job, Outcome>) {
     this.#options = options;
@@ -38,7 +53,7 @@ export class Lane<Job, Outcome> {
     if (this.#isBusy) return this.#wait(job, signal);
     this.#isBusy = true;
     try {
-      return (await this.#options.run([job]))[0] as Outcome;
+      return (await this.#options.run([job], untold))[0] as Outcome;
     } finally {
       this.#next();
     }
@@ -62,12 +77,48 @@ export class Lane<Job, Outcome> {
       };
       signal?.addEventListener("abort", aborted, { once: true });
       this.#waiting.push(waiting);
+      this.wakeBy(this.#options.untilMs(job));
     });
+  }
+
+  /** Whatever the jobs before it do, who waits is answered in its time. */
+  protected wakeBy(atMs: number): void {
+    if (atMs === Number.POSITIVE_INFINITY || (this.#alarm !== undefined && this.#alarm.atMs <= atMs)) return;
+    this.#alarm?.off.abort();
+    const { clock } = this.#options;
+    const alarm: Alarm = { atMs, off: new AbortController() };
+    this.#alarm = alarm;
+    clock.sleep(Math.max(1, atMs - clock.now()), alarm.off.signal).then(
+      () => {
+        if (this.#alarm === alarm) this.#endLate();
+      },
+      () => {},
+    );
+  }
+
+  #endLate(): void {
+    this.#alarm = undefined;
+    const { clock, untilMs, late } = this.#options;
+    const nowMs = clock.now();
+    const waiting: Waiting<Job, Outcome>[] = [];
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const one of this.#waiting) {
+      const atMs = untilMs(one.job);
+      if (atMs <= nowMs) one.done(late(one.job));
+      else {
+        waiting.push(one);
+        nextMs = Math.min(nextMs, atMs);
+      }
+    }
+    this.#waiting = waiting;
+    this.wakeBy(nextMs);
   }
 
   #next(): void {
     if (this.#waiting.length === 0) {
       this.#isBusy = false;
+      this.#alarm?.off.abort();
+      this.#alarm = undefined;
       return;
     }
     const [first, ...rest] = this.#waiting as [Waiting<Job, Outcome>, ...Waiting<Job, Outcome>[]];
@@ -76,7 +127,10 @@ export class Lane<Job, Outcome> {
     for (const one of rest) (this.#options.mayJoin(first.job, one.job) ? joined : others).push(one);
     this.#waiting = others;
     this.#options
-      .run(joined.map(({ job }) => job))
+      .run(
+        joined.map(({ job }) => job),
+        (job, outcome) => joined.find((one) => one.job === job)?.done(outcome),
+      )
       .then(
         (outcomes) => {
           for (const [i, { done }] of joined.entries()) done(outcomes[i] as Outcome);
@@ -94,3 +148,6 @@ export class Lane<Job, Outcome> {
     if (this.#waiting.length < before) waiting.failed(reason);
   }
 }
+
+/** Who is alone hears of its outcome when there is one. */
+function untold(): void {}

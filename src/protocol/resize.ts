@@ -45,7 +45,9 @@ function maySplit(images: readonly Image[]): boolean {
 
 /** What became of a change of shards. `not done`: it is not called for, or others wrote to the shards at every attempt. */
 export type Reshaped =
-  | { readonly kind: "done" | "not done" }
+  | { readonly kind: "done" }
+  /** `seen`: the shards that it was last drawn from; none where nothing was. */
+  | { readonly kind: "not done"; readonly seen: readonly Image[] }
   /** The store did not answer; perhaps it was done all the same. */
   | { readonly kind: "unavailable"; readonly cause: unknown };
 
@@ -85,7 +87,7 @@ async function reshape(
 ): Promise<Reshaped> {
   const { env, clock } = context;
   const readingMs = at.nowMs;
-  if (!env.dialect.mayReshard) return { kind: "not done" };
+  if (!env.dialect.mayReshard) return { kind: "not done", seen: [] };
   const policy = to === "more" ? RETRY.resize : RETRY.join;
   return transactPlan(context, { ...reshaping(bucket, at, draw), policy }, "reading");
 
@@ -146,7 +148,7 @@ function isFine(milli: Count): boolean {
 }
 
 const DONE: Reshaped = { kind: "done" };
-const NOT_DONE: Drawn<Reshaped> = { kind: "result", result: { kind: "not done" }, installs: [] };
+const NOT_DONE: Drawn<Reshaped> = { kind: "result", result: { kind: "not done", seen: [] }, installs: [] };
 
 /** Makes a shard that the original has not made yet; `done` when it is there. A bucket with quotas is left to the original. */
 export function makeShard(
@@ -179,7 +181,8 @@ function reshaping(
     policy: RETRY.resize,
     record: undefined,
     draw: ([whole]) => draw(whole?.images ?? []),
-    gaveUp: (_, cause) => (cause === undefined ? { kind: "not done" } : { kind: "unavailable", cause }),
+    gaveUp: ([whole], cause) =>
+      cause === undefined ? { kind: "not done", seen: whole?.images ?? [] } : { kind: "unavailable", cause },
     unknown: (cause) => ({ kind: "unavailable", cause }),
     unread: rethrown,
   };

@@ -32,12 +32,23 @@ export class ShardLanes {
     const { context, coalesce } = this.#parts;
     const takes = new ShardTakes(context, cache, { bucket: cache.key, shard });
     const lane = new Lane<Job, JobOutcome>({
-      run: (jobs) => takes.run(jobs),
+      run: (jobs, tell) => takes.run(jobs, tell),
       mayJoin: coalesce ? mayJoin : () => false,
       waitingMax: WAITING_MAX,
       crowded: () => ({ kind: "contended" }),
+      clock: context.clock,
+      untilMs: (job) => job.untilMs,
+      late: (job) => lateOutcome(cache, shard, job),
     });
     cache.lanes[shard] = lane;
     return lane;
   }
+}
+
+/** Nothing was sent for it. A store that answered nobody meanwhile is a fault; one that was busy with others is none. */
+function lateOutcome(cache: BucketCache, shard: number, { askedAtSequence }: Job): JobOutcome {
+  const silence = cache.silence(shard);
+  if (silence === undefined && cache.isAnsweredSince(shard, askedAtSequence)) return { kind: "contended" };
+  const cause = silence ?? new Error("the store has not answered the request before this one yet");
+  return { kind: "unavailable", applied: "no", cause };
 }

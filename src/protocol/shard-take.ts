@@ -21,6 +21,9 @@ import { LateWatch } from "./late-watch.ts";
 import { RETRY } from "./retry-policy.ts";
 import { guessesFor, noteSides } from "./tolerance.ts";
 
+/** Hears what became of a job. */
+type Tell = (job: Job, outcome: JobOutcome) => void;
+
 /** Where nobody else writes, the image is right. */
 const noGuesses = () => undefined;
 
@@ -39,14 +42,14 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
     this.#key = key;
   }
 
-  /** An outcome for each job, in their order. */
-  run(jobs: readonly Job[]): Promise<readonly JobOutcome[]> {
+  /** An outcome for each job, in their order. Of several, each is told as soon as it is decided: others may have more time. */
+  run(jobs: readonly Job[], tell: Tell): Promise<readonly JobOutcome[]> {
     const start = startTake(jobs, this.#cache.seen(this.#key.shard), this.#context.exact);
     const policy = RETRY.take;
     // What is sent together has the same limits.
     const limitCount = (jobs[0] as Job).of.set.limits.length;
     const budget = { policy, attemptsMax: policy.attempts + policy.attemptsPerLimit * limitCount, caller: undefined };
-    return drive(this, start, budget, this.#context);
+    return drive(jobs.length === 1 ? this : telling(this, tell), start, budget, this.#context);
   }
 
   ended(progress: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
@@ -77,11 +80,6 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
 
   on(progress: TakeProgress, action: TakeAction, event: Event): TakeProgress {
     const after = onTake(progress, action, event);
-    if (event.kind === "unknown" || event.kind === "unread" || event.kind === "refused") {
-      // Where others are in the way, the store is there.
-      const isConflict = event.kind === "refused" && event.why === "conflict";
-      this.#cache.noteSilence(this.#key.shard, isConflict ? undefined : event.cause);
-    }
     if (action.do === "write" && (event.kind === "applied" || event.kind === "failed")) {
       const { intent } = action.sent;
       const { image } = event.seen;
@@ -112,4 +110,23 @@ export class ShardTakes implements Machine<TakeProgress, TakeAction, readonly Jo
     const watch = new LateWatch(phase, this.#context.landedLate);
     for (const later of phase.laters) void later.answer.then((answer) => watch.on(later, answer));
   }
+}
+
+type TakeMachine = Machine<TakeProgress, TakeAction, readonly JobOutcome[]>;
+
+/** The machine, which tells of each job when it is settled. */
+function telling(machine: TakeMachine, tell: Tell): TakeMachine {
+  return {
+    ended: (progress) => machine.ended(progress),
+    next: (progress, turn) => machine.next(progress, turn),
+    on: (progress, action, event) => {
+      const after = machine.on(progress, action, event);
+      for (const { jobs, outcome } of after.settled.slice(progress.settled.length)) {
+        for (const job of jobs) tell(job, outcome);
+      }
+      return after;
+    },
+    untilMs: (progress) => machine.untilMs(progress),
+    throttled: () => machine.throttled(),
+  };
 }

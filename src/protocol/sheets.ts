@@ -1,4 +1,4 @@
-import type { ItemKey, ItemWrite } from "../ports/item-store.ts";
+import type { ItemKey, ItemWrite, Undecided } from "../ports/item-store.ts";
 import type { SheetNote } from "./bucket-cache.ts";
 import type { Image } from "./codec.ts";
 import type { ProtocolContext } from "./context.ts";
@@ -116,8 +116,12 @@ const MINUTE_MS = 60_000;
 const A_MINUTE_MAX = 10_000;
 const AT_ONCE = 8;
 
-/** Puts a closed hour on its sheet; false when that is not certain in the time given. */
-export async function writeSheet(context: ProtocolContext, write: ItemWrite, timeoutMs: number): Promise<boolean> {
+/** Puts a closed hour on its sheet. What the store said last, where that is not certain in the time given. */
+export async function writeSheet(
+  context: ProtocolContext,
+  write: ItemWrite,
+  timeoutMs: number,
+): Promise<"there" | Undecided> {
   const { clock, items, caches, random } = context;
   const { bucket, shard } = write.key;
   const hour = hourOfSheet(write);
@@ -127,12 +131,13 @@ export async function writeSheet(context: ProtocolContext, write: ItemWrite, tim
     // Failed: it is there already, and what is there is final.
     if (answer.kind === "applied" || answer.kind === "failed") {
       caches.of(bucket).noteSheet(shard, { is: "there", hour });
-      return true;
+      return "there";
     }
     const pauseMs = backoffMs(RETRY.sheet, attempt, random());
-    if (attempt >= RETRY.sheet.resends || clock.now() + pauseMs >= untilMs) break;
+    if (attempt >= RETRY.sheet.resends || clock.now() + pauseMs >= untilMs) {
+      caches.of(bucket).noteSheet(shard, { is: "unwritable", hour, atMs: clock.now() });
+      return answer;
+    }
     await clock.sleep(pauseMs, undefined);
   }
-  caches.of(bucket).noteSheet(shard, { is: "unwritable", hour, atMs: clock.now() });
-  return false;
 }

@@ -10,6 +10,7 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { ModelPins } from "../../src/testing/model-bucket.ts";
 import { GiveBackWatch } from "./conditional-conservation.ts";
+import { Deadlines } from "./conditional-deadlines.ts";
 import { type Lending, lent } from "./conditional-lending.ts";
 import type { Buckets, Process } from "./conditional-process.ts";
 import { type Open, RefusalWatch } from "./conditional-refusals.ts";
@@ -54,6 +55,7 @@ export class ConditionalCalls {
   readonly #claims = new WeakMap<object, Map<string, Asked>>();
   readonly #pins = new PinBook();
   readonly #refusals: RefusalWatch;
+  readonly #deadlines: Deadlines;
   readonly #repairs = new Map<string, number>();
   /** Every claim that was ever sent. */
   readonly #requests: Asked[] = [];
@@ -63,6 +65,7 @@ export class ConditionalCalls {
   constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending) {
     this.#journal = journal;
     this.#refusals = new RefusalWatch(journal, nowMs, buckets);
+    this.#deadlines = new Deadlines(journal, nowMs);
     this.#buckets = buckets;
     this.#lending = lending;
   }
@@ -160,16 +163,15 @@ export class ConditionalCalls {
       take: (claims, context) => {
         const asked = claims.map((claim) => this.#noteClaim(claim, process, context.nowMs));
         const open = this.#refusals.opened(process, claims, context);
-        const reply = store.take(claims, context);
+        const reply = this.#deadlines.watched("take", process, context, store.take(claims, context));
         const over = () => this.#refusals.over(open);
         if (reply instanceof Promise) void reply.then(over, over);
         return heard(reply, (told) => this.#took(open, asked, told));
       },
       debit: (held, amounts, context) => {
         const asked = this.#note(held, process, context.nowMs, undefined);
-        const debited = this.#refusals.debiting(process, held.bucket.id);
-        const answer = store.debit(held, amounts, context);
-        const over = debited;
+        const over = this.#refusals.debiting(process, held.bucket.id);
+        const answer = this.#deadlines.watched("debit", process, context, store.debit(held, amounts, context));
         if (answer instanceof Promise) void answer.then(over, over);
         else over();
         return heard(answer, (reply) => {
@@ -188,7 +190,8 @@ export class ConditionalCalls {
         const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
         const watch = this.#giving(id, amounts, asked.readingMs);
         asked.giving = watch;
-        const answer = giver === process ? store.credit(held, amounts, context) : lent(giver, held, amounts, context);
+        const taking = giver === process ? store.credit(held, amounts, context) : lent(giver, held, amounts, context);
+        const answer = this.#deadlines.watched("give-back", giver, context, taking);
         const over = () => this.#givings.get(id)?.delete(watch);
         if (answer instanceof Promise) void answer.then(over, over);
         return heard(answer, (reply) => {

@@ -252,6 +252,7 @@ function connected(
     buckets: store.scope("default").buckets,
     isAlive: () => isAlive,
     faults: () => faults,
+    outwaited: (call: string) => onFault(`${call} outwaited`),
   };
   const configRandom = random.fork();
   const recorded = overriding<Store>(store, {

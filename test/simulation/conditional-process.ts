@@ -28,6 +28,8 @@ export interface Process {
   isAlive(): boolean;
   /** How often something went wrong on its line. */
   faults(): number;
+  /** A call took as long as it may. */
+  outwaited(call: string): void;
 }
 
 /** What the calls have to know of the buckets. */
@@ -38,3 +40,9 @@ export interface Buckets {
   removals(bucketId: string): number;
   readonly calendar: Calendar;
 }
+
+/** Of clocks, with room to spare. */
+export const DRIFT = 0.001;
+
+/** A call that was sent within the time has at least a millisecond, and a clock shows whole ones. */
+export const LATE_MAX_MS = 3;

@@ -1,6 +1,6 @@
 import type { Answer, CallContext, Claim } from "../../src/ports/bucket-store.ts";
 import { ModelBucket } from "../../src/testing/model-bucket.ts";
-import type { Buckets, Process } from "./conditional-process.ts";
+import { type Buckets, DRIFT, LATE_MAX_MS, type Process } from "./conditional-process.ts";
 import type { Journal } from "./journal.ts";
 import { shownKey } from "./operation.ts";
 
@@ -137,9 +137,3 @@ export class RefusalWatch {
 function goesBy(model: ModelBucket, limits: readonly { readonly name: string }[]): boolean {
   return limits.every((limit) => JSON.stringify(model.limit(limit.name)?.limit) === JSON.stringify(limit));
 }
-
-/** Of clocks, with room to spare. */
-const DRIFT = 0.001;
-
-/** A call that was sent within the time has at least a millisecond, and a clock shows whole ones. */
-const LATE_MAX_MS = 3;

@@ -1,6 +1,7 @@
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
+import { Lane } from "../../src/protocol/lane.ts";
 import { LateWatch } from "../../src/protocol/late-watch.ts";
 import { Looks } from "../../src/protocol/looks.ts";
 import { LONGER_MS, TOO_OLD, without } from "./code-mutants.ts";
@@ -96,6 +97,11 @@ export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "code",
     caughtAs: /was answered by what is disabled/,
     spoil: () => without(ProtocolBuckets.prototype, "stampAccess", () => Promise.resolve(1)),
+  },
+  "a take that waits for the one before it, however long that takes": {
+    layer: "code",
+    caughtAs: /a (take|debit) of \w+ took \d+ ms, and had \d+/,
+    spoil: () => without(Lane.prototype, "wakeBy", () => {}),
   },
   "shards that are joined to one, and the answer never comes": {
     layer: "items",

@@ -20,7 +20,9 @@ export function onTake(progress: TakeProgress, action: TakeAction, event: Event)
   const { phase } = progress;
   switch (action.do) {
     case "settle":
-      if (phase.at !== "ambiguous") return settledAs(progress, action);
+      if (phase.at !== "ambiguous" || !action.jobs.some((job) => phase.sent.jobs.includes(job))) {
+        return settledAs(progress, action);
+      }
       // The next write is another one, for other jobs: by the nonce it must not be taken for the lost one.
       return settledAs({ ...progress, phase: GUESS, nonce: undefined }, action);
     case "read": {

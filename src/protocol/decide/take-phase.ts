@@ -150,10 +150,9 @@ export function imageFor({ phase }: TakeProgress, cached: Seen | undefined): See
 }
 
 /** The earliest instant at which a caller must have an answer. */
-export function takeUntilMs({ phase, pending }: TakeProgress): number {
+export function takeUntilMs({ pending }: TakeProgress): number {
   let untilMs = Number.POSITIVE_INFINITY;
-  // What was sent together is decided together.
-  for (const job of phase.at === "ambiguous" ? phase.sent.jobs : pending) untilMs = Math.min(untilMs, job.untilMs);
+  for (const job of pending) untilMs = Math.min(untilMs, job.untilMs);
   return untilMs;
 }
 

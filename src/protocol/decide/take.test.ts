@@ -52,6 +52,7 @@ function seen(tokens: number | "gone", options: { order?: number; nonce?: number
 const one = job(1);
 const three = job(3);
 const nine = job(9);
+const hasty = job(9, 2_000);
 
 function facts(given: Partial<TakeFacts> = {}): TakeFacts {
   const usual = { nowMs: NOW, over: undefined, key: KEY, seen: undefined, doubt: "none", silence: undefined } as const;
@@ -98,6 +99,7 @@ const NAMES = new Map([
   [one, "one"],
   [three, "three"],
   [nine, "nine"],
+  [hasty, "hasty"],
 ]);
 const named = (jobs: Iterable<Job>) => Array.from(jobs, (each) => NAMES.get(each) ?? "?").join("+");
 
@@ -157,7 +159,9 @@ test("what to do in each phase", async (t) => {
     [ambiguous([one]), [one], { seen: seen(0) }, "settle one: unavailable, unknown"],
     [ambiguous([one]), [one], { seen: seen("gone"), key: shard1 }, "settle one: unavailable, unknown"],
     [ambiguous([one], 2), [one], { seen: seen(10) }, "settle one: unavailable, unknown"],
-    [ambiguous([three]), [three, nine], { seen: seen(10), over: "time" }, "settle three: unavailable, unknown"],
+    [ambiguous([three]), [three, nine], { over: "time", nowMs: 5_001 }, "settle three: unavailable, unknown"],
+    // What is sent again has more time; who only waits for it does not.
+    [ambiguous([three]), [three, hasty], { over: "time", nowMs: 2_001 }, "settle hasty: unavailable, no"],
     [ambiguous([one]), [one], { seen: seen(10), over: "attempts" }, "settle one: unavailable, unknown"],
   ];
   for (const [phase, jobs, known, expected] of table) {

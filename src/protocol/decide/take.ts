@@ -149,10 +149,15 @@ function writeOf(
 
 /** Time or attempts are used up. */
 function giveUp({ phase, pending }: TakeProgress, { over, nowMs, silence }: TakeFacts): TakeAction {
-  if (phase.at === "ambiguous") return settle(phase.sent.jobs, unknownOutcome(phase));
   const late = over === "time" ? pending.filter(({ untilMs }) => untilMs <= nowMs) : pending;
+  if (phase.at === "ambiguous") {
+    const { sent, cause } = phase;
+    // What was sent together is decided together. Others only waited for it.
+    if (late.some((job) => sent.jobs.includes(job))) return settle(sent.jobs, unknownOutcome(phase));
+    return settle(late, { kind: "unavailable", applied: "no", cause });
+  }
   // They waited for others to whom the store did not answer: that is a fault of the store, not contention.
-  if (phase.at === "guess" && silence !== undefined) {
+  if (phase.at !== "verified" && silence !== undefined) {
     return settle(late, { kind: "unavailable", applied: "no", cause: silence });
   }
   // Among many it could not be decided. That is a refusal, not a fault: a busy bucket must not let anybody through.

@@ -174,12 +174,18 @@ export function onTransact<Result>(
     case "sheet":
       // Whether or not it was applied, what the shards hold is read again.
       if (phase.at !== "installing") return progress;
-      return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) } };
+      return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) }, cause: silenceIn(event) };
     case "transact":
       return onTransaction({ ...progress, wholes: action.wholes }, action, event, plan);
     default:
       return progress;
   }
+}
+
+/** Why the store did not answer; undefined where it did, or others were in the way. */
+function silenceIn(event: Event): unknown {
+  if (event.kind === "refused" && event.why === "conflict") return undefined;
+  return event.kind === "unknown" || event.kind === "refused" ? event.cause : undefined;
 }
 
 function onRead<Result>(
