@@ -6,6 +6,7 @@ import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Returned } from "../ports/bucket-store.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
+import { Deadline, keptBy } from "./deadline.ts";
 import { DenyMemory } from "./deny-memory.ts";
 import { EventPublisher, reasonOf } from "./event-publisher.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
@@ -208,36 +209,46 @@ export class Acquirer {
     const startedMs = this.#deps.clock.now();
     const sinceRead = this.configCache.reads;
     let how: HowRead = "any";
-    for (let plans = 0; plans < PLANS_MAX; plans++) {
-      const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
-      let chain = how === "any" ? this.#known(request, nowMs) : undefined;
-      const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
-      let others: readonly PartChain[];
-      try {
-        chain ??= yield* this.configCache.chain(request.entityId, request.resource, nowMs, mode, how);
-        others = request.also === undefined ? NO_OTHERS : yield* this.#others(request, nowMs, mode, how);
-      } catch (error) {
-        if (!(error instanceof RateLimiterUnavailable)) throw error;
-        // Not even the limits are known.
-        return this.unavailable(request, [], error);
+    let deadline: Deadline | undefined;
+    try {
+      for (let plans = 0; plans < PLANS_MAX; plans++) {
+        const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
+        let chain = how === "any" ? this.#known(request, nowMs) : undefined;
+        const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
+        let others: readonly PartChain[];
+        try {
+          if (hasWaited) deadline ??= new Deadline(this.#deps.clock, timeLeft(this.#settings, nowMs - startedMs));
+          chain ??= yield* keptBy(
+            deadline,
+            this.configCache.chain(request.entityId, request.resource, nowMs, mode, how),
+          );
+          others =
+            request.also === undefined ? NO_OTHERS : yield* keptBy(deadline, this.#others(request, nowMs, mode, how));
+        } catch (error) {
+          if (!(error instanceof RateLimiterUnavailable)) throw error;
+          // Not even the limits are known.
+          return this.unavailable(request, [], error);
+        }
+        const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
+        const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
+        if (plan === "stale") continue;
+        if (plan.ok === false) return plan;
+        const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
+        if (taken.kind === "stale") {
+          this.configCache.expire(levelsOf(taken.buckets, chain, others));
+          // A bucket cast the doubt: what is read now must have what it is about.
+          if (taken.buckets !== undefined) how = "consistent";
+          continue;
+        }
+        const outcome = this.#outcome(plan, taken);
+        if (request.signal?.aborted) {
+          if (outcome.ok) yield* waitFor(outcome.lease.rollback());
+          request.signal.throwIfAborted();
+        }
+        return outcome;
       }
-      const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
-      const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
-      if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
-      const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
-      if (taken.kind === "stale") {
-        this.configCache.expire(levelsOf(taken.buckets, chain, others));
-        // A bucket cast the doubt: what is read now must have what it is about.
-        if (taken.buckets !== undefined) how = "consistent";
-        continue;
-      }
-      const outcome = this.#outcome(plan, taken);
-      if (request.signal?.aborted) {
-        if (outcome.ok) yield* waitFor(outcome.lease.rollback());
-        request.signal.throwIfAborted();
-      }
-      return outcome;
+    } finally {
+      deadline?.end();
     }
     throw configChurn(request);
   }

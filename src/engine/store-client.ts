@@ -94,8 +94,8 @@ export class StoreClient {
     try {
       const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
       const reply = now ?? buckets.take(claims, context);
-      if (reply instanceof Promise) return this.#lifecycle.track(this.#answered(claims, reply, context.nowMs));
-      return this.#conclude(claims, reply, context.nowMs, undefined);
+      if (reply instanceof Promise) return this.#lifecycle.track(this.#answered(claims, reply, context));
+      return this.#conclude(claims, reply, context.nowMs, undefined, undefined);
     } catch (error) {
       return this.#failed(claims, error);
     }
@@ -113,14 +113,24 @@ export class StoreClient {
   }
 
   /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. */
-  async giveBack(
+  giveBack(
+    helds: readonly Held[],
+    amounts: readonly (readonly Amount[])[],
+    reason: GaveBackEvent["reason"],
+  ): Promise<void> {
+    return this.#giveBackBy(undefined, helds, amounts, reason);
+  }
+
+  /** `untilMs`: of the request that it belongs to; undefined: it has a time of its own. */
+  async #giveBackBy(
+    untilMs: number | undefined,
     helds: readonly Held[],
     amounts: readonly (readonly Amount[])[],
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
     this.#listenForFaults();
     try {
-      await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason)));
+      await allDone(helds.map((held, i) => this.#giveBackOne(held, amounts[i] ?? [], reason, untilMs)));
     } finally {
       if (reason !== "refused") for (const { bucket } of helds) this.#returned({ after: "use", bucket });
     }
@@ -129,8 +139,8 @@ export class StoreClient {
   /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
   async debit(held: Held, amounts: readonly Amount[]): Promise<Written> {
     if (this.#lifecycle.isStoreClosed) return NOT_STORED;
-    const written = await this.#write(held.bucket, () =>
-      this.#deps.scope.buckets.debit(held, amounts, this.#context()),
+    const written = await this.#write(held.bucket, undefined, (context) =>
+      this.#deps.scope.buckets.debit(held, amounts, context),
     );
     if (written.outcome === "tooDeep") throw debtTooLarge(held.bucket, amounts);
     if (written.outcome === "applied") this.#publisher.charged(held.bucket, amounts, "adjust");
@@ -145,10 +155,15 @@ export class StoreClient {
     return this.#operate(operation.bucket, () => this.#deps.scope.buckets.reset(operation, limits));
   }
 
-  async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
+  async #answered(
+    claims: readonly Claim[],
+    reply: Promise<TakeReply>,
+    { nowMs, timeoutMs }: TakeContext,
+  ): Promise<Taken> {
     const since = this.#deny.begin();
+    const untilMs = this.#deps.clock.now() + timeoutMs;
     try {
-      const taken = this.#conclude(claims, await reply, nowMs, since);
+      const taken = this.#conclude(claims, await reply, nowMs, since, untilMs);
       return taken instanceof Promise ? await taken : taken;
     } catch (error) {
       return this.#failed(claims, error);
@@ -170,6 +185,7 @@ export class StoreClient {
     reply: TakeReply,
     nowMs: number,
     since: CallStart | undefined,
+    untilMs: number | undefined,
   ): MaybePromise<Taken> {
     if (reply === "stale") return { kind: "stale", buckets: undefined };
     if (allTaken(reply)) {
@@ -181,11 +197,8 @@ export class StoreClient {
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
     );
     if (taken.length === 0) return verdict;
-    return this.giveBack(
-      taken,
-      taken.map(({ take }) => take),
-      "refused",
-    ).then(() => {
+    const amounts = taken.map(({ take }) => take);
+    return this.#giveBackBy(untilMs, taken, amounts, "refused").then(() => {
       for (const { bucket, take } of taken) this.#returned({ after: "refusal", bucket, amounts: take, askedMs: nowMs });
       return verdict;
     });
@@ -222,7 +235,12 @@ export class StoreClient {
     return { state: answer.state, taken: answer.kind === "taken", seen };
   }
 
-  async #giveBackOne(held: Held, amounts: readonly Amount[], reason: GaveBackEvent["reason"]): Promise<void> {
+  async #giveBackOne(
+    held: Held,
+    amounts: readonly Amount[],
+    reason: GaveBackEvent["reason"],
+    untilMs: number | undefined,
+  ): Promise<void> {
     const { bucket } = held;
     const due = amounts.filter(({ milli }) => milli > 0);
     const undoes = reason === "refused" ? { undoes: "request" as const } : {};
@@ -230,27 +248,35 @@ export class StoreClient {
     if (due.length === 0 && undoes.undoes === undefined) return;
     const { outcome } = this.#lifecycle.isStoreClosed
       ? NOT_STORED
-      : await this.#write(bucket, () => this.#deps.scope.buckets.credit(held, due, { ...this.#context(), ...undoes }));
+      : await this.#write(bucket, untilMs, (context) =>
+          this.#deps.scope.buckets.credit(held, due, { ...context, ...undoes }),
+        );
     if (due.length > 0) this.#publisher.gaveBack(bucket, due, { reason, confirmed: outcome === "applied" });
     if (outcome === "no") this.#publisher.degraded(bucket, "a give-back is not stored", undefined);
     if (outcome === "unknown") this.#publisher.degraded(bucket, "a give-back may not be stored", undefined);
   }
 
   // Only what certainly was not applied is tried again: a give-back that was applied unseen must not happen twice.
-  #write(bucket: BucketKey, send: () => MaybePromise<WriteReply>): MaybePromise<Written> {
-    return this.#lifecycle.track(this.#attempted(bucket, send));
+  #write(bucket: BucketKey, untilMs: number | undefined, send: Send): MaybePromise<Written> {
+    return this.#lifecycle.track(this.#attempted(bucket, untilMs, send));
   }
 
-  async #attempted(bucket: BucketKey, send: () => MaybePromise<WriteReply>): Promise<Written> {
+  /** All attempts in one time: until then, or as long as a call may take. */
+  async #attempted(bucket: BucketKey, givenMs: number | undefined, send: Send): Promise<Written> {
     // Before as well as after: the write may be applied long before its answer arrives.
     this.#deny.forget(bucket.id);
+    const { clock } = this.#deps;
+    let nowMs = clock.now();
+    const untilMs = Math.min(givenMs ?? Number.POSITIVE_INFINITY, nowMs + this.#settings.timeoutMs);
     try {
       for (let attempt = 1; ; attempt++) {
-        const reply = await replyOf(send);
+        const context: CallContext = { nowMs, timeoutMs: Math.max(1, untilMs - nowMs) };
+        const reply = await replyOf(() => send(context));
         if (reply.kind === "tooDeep") return { outcome: "tooDeep", ...NOTHING_REPORTED };
         if (reply.kind === "gone") return { outcome: "gone", ...NOTHING_REPORTED };
         if (reply.kind === "applied") return { outcome: "applied", state: reply.state, ticket: reply.ticket };
-        if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX) {
+        nowMs = clock.now();
+        if (reply.applied === "unknown" || attempt === WRITE_ATTEMPTS_MAX || nowMs >= untilMs) {
           return { outcome: reply.applied, ...NOTHING_REPORTED };
         }
       }
@@ -290,6 +316,9 @@ export class StoreClient {
     return { nowMs: this.#deps.clock.now(), timeoutMs: this.#settings.timeoutMs };
   }
 }
+
+/** One call to the store that changes a bucket. */
+type Send = (context: CallContext) => MaybePromise<WriteReply>;
 
 export function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonly Amount[]): ValidationError {
   const asked = amounts.map(({ limit, milli }) => `${milli / 1000} of "${limit}"`).join(", ");

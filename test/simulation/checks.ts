@@ -25,13 +25,24 @@ const EXPECTED_CODES = new Set([
 ]);
 
 /** Whether the public API may reject with this. */
-export function isExpected({ client, signal }: Scene, error: unknown): boolean {
+export function isExpected(scene: Scene, error: unknown): boolean {
+  const { client, signal } = scene;
   if (error instanceof BodyFailed) return true;
   if (signal?.aborted && error === signal.reason) return true;
-  // A client that never met a fault may not find the store unavailable.
-  if (error instanceof RateLimiterUnavailable) return client.faults > 0;
+  // A client that never met a fault may not find the store unavailable, unless it took all the time there was.
+  if (error instanceof RateLimiterUnavailable) return client.faults > 0 || hasTakenAll(scene);
   return error instanceof LimiterError && EXPECTED_CODES.has(error.code);
 }
+
+/** Whether an operation lasted as long as one request may, by the true clock or by its own. */
+function hasTakenAll({ client, operation, around }: Scene): boolean {
+  const { clock, profile } = around;
+  const spentMs = clock.now() - operation.beganMs;
+  return spentMs >= Math.floor(client.timeoutMs * (1 - DRIFT)) - (profile.jumps ? 2 * profile.skewMs : 0);
+}
+
+/** Of clocks, with room to spare. */
+const DRIFT = 0.001;
 
 /** Whether an acquire may end with this. */
 export function checkRejected({ client, operation, around }: Scene, request: AcquireRequest, error: unknown): void {

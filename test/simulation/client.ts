@@ -111,6 +111,11 @@ export class Client {
     );
   }
 
+  /** How long a call of the engine may take. */
+  get timeoutMs(): number {
+    return this.#connection.timeoutMs;
+  }
+
   /** The process dies: nothing it has begun goes on. */
   crash(): void {
     this.alive = false;

@@ -14,16 +14,13 @@ import { seenConfig } from "./conditional-config.ts";
 import { watchedItems } from "./conditional-items.ts";
 import { ConditionalRecorder } from "./conditional-recorder.ts";
 import { watchedConfig } from "./config-watch.ts";
-import type { Connection, Connector, Manner } from "./connection.ts";
+import { type Connection, type Connector, LONG_MS, type Manner } from "./connection.ts";
 import type { Ground, GroundContext } from "./ground.ts";
 import { currentOperation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
 
 /** How old configuration and items may be that somebody reads who does not insist. */
 const STALE_MS = 2_000;
-
-/** Longer than any call takes. */
-const LONG_MS = 60_000;
 
 /** The protocol on a table that can do no more than conditional writes; each client is a process of its own. */
 export function conditionalGround(context: GroundContext): Ground {

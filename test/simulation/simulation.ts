@@ -4,6 +4,7 @@ import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { Arrival } from "./arrival.ts";
 import { checkAbove, checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
+import { LONG_MS } from "./connection.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
 import { MostLedger } from "./most-ledger.ts";
@@ -204,7 +205,7 @@ class Simulation {
       ],
       [12, "pass", () => this.#pass(drawPassingMs(this.#random, profile))],
       [
-        clock.nextWakeMs === undefined ? 0 : 8,
+        clock.nextWakeMs === undefined || clock.nextWakeMs - clock.now() > LONG_MS / 2 ? 0 : 8,
         "wake",
         () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now())),
       ],
