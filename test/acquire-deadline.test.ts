@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { timeLeft } from "../src/engine/plan.ts";
 import { Limit, type OpenOptions, RateLimiter, RateLimiterUnavailable } from "../src/entry/index.ts";
 import { openMemory } from "../src/entry/memory.ts";
 import type { BucketStore } from "../src/ports/bucket-store.ts";
@@ -95,4 +96,12 @@ test("all attempts of a give-back that the store refuses have one timeoutMs", as
   const { tookMs } = await timed(clock, lease.rollback());
   assert.deepEqual(times, [1_000, 600, 200]);
   assert.equal(tookMs, TIMEOUT_MS);
+});
+
+test("a clock that is put while a request is under way does not end its time", () => {
+  const settings = { timeoutMs: TIMEOUT_MS };
+  assert.equal(timeLeft(settings, 300), 700);
+  assert.equal(timeLeft(settings, TIMEOUT_MS), 1);
+  assert.equal(timeLeft(settings, 3_600_000), 500);
+  assert.equal(timeLeft(settings, -3_600_000), 500);
 });

@@ -166,7 +166,11 @@ export function configChurn({ entityId, resource }: AcquireRequest): ConflictErr
   );
 }
 
-/** What is left of the time of an acquire for the store to take in. A clock that was put back gives none. */
+/**
+ * What is left of the time of an acquire, by a clock that an answer of the store may have put meanwhile. No call outlasts the
+ * time it has, so far more than that, or less than nothing, was not spent: how much was nobody knows, and half of it is left.
+ */
 export function timeLeft({ timeoutMs }: Pick<Settings, "timeoutMs">, spentMs: number): number {
-  return Math.min(timeoutMs, Math.max(1, timeoutMs - spentMs));
+  const leftMs = spentMs < 0 || spentMs > 2 * timeoutMs ? Math.floor(timeoutMs / 2) : timeoutMs - spentMs;
+  return Math.max(1, leftMs);
 }

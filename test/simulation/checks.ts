@@ -34,11 +34,13 @@ export function isExpected(scene: Scene, error: unknown): boolean {
   return error instanceof LimiterError && EXPECTED_CODES.has(error.code);
 }
 
-/** Whether an operation lasted as long as one request may, by the true clock or by its own. */
+/** Whether an operation lasted as long as one request may, by the true clock or by its own; half, where its clock was put. */
 function hasTakenAll({ client, operation, around }: Scene): boolean {
-  const { clock, profile } = around;
-  const spentMs = clock.now() - operation.beganMs;
-  return spentMs >= Math.floor(client.timeoutMs * (1 - DRIFT)) - (profile.jumps ? 2 * profile.skewMs : 0);
+  const spentMs = around.clock.now() - operation.beganMs;
+  const seemedMs = client.clock.now() - operation.beganShownMs;
+  const patienceMs = Math.floor(client.timeoutMs * (1 - DRIFT));
+  const wasPut = Math.abs(seemedMs - spentMs) > client.timeoutMs / 2;
+  return Math.max(spentMs, seemedMs) >= patienceMs || (wasPut && spentMs >= patienceMs / 2 - 1);
 }
 
 /** Of clocks, with room to spare. */

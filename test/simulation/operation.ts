@@ -48,6 +48,8 @@ export class Operation {
   beganMs = Number.NEGATIVE_INFINITY;
   /** When it last began to ask for a lease, by the true clock. */
   askedFromMs = Number.NEGATIVE_INFINITY;
+  /** The same by its client's clock. */
+  beganShownMs = Number.NEGATIVE_INFINITY;
   /** What it asks for, while or after it asks. */
   request: AcquireRequest | undefined;
   /** Takes more under a lease: by the limits of the lease, whatever configuration says. */

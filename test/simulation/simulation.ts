@@ -219,6 +219,7 @@ class Simulation {
   #start(client: Client, [name, story]: [string, Story]): Operation {
     const operation = new Operation(`${client.id}.${++this.#names}-${name}`, client.id);
     operation.beganMs = this.#around.clock.now();
+    operation.beganShownMs = client.clock.now();
     const abort = this.#random.chance(0.2) ? new AbortController() : undefined;
     const scene: Scene = {
       client,
