@@ -205,7 +205,7 @@ class Simulation {
       ],
       [12, "pass", () => this.#pass(drawPassingMs(this.#random, profile))],
       [
-        clock.nextWakeMs === undefined || clock.nextWakeMs - clock.now() > LONG_MS / 2 ? 0 : 8,
+        clock.nextWakeMs === undefined || clock.nextWakeMs - clock.now() > LONG_MS / 4 ? 0 : 8,
         "wake",
         () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now())),
       ],
