@@ -306,6 +306,21 @@ test("a schedule that changes every minute, and a bucket left alone for a year, 
   assert.ok(calls < 60_000, `${calls} questions to the calendar`);
 });
 
+test("a bucket left alone for years holds no more than the smallest of its windows has left it", () => {
+  const schedule = [
+    { cron: "* 9-17 * * *", scale: 0.333 },
+    { cron: "*/15 * * * *", scale: 0.001 },
+  ];
+  const limit = Limit.perHour("x", 2, { burst: 3, schedule });
+  // Ten minutes after a minute in which it holds three thousandths of a token.
+  const toMs = Date.UTC(2027, 11, 31, 6, 55, 46);
+  const left = [1, 48, 13_886].map((hours) => {
+    const fromMs = toMs - hours * 3_600_000;
+    return advanceLimit(fullLimit(limit, true, fromMs, calendar), fromMs, toMs, calendar).tokensMilli;
+  });
+  assert.deepEqual(left, [328, 328, 328]);
+});
+
 test("a limit of ten a day does not starve under windows that change every minute and say the same rate in other words", () => {
   const schedule = [{ cron: "*/2 * * * *", refillAmount: 5, refillPeriodMs: DAY_MS / 2 }];
   const limit = Limit.custom("rpd", { capacity: 10, refillAmount: 10, refillPeriodMs: DAY_MS, schedule });

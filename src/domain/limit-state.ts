@@ -257,11 +257,13 @@ function throughWindows(
   let { terms } = state;
   let balance: Balance = state;
   let atMs = fromMs;
+  let beganMs = fromMs;
   for (let walked = 0; ; walked++) {
     if (walked === WINDOWS_FEW) {
       const at = { ...state, ...balance, terms };
       const later = quotaUnclipped(at, toMs, calendar) ?? filledSince(at, atMs, toMs, calendar);
       if (later !== undefined) ({ balance, terms, atMs } = later);
+      beganMs = atMs;
     }
     const nextMs = windowChangeAfter(state.limit, atMs, calendar);
     if (nextMs > toMs) break;
@@ -270,8 +272,13 @@ function throughWindows(
     atMs = nextMs;
     // A schedule that changes every minute, on a limit that takes weeks to fill, and a bucket left alone for that long: what
     // would have dripped in between the first days and the last ones is not credited. The alternative is to stop the process.
-    if (walked === WINDOWS_WALKED) atMs = Math.max(atMs, toMs - (atMs - fromMs));
-    if (walked === 2 * WINDOWS_WALKED) atMs = toMs;
+    const skippedToMs =
+      walked === WINDOWS_WALKED ? toMs - (atMs - beganMs) : walked === 2 * WINDOWS_WALKED ? toMs : atMs;
+    if (skippedToMs > atMs) {
+      atMs = skippedToMs;
+      // One of the windows that are skipped may hold less than all others, and cut off what is above.
+      balance = clippedToLeast(state, balance);
+    }
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     const wasFull = balance.tokensMilli >= terms.capacityMilli;
     balance = underTerms(balance, terms, then);
@@ -283,6 +290,13 @@ function throughWindows(
   }
   const { tokensMilli, remainder } = rebase(balance, terms, toMs - atMs);
   return { ...state, terms, tokensMilli, remainder };
+}
+
+/** What a limit holds for certain after any of its windows. */
+function clippedToLeast({ limit, quota, part }: LimitState, { tokensMilli, remainder }: Balance): Balance {
+  const least = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
+  const leastMilli = least + (quota?.topUpMilli ?? 0);
+  return tokensMilli < leastMilli ? { tokensMilli, remainder } : { tokensMilli: leastMilli, remainder: 0 };
 }
 
 /** How a limit may be taken to stand at a later instant: the time before makes no difference. */
