@@ -109,7 +109,8 @@ export class RefusalWatch {
   /** Whether nothing happened to the buckets for longer than a process remembers them, and all of it fitted all the time. */
   #isStill({ process, claims, readingMs }: Open): boolean {
     const ageMs = Math.ceil(process.denyMs * (1 + DRIFT)) + LATE_MAX_MS;
-    const sinceMs = this.#nowMs() - ageMs;
+    // Who was slow on the way to the store goes by the memory of when it began.
+    const sinceMs = Math.min(this.#nowMs(), process.clock.trueMs(readingMs)) - ageMs;
     const isStill = claims.every(({ bucket }) => (this.#movedMs.get(bucket.id) ?? Number.NEGATIVE_INFINITY) < sinceMs);
     return isStill && this.#allFit(claims, readingMs - ageMs);
   }
