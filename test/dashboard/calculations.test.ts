@@ -14,7 +14,7 @@ import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
 
-const held = { limit: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
+const held = { limit: "rpm", counts: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
 
 test("a level rises by whole tokens with time, up to the capacity and no further", () => {
   const rate = { amount: 60, periodMs: 60_000 };

@@ -259,7 +259,7 @@ function resolved({ configs, entities }: Snapshot, entityId: string, resource: s
 function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
   const asked = (tokens: object) => Object.entries(tokens as Record<string, number>);
   return [
-    { resource, asked: asked(consume), given },
+    { resource, asked: asked(consume ?? {}), given },
     ...Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens), given: undefined })),
   ];
 }
