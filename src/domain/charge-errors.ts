@@ -54,9 +54,8 @@ export function noLimits(chain: readonly OnBucket[]): ValidationError {
 /** A request would take nothing of any limit. */
 export function nothingCounted(chain: Chain): ValidationError {
   const { asker, resource } = aboutOf(chain);
-  const what = `consume for ${asker} on ${resource} names no limit: it names no measure that is counted`;
-  const remedy =
-    "Name at least one, with 0 to ask only whether it is in debt; or set a limit that counts requests, which every acquire uses.";
+  const what = `consume for ${asker} on ${resource} names nothing that a limit counts`;
+  const remedy = "Name at least one, with 0 to ask only whether it is in debt.";
   return new ValidationError("consume_empty", `${what}; measures: ${measuresText(chain)}. ${remedy}`, {
     publicDetail: `${what}; measures: ${publicMeasures(chain)}. Name at least one.`,
   });

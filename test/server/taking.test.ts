@@ -24,8 +24,8 @@ test("an acquire holds, says where its lease is, and settling by totals charges 
     ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], bypassed: false },
     ...{ expiresAtMs: clock.now() + 60_000, onExpiry: "refund" },
     limits: [
-      { entityId: "key-1", resource: "gpt-4", limit: "rpm", available: 99, capacity: 100 },
-      { entityId: "key-1", resource: "gpt-4", limit: "tpm", available: 19_500, capacity: 20_000 },
+      { entityId: "key-1", resource: "gpt-4", limit: "rpm", counts: "rpm", available: 99, capacity: 100 },
+      { entityId: "key-1", resource: "gpt-4", limit: "tpm", counts: "tpm", available: 19_500, capacity: 20_000 },
     ],
   });
   assert.deepEqual((await call("GET", `${NS}/leases/${leaseId}`)).body, taken.body);
