@@ -1,5 +1,5 @@
 /** Words of a limit's text that take a value. */
-export const LIMIT_WORDS = ["reset", "after", "when", "tz"] as const;
+export const LIMIT_WORDS = ["reset", "after", "when", "tz", "counts"] as const;
 
 /** Names of the usual resets, all at 00:00; a week begins on Monday. */
 export const RESETS: readonly (readonly [name: string, cron: string])[] = [

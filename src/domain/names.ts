@@ -71,6 +71,8 @@ export const LIMIT_NAME: NameRule = {
   remedy: "begin with a letter and use letters, digits and _ . -",
 };
 
+const MEASURE: NameRule = { ...LIMIT_NAME, what: "measure" };
+
 export const NAMESPACE: NameRule = {
   what: "namespace",
   code: "namespace_invalid",
@@ -86,6 +88,7 @@ const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_
 export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
+export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
 
 export function isAllowed({ pattern, lengthMax, reserved }: NameRule, name: string): boolean {

@@ -58,8 +58,8 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   const lease = await cost("`acquire`", () => limiter.acquire({ ...key, consume }));
   const remaining = await cost("`lease.remaining`", async () => lease.remaining);
   assert.deepEqual(remaining, [
-    { ...key, limit: "rpm", available: 98, capacity: 100 },
-    { ...key, limit: "tpm", available: 9_000, capacity: 10_000 },
+    { ...key, limit: "rpm", counts: "rpm", available: 98, capacity: 100 },
+    { ...key, limit: "tpm", counts: "tpm", available: 9_000, capacity: 10_000 },
   ]);
   const other = await limiter.acquire({ ...key, consume });
   await cost<unknown>(
@@ -82,6 +82,10 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   });
   await limiter.acquire({ ...child, consume });
   await cost("`acquire`, child and parent", () => limiter.acquire({ ...child, consume }));
+  await limiter.setLimits("project", [Limit.perMinute("usd", 100)], { resource: "images" });
+  const paid = { ...child, resource: "images", consume: { usd: 1 } };
+  await limiter.acquire(paid);
+  await cost("`acquire`, a child that is charged nothing, and its parent", () => limiter.acquire(paid));
   await cost("`acquire` with `atomic`, child and parent", () => limiter.acquire({ ...child, consume, atomic: true }));
   // After a transaction the buckets are looked at once.
   await limiter.acquire({ ...child, consume });

@@ -1,0 +1,127 @@
+import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
+import type { BucketKey } from "./bucket-key.ts";
+import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
+import type { Access } from "./config.ts";
+import type { ValidationError } from "./errors.ts";
+import type { LimitSet } from "./limit-set.ts";
+import { measureOf, REQUESTS } from "./measures.ts";
+
+// The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
+
+/** A bucket that a request is charged to: of the entity that asks or of one above it. */
+export interface ChargedBucket {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly access: Access;
+}
+
+/** What is asked for, by measure, checked once. */
+export interface Asked {
+  /** As the caller names them, in that order; `limit` is the measure. */
+  readonly named: readonly Amount[];
+  /** What is used of the measure `requests` without being named; 0: nothing. */
+  readonly requestsMilli: number;
+}
+
+/** What a hard limit means whose measure a request leaves out: it takes nothing there, or the request is refused. */
+export type UnnamedLimits = "allow" | "refuse";
+
+/** What an acquire asks for: what it names, and 1 request unless it says how many. */
+export function askedBy(consume: Tokens | undefined): Asked {
+  const named = consume === undefined ? NOTHING : amountsOf(consume, "consume");
+  return { named, requestsMilli: isNamed(named, REQUESTS) ? 0 : 1000 };
+}
+
+/** What a lease is changed by: what is named, and no request more. */
+export function changedBy(tokens: Tokens, use: AmountUse): Asked {
+  return { named: amountsOf(tokens, use), requestsMilli: 0 };
+}
+
+/**
+ * What is charged to each bucket of a chain, the entity that asks first: every limit that counts a measure takes its amount.
+ * Throws for a measure that nothing counts, and where nothing would be taken at all.
+ */
+export function chargesOf(
+  asked: Asked,
+  chain: readonly ChargedBucket[],
+  unnamed: UnnamedLimits,
+): readonly (readonly Amount[])[] {
+  const charges = chain.map(({ set }) => chargedTo(set, asked));
+  checkCounted(asked, chain);
+  if (unnamed === "refuse") checkAllNamed(asked, chain);
+  if (charges.every((amounts) => amounts.length === 0)) throw nothingToTake(chain);
+  return charges;
+}
+
+/** The same of a chain of one, which most are: no list of lists is made. */
+export function chargeOf(asked: Asked, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
+  const { set } = level;
+  const amounts = chargedTo(set, asked);
+  // Each of the names was found, so each is counted.
+  if (!(set.isByName && amounts.length === asked.named.length)) checkCounted(asked, [level]);
+  if (unnamed === "refuse") checkAllNamed(asked, [level]);
+  if (amounts.length === 0) throw nothingToTake([level]);
+  return amounts;
+}
+
+/** Throws where a measure is named that no limit of the chain counts; `requests` may always be named. */
+export function checkCounted({ named }: Asked, chain: readonly ChargedBucket[]): void {
+  for (const { limit: measure } of named) {
+    if (measure !== REQUESTS && !chain.some(({ set }) => countsIn(set, measure))) throw measureUnknown(measure, chain);
+  }
+}
+
+/** What the limits of one bucket take of what is asked for; nothing is checked. */
+export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli }: Asked): readonly Amount[] {
+  if (isByName) {
+    for (let i = 0; i < named.length; i++) {
+      if (isCalled(limits, (named[i] as Amount).limit)) continue;
+      return named.filter(({ limit }) => isCalled(limits, limit));
+    }
+    return named;
+  }
+  const amounts: Amount[] = [];
+  for (const amount of named) addCounted(amounts, limits, amount);
+  if (requestsMilli > 0) addCounted(amounts, limits, { limit: REQUESTS, milli: requestsMilli });
+  return amounts;
+}
+
+const NOTHING: readonly Amount[] = Object.freeze([]);
+
+function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amount): void {
+  for (const limit of limits) {
+    if (measureOf(limit) !== amount.limit) continue;
+    amounts.push(limit.name === amount.limit ? amount : { limit: limit.name, milli: amount.milli });
+  }
+}
+
+// A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands.
+function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[]): void {
+  for (const level of chain) {
+    if (level.access === "bypass") continue;
+    for (const limit of level.set.limits) {
+      const measure = measureOf(limit);
+      if (limit.soft || measure === REQUESTS || isNamed(named, measure)) continue;
+      throw measureMissing(limit, level, chain);
+    }
+  }
+}
+
+function nothingToTake(chain: readonly ChargedBucket[]): ValidationError {
+  return chain.every(({ set }) => set.limits.length === 0) ? noLimits(chain) : nothingCounted(chain);
+}
+
+function isNamed(named: readonly Amount[], measure: string): boolean {
+  for (let i = 0; i < named.length; i++) if (named[i]?.limit === measure) return true;
+  return false;
+}
+
+function countsIn({ limits }: LimitSet, measure: string): boolean {
+  return limits.some((limit) => measureOf(limit) === measure);
+}
+
+// Called for every name of every request; a handful of comparisons beats a closure or a map.
+function isCalled(limits: LimitSet["limits"], name: string): boolean {
+  for (let i = 0; i < limits.length; i++) if (limits[i]?.name === name) return true;
+  return false;
+}
