@@ -41,7 +41,7 @@ function hasTakenAll({ client, operation, around }: Scene): boolean {
   const spentMs = around.clock.now() - operation.beganMs;
   const seemedMs = client.clock.now() - operation.beganShownMs;
   const patienceMs = Math.floor(client.timeoutMs * (1 - DRIFT));
-  const wasPut = Math.abs(seemedMs - spentMs) > client.timeoutMs / 2;
+  const wasPut = seemedMs !== spentMs;
   return Math.max(spentMs, seemedMs) >= patienceMs || (wasPut && spentMs >= patienceMs / 2 - 1);
 }
 

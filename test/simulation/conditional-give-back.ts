@@ -1,7 +1,7 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { namesOf } from "../../src/protocol/attributes.ts";
+import { namesOf, SHARD_COUNT } from "../../src/protocol/attributes.ts";
 import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 
@@ -44,13 +44,26 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
   // A period that a clock far ahead had begun too early is begun once more, and called by the same name.
   const isEarly = pinned.some(({ repairs }) => repairs !== calls.repairsOf(key.bucket.id));
   // Each shard begins the same period by itself: whether the store knows it for the same is for conservation to judge.
-  const isNamesake = !answers.has("yes") && pinned.some(({ period }) => isAlike(period, limit?.period));
+  const isNamesake =
+    !answers.has("yes") &&
+    (pinned.some(({ period }) => isAlike(period, limit?.period)) ||
+      (Number(before?.[SHARD_COUNT] ?? 1) > 1 &&
+        pinned.some(({ period }) => isBegunByOne(period, limit?.period)) &&
+        held.ticket.pins.some(
+          (pin) => pin.limit === amount.limit && pin.resets === before?.[namesOf(amount.limit).rn],
+        )));
   // Gathered from shards of different periods, or joined from them: either may be meant.
   const isEither = answers.size > 1 || answers.has("either") || isEarly || isNamesake;
   const { tk } = namesOf(amount.limit);
   const isOf = isEither ? after[tk] !== before?.[tk] : answers.has("yes");
   if (isOf) limit?.write("credit", amount.milli, trace.readingMs);
   return isOf;
+}
+
+/** One shard got the quota as a new one, where another changed its rule: the same for both, if they know it by one number. */
+function isBegunByOne(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
+  if (now === undefined || taken.rule !== now.rule || taken.untilMs !== now.untilMs) return false;
+  return (taken.byHand === 0) !== (now.byHand === 0);
 }
 
 function isAlike(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
