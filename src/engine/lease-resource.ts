@@ -34,6 +34,8 @@ export interface LeaseMaker {
 export interface LeaseCore {
   readonly maker: LeaseMaker;
   status: LeaseStatus;
+  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
+  settledWith: string | undefined;
   degradedReason: string | false;
   /** The request's; otherwise made when it is first looked at. */
   signal: AbortSignal | undefined;
