@@ -120,7 +120,7 @@ test("a hard limit that a request leaves out is refused where that was asked for
     /^The request of key-1 for gpt-4 does not say how much usd it uses\. Name usd/,
   );
   refused(() => charged(undefined, [key], "refuse"), "measure_missing", /how much tpm it uses/);
-  refused(() => chargeOf(askedBy({}), key, "refuse"), "measure_missing", /how much tpm it uses/);
+  refused(() => chargeOf({}, key, "refuse"), "measure_missing", /how much tpm it uses/);
   assert.deepEqual(charged({ tpm: 1 }, [key, { ...project, access: "bypass" }], "refuse").length, 2);
   const soft = level("a", [Limit.perMinute("n", 9), Limit.perMinute("seen", 9, { soft: true })]);
   assert.deepEqual(charged({ n: 1 }, [soft], "refuse"), [{ n: 1 }]);
@@ -146,7 +146,7 @@ test("of a chain of one the same is charged as of any chain, whatever its limits
         return (error as ValidationError).message;
       }
     };
-    const single = outcome(() => chargeOf(askedBy(tokens), one, mode));
+    const single = outcome(() => chargeOf(tokens, one, mode));
     assert.deepEqual(
       single,
       outcome(() => chargesOf(askedBy(tokens), [one], mode)[0]),

@@ -46,19 +46,32 @@ export function chargesOf(
   chain: readonly ChargedBucket[],
   unnamed: UnnamedLimits,
 ): readonly (readonly Amount[])[] {
-  const charges = chain.map(({ set }) => chargedTo(set, asked));
-  checkCounted(asked, chain);
+  const charges: (readonly Amount[])[] = [];
+  let isCounted = false;
+  let isTaken = false;
+  for (let i = 0; i < chain.length; i++) {
+    const { set } = chain[i] as ChargedBucket;
+    const amounts = chargedTo(set, asked);
+    charges.push(amounts);
+    if (amounts.length > 0) isTaken = true;
+    if (isAllCounted(set, amounts, asked)) isCounted = true;
+  }
+  if (!isCounted) checkCounted(asked, chain);
   if (unnamed === "refuse") checkAllNamed(asked, chain);
-  if (charges.every((amounts) => amounts.length === 0)) throw nothingToTake(chain);
+  if (!isTaken) throw nothingToTake(chain);
   return charges;
 }
 
-/** The same of a chain of one, which most are: no list of lists is made. */
-export function chargeOf(asked: Asked, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
+/** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
+export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
   const { set } = level;
+  if (set.isByName && consume !== undefined && unnamed === "allow") {
+    const named = amountsOf(consume, "consume");
+    if (named.length > 0 && areCalled(set.limits, named)) return named;
+  }
+  const asked = askedBy(consume);
   const amounts = chargedTo(set, asked);
-  // Each of the names was found, so each is counted.
-  if (!(set.isByName && amounts.length === asked.named.length)) checkCounted(asked, [level]);
+  if (!isAllCounted(set, amounts, asked)) checkCounted(asked, [level]);
   if (unnamed === "refuse") checkAllNamed(asked, [level]);
   if (amounts.length === 0) throw nothingToTake([level]);
   return amounts;
@@ -73,13 +86,7 @@ export function checkCounted({ named }: Asked, chain: readonly ChargedBucket[]):
 
 /** What the limits of one bucket take of what is asked for; nothing is checked. */
 export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli }: Asked): readonly Amount[] {
-  if (isByName) {
-    for (let i = 0; i < named.length; i++) {
-      if (isCalled(limits, (named[i] as Amount).limit)) continue;
-      return named.filter(({ limit }) => isCalled(limits, limit));
-    }
-    return named;
-  }
+  if (isByName) return areCalled(limits, named) ? named : named.filter(({ limit }) => isCalled(limits, limit));
   const amounts: Amount[] = [];
   for (const amount of named) addCounted(amounts, limits, amount);
   if (requestsMilli > 0) addCounted(amounts, limits, { limit: REQUESTS, milli: requestsMilli });
@@ -87,6 +94,11 @@ export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);
+
+/** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
+function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {
+  return isByName && amounts.length === named.length;
+}
 
 function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amount): void {
   for (const limit of limits) {
@@ -118,6 +130,11 @@ function isNamed(named: readonly Amount[], measure: string): boolean {
 
 function countsIn({ limits }: LimitSet, measure: string): boolean {
   return limits.some((limit) => measureOf(limit) === measure);
+}
+
+function areCalled(limits: LimitSet["limits"], named: readonly Amount[]): boolean {
+  for (let i = 0; i < named.length; i++) if (!isCalled(limits, (named[i] as Amount).limit)) return false;
+  return true;
 }
 
 // Called for every name of every request; a handful of comparisons beats a closure or a map.

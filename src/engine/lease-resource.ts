@@ -5,7 +5,7 @@ import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charge
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
-import { measureIn } from "../domain/measures.ts";
+import { measureIn, measureOf } from "../domain/measures.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
@@ -34,6 +34,8 @@ export interface LeaseMaker {
 export interface LeaseCore {
   readonly maker: LeaseMaker;
   status: LeaseStatus;
+  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
+  settledWith: string | undefined;
   degradedReason: string | false;
   /** The request's; otherwise made when it is first looked at. */
   signal: AbortSignal | undefined;
@@ -58,15 +60,17 @@ export abstract class LeaseResource<Measure extends string = string> {
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
     const consumed = new Map<string, number>();
+    const counted = new Set<string>();
     for (const [level, { link, take }] of this.part.demands.entries()) {
       const held = this.#ledger === undefined ? take : heldAt(this.#ledger, level);
       const own = new Map<string, number>();
       for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
-      // All limits that count a measure are charged the same: the nearest one tells.
+      // All limits that count a measure are charged the same: the nearest level that has one tells, charged already or not yet.
       for (const [limit, tokens] of own) {
         const measure = measureIn(link.set.limits, limit);
-        if (!consumed.has(measure)) consumed.set(measure, tokens);
+        if (!counted.has(measure)) consumed.set(measure, tokens);
       }
+      for (const limit of link.set.limits) counted.add(measureOf(limit));
     }
     return Object.fromEntries(consumed);
   }

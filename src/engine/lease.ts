@@ -27,8 +27,6 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
   }
 
-  /** What it was settled with. */
-  #settledBy: string | undefined;
   readonly #others: ReadonlyMap<string, OtherResource> | undefined;
 
   /** @internal */
@@ -40,7 +38,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     degradedReason: string | false,
     signal: AbortSignal | undefined,
   ) {
-    super({ maker, status: "open", degradedReason, signal }, part);
+    super({ maker, status: "open", settledWith: undefined, degradedReason, signal }, part);
     this.#others =
       others.length === 0
         ? undefined
@@ -84,12 +82,19 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
    * the same. A measure that nothing counts is refused (`limit_unknown`), and the lease stays open.
    */
   async settle(totals?: Tokens<Measure | "requests">, options?: SettleOptions): Promise<void> {
-    if (totals === undefined && options === undefined) return this.#settleAsItIs();
-    const { also = {} } = SETTLE_OPTIONS.check(options ?? {}, "The options of settle");
+    if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
+    if (this.core.status !== "open") return;
+    this.core.status = "settled";
+    if (this.#others === undefined) return this.flushPendingDebits();
+    await this.#flushAll();
+  }
+
+  async #settleWith(totals: Tokens, options: SettleOptions): Promise<void> {
+    const { also = {} } = SETTLE_OPTIONS.check(options, "The options of settle");
     const by = canonical({ totals, also });
-    if (this.core.status === "settled" && by === this.#settledBy) return;
-    const changes = this.#changesTo(totals ?? {}, also);
-    this.#settledBy = by;
+    if (this.core.status === "settled" && by === this.core.settledWith) return;
+    const changes = this.#changesTo(totals, also);
+    this.core.settledWith = by;
     // Closed at once: what is asked of the lease meanwhile comes too late.
     this.core.status = "settled";
     const changed = allDone(changes.map((change) => change()));
@@ -97,15 +102,9 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     await allDone<unknown>([changed, changed.then(flush, flush)]);
   }
 
-  async #settleAsItIs(): Promise<void> {
-    if (this.core.status !== "open") return;
-    this.core.status = "settled";
-    await this.#flushAll();
-  }
-
   async #flushAll(): Promise<void> {
-    if (this.#others === undefined) return this.flushPendingDebits();
-    await allDone([this.flushPendingDebits(), ...Array.from(this.#others.values(), (other) => other.settle())]);
+    const others = Array.from(this.#others?.values() ?? [], (other) => other.settle());
+    await allDone([this.flushPendingDebits(), ...others]);
   }
 
   /** Gives everything back, on every resource, and closes the lease. A second time does nothing. */

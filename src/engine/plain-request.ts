@@ -1,5 +1,5 @@
 import type { Amount } from "../domain/amounts.ts";
-import { askedBy, chargeOf } from "../domain/charges.ts";
+import { chargeOf } from "../domain/charges.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { type AcquireRequest, hasOnlyKnownNames } from "./request.ts";
 import type { Settings } from "./settings.ts";
@@ -18,7 +18,7 @@ export function amountsIfValid(
   { unnamedLimits }: Settings,
 ): readonly Amount[] | undefined {
   try {
-    return chargeOf(askedBy(consume), link, unnamedLimits);
+    return chargeOf(consume, link, unnamedLimits);
   } catch {
     return undefined;
   }

@@ -54,10 +54,11 @@ export function demandsOf(
   chain: readonly ChainLink[],
   { unnamedLimits }: Pick<Settings, "unnamedLimits">,
 ): Demand[] {
-  const asked = askedBy(consume);
   const entity = chain[0] as ChainLink;
-  if (chain.length === 1) return [demandOf(entity, chargeOf(asked, entity, unnamedLimits), entity.access === "bypass")];
-  const charges = chargesOf(asked, chain, unnamedLimits);
+  if (chain.length === 1) {
+    return [demandOf(entity, chargeOf(consume, entity, unnamedLimits), entity.access === "bypass")];
+  }
+  const charges = chargesOf(askedBy(consume), chain, unnamedLimits);
   const demands: Demand[] = [];
   for (let i = 0; i < chain.length; i++) {
     const link = chain[i] as ChainLink;

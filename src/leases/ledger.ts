@@ -12,7 +12,7 @@ import {
 } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { limitSet } from "../domain/limit-set.ts";
-import { measureIn } from "../domain/measures.ts";
+import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
@@ -86,6 +86,7 @@ function checkAlso(
 export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
   return resources.map(({ levels }, i) => {
     const held = new Map<string, number>();
+    const counted = new Set<string>();
     for (const [level, { limits }] of levels.entries()) {
       const own = new Map<string, number>();
       for (const holding of holdings) {
@@ -94,8 +95,9 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
       }
       for (const [limit, milli] of own) {
         const measure = measureIn(limits, limit);
-        if (!held.has(measure)) held.set(measure, milli);
+        if (!counted.has(measure)) held.set(measure, milli);
       }
+      for (const limit of limits) counted.add(measureOf(limit));
     }
     return held;
   });

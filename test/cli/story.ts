@@ -137,7 +137,7 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   // Tokens.
   assert.match(await fault(at("acquire key-9 gpt-4 -c tpm=1"), 4, "entity_not_found"), /did you mean key-1/);
   await fault(at("acquire key-1 gpt-9 -c tpm=1"), 4, "resource_not_found");
-  await fault(at("acquire key-1 gpt-4"), 2, "usage");
+  await fault(at("acquire key-1 gpt-4"), 2, "consume_empty");
   await fault(at("acquire key-1 gpt-4 -c tpn=1"), 2, "limit_unknown");
   assert.equal((await json(at("acquire key-1 gpt-4 -c tpm=1 --dry-run"), 0)).dryRun, true);
   assert.deepEqual((await json(at("bucket list -r gpt-4"), 0)).items, []);

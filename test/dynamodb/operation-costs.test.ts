@@ -82,10 +82,6 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   });
   await limiter.acquire({ ...child, consume });
   await cost("`acquire`, child and parent", () => limiter.acquire({ ...child, consume }));
-  await limiter.setLimits("project", [Limit.perMinute("usd", 100)], { resource: "images" });
-  const paid = { ...child, resource: "images", consume: { usd: 1 } };
-  await limiter.acquire(paid);
-  await cost("`acquire`, a child that is charged nothing, and its parent", () => limiter.acquire(paid));
   await cost("`acquire` with `atomic`, child and parent", () => limiter.acquire({ ...child, consume, atomic: true }));
   // After a transaction the buckets are looked at once.
   await limiter.acquire({ ...child, consume });
@@ -152,6 +148,14 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     limiter.resourceCapacity("gpt-4", "rpm"),
   );
   await cost("`isAvailable`", () => limiter.isAvailable());
+  // Only the parent counts what is used: no bucket tells of the child, so it is looked up.
+  await limiter.createEntity({ id: "payer" });
+  await limiter.createEntity({ id: "bare", parentId: "payer" });
+  await limiter.setLimits("payer", [Limit.perMinute("usd", 100)]);
+  await clock.advance(60_000);
+  const paid = { entityId: "bare", resource: "images", consume: { usd: 1 } };
+  for (let i = 0; i < 2; i++) await limiter.acquire(paid);
+  await cost("`acquire`, a child that is charged nothing, and its parent", () => limiter.acquire(paid));
   return costs;
 }
 
