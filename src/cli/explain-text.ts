@@ -93,10 +93,20 @@ export function sourceText(source: LevelExplanation["source"]): string {
       return "its own";
     case "entityDefault":
       return "its own default";
+    case "plan":
+      return "its plan on the resource";
+    case "planDefault":
+      return "its plan";
     case "resource":
       return "the resource";
     case "system":
       return "the system";
+    case "entityTotal":
+      return "its own total";
+    case "planTotal":
+      return "the total of its plan";
+    case "systemTotal":
+      return "the total of the system";
     case "request":
       return "the request";
     case "none":

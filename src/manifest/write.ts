@@ -2,7 +2,7 @@ import type { Access, OnUnavailable } from "../domain/config.ts";
 import { ExistsError, NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { EntityValue } from "../domain/piece.ts";
-import type { ChangeOptions } from "../engine/administration.ts";
+import type { ChangeOptions } from "../engine/level-options.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { LimiterParts } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
@@ -19,9 +19,11 @@ export async function writeChange(
     case "limits":
       return writeLimits(limiter, { admin }, change, who);
     case "access":
-      return limiter.setAccess(whereOf(change), (after as Access | null) ?? "inherit", who);
+      await limiter.setAccess(whereOf(change), (after as Access | null) ?? "inherit", who);
+      return;
     case "cascade":
-      return limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
+      await limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
+      return;
     case "onUnavailable":
       return admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
     case "entity":
@@ -38,13 +40,13 @@ async function writeLimits(
   const limits = after as readonly Limit[] | null;
   if (level === "system") return admin.changeSystem({ limits }, who);
   if (level === "resource") {
-    if (limits !== null) return limiter.setResourceDefaults(resource, limits, who);
-    await limiter.deleteResourceDefaults(resource, who);
+    if (limits !== null) await limiter.setResourceDefaults(resource, limits, who);
+    else await limiter.deleteResourceDefaults(resource, who);
     return;
   }
   const options = level === "entity" ? { resource, ...who } : who;
-  if (limits !== null) return limiter.setLimits(entityId, limits, options);
-  await limiter.deleteLimits(entityId, options);
+  if (limits !== null) await limiter.setLimits(entityId, limits, options);
+  else await limiter.deleteLimits(entityId, options);
 }
 
 // What is absent of a declared entity has its default, so all of it is written.
