@@ -67,13 +67,18 @@ function merged(
   };
 }
 
+interface Sources {
+  readonly source: LimitSource;
+  readonly sources?: Readonly<Record<string, LimitSource>> | undefined;
+}
+
 /** The level that a limit of the merge came from. */
-export function sourceOf({ source, sources }: Pick<MergedLimits, "source" | "sources">, name: string): LimitSource {
+export function sourceOf({ source, sources }: Sources, name: string): LimitSource {
   return sources?.[name] ?? source;
 }
 
 /** The level of each limit, by name. */
-export function allSources(merge: Pick<MergedLimits, "limits" | "source" | "sources">): Record<string, LimitSource> {
+export function allSources(merge: Sources & Pick<MergedLimits, "limits">): Record<string, LimitSource> {
   return Object.fromEntries(merge.limits.map(({ name }) => [name, sourceOf(merge, name)]));
 }
 

@@ -37,7 +37,9 @@ export interface Demand extends Claim {
 }
 
 export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boolean): Demand {
-  return { link, bucket: link.bucket, set: link.set, origin: link.origin, take, bypass };
+  const { bucket, set, origin, limits } = link;
+  if (limits === set.limits) return { link, bucket, set, origin, take, bypass };
+  return { link, bucket, set, origin, take, bypass, limits };
 }
 
 /** Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. */
@@ -50,16 +52,15 @@ export function demandsOf(consume: Tokens, chain: readonly ChainLink[]): Demand[
   const demands = [demandOf(entity, take, bypass)];
   for (let i = 1; i < chain.length; i++) {
     const link = chain[i] as ChainLink;
-    if (link.set.limits.length === 0) continue;
+    if (link.limits.length === 0) continue;
     const shared = sharedWith(link, take);
     demands.push(demandOf(link, shared, link.access === "bypass"));
   }
   return demands;
 }
 
-/** Limits that a parent does not have are not charged there. */
-export function sharedWith(link: ChainLink, amounts: readonly Amount[]): readonly Amount[] {
-  const { limits } = link.set;
+/** Limits that a parent does not have, or only as a caller, are not charged there. */
+export function sharedWith({ limits }: ChainLink, amounts: readonly Amount[]): readonly Amount[] {
   return amounts.every((amount) => limits.some(({ name }) => name === amount.limit))
     ? amounts
     : amounts.filter((amount) => limits.some(({ name }) => name === amount.limit));

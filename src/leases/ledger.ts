@@ -89,8 +89,8 @@ export function toTotals(record: LeaseRecord, totals: ResourceAmounts): Resource
 /** What each level is charged: a limit that a parent does not have is not charged there. */
 export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return record.resources.flatMap(({ levels }, resource) =>
-    levels.flatMap(({ limits }, level) => {
-      const due = (amounts[resource] ?? []).filter(({ limit }) => limits.some(({ name }) => name === limit));
+    levels.flatMap(({ limits, charged = limits.map(({ name }) => name) }, level) => {
+      const due = (amounts[resource] ?? []).filter(({ limit }) => charged.includes(limit));
       return due.length === 0 ? [] : [{ at: [resource, level] as const, amounts: due }];
     }),
   );
@@ -186,8 +186,10 @@ export function claimAt(record: LeaseRecord, { at, amounts }: Share): Claim {
 
 function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {
   const part = resources[resource] as LeaseResourceRecord;
-  const { entityId, limits, origin, bypass } = part.levels[level] as LeaseLevel;
-  return { bucket: bucketKey(entityId, part.resource), set: limitSet(limits), origin, bypass };
+  const { entityId, limits, charged, origin, bypass } = part.levels[level] as LeaseLevel;
+  const bucket = bucketKey(entityId, part.resource);
+  const shown = charged === undefined ? {} : { limits: limits.filter(({ name }) => charged.includes(name)) };
+  return { bucket, set: limitSet(limits), origin, bypass, ...shown };
 }
 
 function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {
