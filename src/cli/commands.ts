@@ -1,4 +1,5 @@
 import type { CommandEntry } from "./command-entry.ts";
+import { PLAN_COMMANDS } from "./commands-plans.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
@@ -7,6 +8,7 @@ export type { CommandEntry } from "./command-entry.ts";
 export const GROUPS: Readonly<Record<string, string>> = {
   entity: "Who is limited",
   resource: "What is limited, and its limits for everybody",
+  plan: "Named sets of limits that entities refer to",
   system: "Limits for everybody on everything else",
   access: "Switch entities and resources off and on",
   cascade: "Whether parents are charged",
@@ -131,6 +133,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Delete them",
     load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
   },
+  ...PLAN_COMMANDS,
   {
     path: ["access", "set"],
     summary: "Disable, bypass or enforce an entity, a resource or one on the other",

@@ -91,6 +91,8 @@ async function valuesOf(
     case "entityId":
     case "parent":
       return onStore(context, options, async (limiter) => (await limiter.listEntities({ limit })).map(({ id }) => id));
+    case "plan":
+      return onStore(context, options, async (limiter) => (await limiter.listPlans({ limit })).map(({ id }) => id));
     case "resource":
     case "withCustomLimits":
       return onStore(context, options, async (limiter) => limiter.listResources({ limit }));
@@ -130,6 +132,7 @@ const FIXED: Readonly<Record<string, readonly string[]>> = {
   shell: ["bash", "zsh", "fish", "powershell"],
   format: ["csv", "ndjson", "json"],
   onUnavailable: ["allow", "block"],
+  appliesTo: ["everyone", "callers"],
 };
 
 async function limitNames(limiter: RateLimiter): Promise<readonly string[]> {

@@ -122,7 +122,14 @@ export interface ExplainedRow {
 }
 
 export function rowsOf(levels: readonly LevelExplanation[]): readonly ExplainedRow[] {
-  return levels.flatMap(({ entityId, source, limits }) => limits.map((explained) => ({ entityId, explained, source })));
+  return levels.flatMap(({ entityId, limits }) =>
+    limits.map((explained) => ({ entityId, explained, source: explained.source })),
+  );
+}
+
+/** Of parents that have no limits: that they have none, and why. */
+export function reasonsOf([, ...parents]: readonly LevelExplanation[]): string {
+  return parents.flatMap(({ reason }) => (reason === undefined ? [] : [`${reason}\n`])).join("");
 }
 
 export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {
