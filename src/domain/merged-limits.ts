@@ -51,8 +51,8 @@ function merged(
   const added = next.limits.filter(({ name }) => !names.has(name));
   const limits = [...own.limits, ...added];
   const sources = Object.fromEntries([
-    ...added.map(({ name }) => [name, sourceOf(next, name)] as const),
     ...own.limits.map(({ name }) => [name, own.level] as const),
+    ...added.map(({ name }) => [name, sourceOf(next, name)] as const),
   ]);
   const forEveryone = limits.filter(({ name }) =>
     names.has(name) ? !own.isForCallers : (next.forEveryone?.some((limit) => limit.name === name) ?? true),
