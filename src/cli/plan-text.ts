@@ -1,6 +1,13 @@
 import type { Limit } from "../domain/limit.ts";
 import { textOfLimit } from "../domain/limit-text.ts";
-import { type EntityValue, type LimitsValue, limitsOfValue, type Piece, type PieceValue, pieceText } from "../domain/piece.ts";
+import {
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type Piece,
+  type PieceValue,
+  pieceText,
+} from "../domain/piece.ts";
 import type { Change } from "../manifest/change.ts";
 import type { Drift } from "../manifest/drift.ts";
 import type { Plan } from "../manifest/plan.ts";

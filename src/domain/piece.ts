@@ -46,14 +46,7 @@ export interface LimitsValue extends LevelOptions {
 }
 
 /** What a piece says, by what it is. Limits and totals without options are a list. */
-export type PieceValue =
-  | readonly Limit[]
-  | LimitsValue
-  | Access
-  | boolean
-  | OnUnavailable
-  | EntityValue
-  | PlanValue;
+export type PieceValue = readonly Limit[] | LimitsValue | Access | boolean | OnUnavailable | EntityValue | PlanValue;
 
 /** A piece as a manifest declares it. */
 export interface DeclaredPiece {

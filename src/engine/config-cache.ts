@@ -264,7 +264,8 @@ export class ConfigCache {
       singleChain,
       asParent: undefined,
     };
-    const link = config.forEveryone === undefined ? made : { ...made, asParent: { ...made, limits: config.forEveryone } };
+    const link =
+      config.forEveryone === undefined ? made : { ...made, asParent: { ...made, limits: config.forEveryone } };
     singleChain.push(link);
     // An answer that was overtaken by that of a later read is older than it.
     const isLatest = before === undefined || before.readNumber < number;

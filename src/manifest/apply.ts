@@ -7,8 +7,8 @@ import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
 import { allOwned } from "./live.ts";
-import { planBlockers } from "./plan-deletion.ts";
 import { basisOf, makePlan, ownedByOther, type Plan } from "./plan.ts";
+import { planBlockers } from "./plan-deletion.ts";
 import { writeChange } from "./write.ts";
 
 /** How a plan is applied. */

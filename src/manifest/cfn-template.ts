@@ -47,7 +47,8 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
     } else if (level === "planDefault" || level === "planTotal") {
       Object.assign(memberIn(plans, planId), levelProperty(what, value));
     } else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), levelProperty(what, value));
-    else if (what === "entity") entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
+    else if (what === "entity")
+      entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
     else if (level === "system" || level === "systemTotal") Object.assign(system, levelProperty(what, value));
     else if (level === "resource") Object.assign(memberIn(resources, resource), levelProperty(what, value));
     else {

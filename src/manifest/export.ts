@@ -1,6 +1,14 @@
 import { isTotal } from "../domain/config.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { type Piece, type PieceValue, pieceIn, pieceKey, valueInConfig, valueOfEntity, valueOfPlan } from "../domain/piece.ts";
+import {
+  type Piece,
+  type PieceValue,
+  pieceIn,
+  pieceKey,
+  valueInConfig,
+  valueOfEntity,
+  valueOfPlan,
+} from "../domain/piece.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
 import { documentOf, type ManifestDocument } from "./document.ts";

@@ -166,9 +166,7 @@ function leave(
     (piece.what === "entity" || piece.what === "plan") &&
     [...declared.values()].some(
       (each) =>
-        each.piece.level !== undefined &&
-        each.piece.entityId === piece.entityId &&
-        each.piece.planId === piece.planId,
+        each.piece.level !== undefined && each.piece.entityId === piece.entityId && each.piece.planId === piece.planId,
     );
   const isReleased = options.keep === true || before === null || isNeeded;
   return { action: isReleased ? "release" : "delete", ...piece, before, after: isReleased ? before : null, drift };

@@ -84,7 +84,8 @@ function optionsIn(
 ): LevelOptions {
   for (const key of [inherit, appliesTo]) {
     const place = found.get(key);
-    if (place !== undefined && !found.has(limits)) reading.invalid(place, `it stands beside ${limits}, and there are none`);
+    if (place !== undefined && !found.has(limits))
+      reading.invalid(place, `it stands beside ${limits}, and there are none`);
   }
   const inheritPlace = found.get(inherit);
   const appliesPlace = found.get(appliesTo);

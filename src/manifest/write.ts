@@ -34,11 +34,7 @@ export async function writeChange(
   }
 }
 
-async function writeLimits(
-  { admin }: Pick<LimiterParts, "admin">,
-  change: Change,
-  who: ChangeOptions,
-): Promise<void> {
+async function writeLimits({ admin }: Pick<LimiterParts, "admin">, change: Change, who: ChangeOptions): Promise<void> {
   const after = change.after as readonly Limit[] | LimitsValue | null;
   const scope = scopeOfPiece(change);
   if (scope === undefined) return;

@@ -32,9 +32,12 @@ export function levelContract(suite: Suite): void {
     for (const [i, scope] of LEVELS.entries()) await place.set(scope, rpm(i + 1));
     for (const [i, scope] of LEVELS.entries()) {
       const { limits, source, sources, planId } = await place.resolve("a", "api");
-      assert.deepEqual({ limits, source, sources, planId }, {
-        ...{ limits: rpm(i + 1), source: scope.level, sources: undefined, planId: "gold" },
-      });
+      assert.deepEqual(
+        { limits, source, sources, planId },
+        {
+          ...{ limits: rpm(i + 1), source: scope.level, sources: undefined, planId: "gold" },
+        },
+      );
       assert.equal(await place.scope.config.delete(scope, place.event("limits_deleted", "a")), true);
     }
     assert.equal((await place.resolve("a", "api")).source, "none");
