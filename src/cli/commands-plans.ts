@@ -3,7 +3,7 @@ import type { CommandEntry } from "./command-entry.ts";
 const limits = () => import("./commands/plan-limits.ts");
 const totals = () => import("./commands/totals.ts");
 
-/** Commands on plans, and on totals over all resources. */
+/** Commands on plans. */
 export const PLAN_COMMANDS: readonly CommandEntry[] = [
   {
     path: ["plan", "create"],
@@ -60,6 +60,10 @@ export const PLAN_COMMANDS: readonly CommandEntry[] = [
     summary: "Delete them",
     load: async () => (await totals()).planDeleteTotals,
   },
+];
+
+/** Limits of one entity over all resources. */
+export const ENTITY_TOTALS: readonly CommandEntry[] = [
   {
     path: ["entity", "set-totals"],
     summary: "Set limits of an entity over all resources",
@@ -75,6 +79,10 @@ export const PLAN_COMMANDS: readonly CommandEntry[] = [
     summary: "Delete them",
     load: async () => (await totals()).entityDeleteTotals,
   },
+];
+
+/** Limits of everybody over all resources. */
+export const SYSTEM_TOTALS: readonly CommandEntry[] = [
   {
     path: ["system", "set-totals"],
     summary: "Set what each entity has over all resources",

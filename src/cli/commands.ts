@@ -1,5 +1,5 @@
 import type { CommandEntry } from "./command-entry.ts";
-import { PLAN_COMMANDS } from "./commands-plans.ts";
+import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
@@ -93,6 +93,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Everything that is set for an entity",
     load: async () => (await import("./commands/entity-list-limits.ts")).entityListLimits,
   },
+  ...ENTITY_TOTALS,
   {
     path: ["resource", "set-defaults"],
     summary: "Set the limits that everybody has on a resource",
@@ -118,6 +119,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "What all entities together hold of a limit",
     load: async () => (await import("./commands/resource-capacity.ts")).resourceCapacity,
   },
+  ...PLAN_COMMANDS,
   {
     path: ["system", "set-defaults"],
     summary: "Set limits for everybody on everything else, and what an outage means",
@@ -133,7 +135,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Delete them",
     load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
   },
-  ...PLAN_COMMANDS,
+  ...SYSTEM_TOTALS,
   {
     path: ["access", "set"],
     summary: "Disable, bypass or enforce an entity, a resource or one on the other",

@@ -21,7 +21,7 @@ export const planCreate: CommandFile<PlanCreateOptions> = {
       .argument("<id>", "letters, digits and _ . - : @")
       .option("--name, --display-name <text>", "for people; default: the id")
       .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
-      .addHelpText("after", examples("zae-limiter plan create gold --name Gold --meta price=10"))
+      .addHelpText("after", examples("zae-limiter plan create silver --name Silver --meta price=10"))
       .addHelpText("after", "\nExit codes: 1 it exists already.\n");
   },
   run: (context, options, [id = ""]) =>
