@@ -1,6 +1,11 @@
-import type { ConfigScope, LimitSource, StoredConfig } from "./config.ts";
+import type { ConfigScope, LevelOptions, LimitSource } from "./config-scope.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, setProblem } from "./limit.ts";
+
+/** What one level says. */
+interface LevelLimits extends LevelOptions {
+  readonly limits: readonly Limit[];
+}
 
 /** What the levels give together: of the first that has any, and as far down as they inherit. */
 export interface MergedLimits {
@@ -26,7 +31,7 @@ const NONE: MergedLimits = Object.freeze({ limits: Object.freeze([]), source: "n
 
 /** `found` is in the order of `scopes`, most specific first. */
 export function mergedLimits(
-  found: readonly (StoredConfig | undefined)[],
+  found: readonly (LevelLimits | undefined)[],
   scopes: readonly ConfigScope[],
 ): MergedLimits {
   for (const [i, scope] of scopes.entries()) {
