@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ConflictError, NotFoundError } from "../../src/domain/errors.ts";
+import { isSameValue, pieceKey } from "../../src/domain/piece.ts";
 import { Limit } from "../../src/entry/limits.ts";
 import { driftOf, exportManifest, ManifestInvalid, parseManifest } from "../../src/entry/manifest.ts";
+import { cfnTemplateOf } from "../../src/manifest/cfn-template.ts";
+import { manifestTextOf } from "../../src/provisioner/properties.ts";
 import { apply, opened, plan, STORES } from "./apply-kit.ts";
 
 const MANIFEST = `
@@ -128,4 +131,20 @@ entities: { a: { totals: {}, plan: 5 } }
       return true;
     },
   );
+});
+
+test("what a file declares of plans and totals goes through a template of CloudFormation and back", () => {
+  const manifest = parseManifest(MANIFEST);
+  const template = cfnTemplateOf(manifest, { stack: "limits", namespace: "default" }) as {
+    Resources: { TenantLimits: { Properties: Record<string, unknown> } };
+  };
+  const again = parseManifest(manifestTextOf(template.Resources.TenantLimits.Properties));
+  const keyed = (pieces: typeof manifest.pieces) =>
+    pieces.map(({ piece, value }) => [pieceKey(piece), value] as const).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const [read, declared] = [keyed(again.pieces), keyed(manifest.pieces)];
+  assert.deepEqual(
+    read.map(([key]) => key),
+    declared.map(([key]) => key),
+  );
+  for (const [i, [key, value]] of read.entries()) assert.ok(isSameValue(value, declared[i]?.[1]), key);
 });
