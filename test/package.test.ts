@@ -281,8 +281,9 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   const limiter = await bundled(
     'import { Limit, RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open(), Limit);',
   );
-  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage.
-  assert.ok(limiter.bytes < 163_000, `${limiter.bytes} bytes`);
+  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage;
+  // plans, totals, levels that inherit and what they answer: 8 kB.
+  assert.ok(limiter.bytes < 171_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 
