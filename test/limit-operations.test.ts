@@ -108,6 +108,7 @@ test("explain says what applies, from which level, what is held and what would h
         {
           limit: "rpm",
           counts: "rpm",
+          source: "resource",
           kind: "drip",
           soft: false,
           definition: rpm,
@@ -120,6 +121,7 @@ test("explain says what applies, from which level, what is held and what would h
         {
           limit: "month",
           counts: "month",
+          source: "resource",
           kind: "calendar",
           soft: false,
           definition: month,
@@ -143,6 +145,7 @@ test("explain says what applies, from which level, what is held and what would h
         {
           limit: "rpm",
           counts: "rpm",
+          source: "entityDefault",
           kind: "drip",
           soft: false,
           definition: Limit.perMinute("rpm", 40),

@@ -1,4 +1,5 @@
 import type { CommandEntry } from "./command-entry.ts";
+import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
@@ -7,6 +8,7 @@ export type { CommandEntry } from "./command-entry.ts";
 export const GROUPS: Readonly<Record<string, string>> = {
   entity: "Who is limited",
   resource: "What is limited, and its limits for everybody",
+  plan: "Named sets of limits that entities refer to",
   system: "Limits for everybody on everything else",
   access: "Switch entities and resources off and on",
   cascade: "Whether parents are charged",
@@ -91,6 +93,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Everything that is set for an entity",
     load: async () => (await import("./commands/entity-list-limits.ts")).entityListLimits,
   },
+  ...ENTITY_TOTALS,
   {
     path: ["resource", "set-defaults"],
     summary: "Set the limits that everybody has on a resource",
@@ -116,6 +119,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "What all entities together hold of a limit",
     load: async () => (await import("./commands/resource-capacity.ts")).resourceCapacity,
   },
+  ...PLAN_COMMANDS,
   {
     path: ["system", "set-defaults"],
     summary: "Set limits for everybody on everything else, and what an outage means",
@@ -131,6 +135,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Delete them",
     load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
   },
+  ...SYSTEM_TOTALS,
   {
     path: ["access", "set"],
     summary: "Disable, bypass or enforce an entity, a resource or one on the other",

@@ -93,6 +93,8 @@ async function valuesOf(
     case "entityId":
     case "parent":
       return onStore(context, options, async (limiter) => (await limiter.listEntities({ limit })).map(({ id }) => id));
+    case "plan":
+      return onStore(context, options, async (limiter) => (await limiter.listPlans({ limit })).map(({ id }) => id));
     case "resource":
     case "withCustomLimits":
       return onStore(context, options, async (limiter) => limiter.listResources({ limit }));
@@ -133,6 +135,7 @@ const FIXED: Readonly<Record<string, readonly string[]>> = {
   shell: ["bash", "zsh", "fish", "powershell"],
   format: ["csv", "ndjson", "json"],
   onUnavailable: ["allow", "block"],
+  appliesTo: ["everyone", "callers"],
 };
 
 async function limitsIn(limiter: RateLimiter): Promise<readonly Limit[]> {

@@ -97,10 +97,20 @@ export function sourceText(source: LevelExplanation["source"]): string {
       return "its own";
     case "entityDefault":
       return "its own default";
+    case "plan":
+      return "its plan on the resource";
+    case "planDefault":
+      return "its plan";
     case "resource":
       return "the resource";
     case "system":
       return "the system";
+    case "entityTotal":
+      return "its own total";
+    case "planTotal":
+      return "the total of its plan";
+    case "systemTotal":
+      return "the total of the system";
     case "request":
       return "the request";
     case "none":
@@ -116,7 +126,14 @@ export interface ExplainedRow {
 }
 
 export function rowsOf(levels: readonly LevelExplanation[]): readonly ExplainedRow[] {
-  return levels.flatMap(({ entityId, source, limits }) => limits.map((explained) => ({ entityId, explained, source })));
+  return levels.flatMap(({ entityId, limits }) =>
+    limits.map((explained) => ({ entityId, explained, source: explained.source })),
+  );
+}
+
+/** Of parents that have no limits: that they have none, and why. */
+export function reasonsOf([, ...parents]: readonly LevelExplanation[]): string {
+  return parents.flatMap(({ reason }) => (reason === undefined ? [] : [`${reason}\n`])).join("");
 }
 
 export function definitionText({ definition, inWindow, toppedUp }: LimitExplanation): string {

@@ -1,6 +1,13 @@
 import type { Limit } from "../domain/limit.ts";
 import { textOfLimit } from "../domain/limit-text.ts";
-import { type EntityValue, type Piece, type PieceValue, pieceText } from "../domain/piece.ts";
+import {
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type Piece,
+  type PieceValue,
+  pieceText,
+} from "../domain/piece.ts";
 import type { Change } from "../manifest/change.ts";
 import type { Drift } from "../manifest/drift.ts";
 import type { Plan } from "../manifest/plan.ts";
@@ -53,12 +60,17 @@ function changeLine(change: Change, paint: Paint): string {
 
 function valueText({ what }: Piece, value: PieceValue | null): string {
   if (value === null) return "nothing";
-  if (what === "limits") return (value as readonly Limit[]).map(textOfLimit).join(" ");
-  if (what !== "entity") return String(value);
-  const { name, parentId, cascade, metadata } = value as EntityValue;
+  if (what === "limits" || what === "totals") {
+    const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
+    const options = [...(inherit === true ? ["inherit"] : []), ...(appliesTo === undefined ? [] : [appliesTo])];
+    return [...limits.map(textOfLimit), ...(options.length === 0 ? [] : [`(${options.join(", ")})`])].join(" ");
+  }
+  if (what !== "entity" && what !== "plan") return String(value);
+  const { name, parentId, planId, cascade, metadata } = value as EntityValue;
+  const plan = planId === undefined ? "" : ` on the plan ${planId}`;
   const parent = parentId === undefined ? "" : ` below ${parentId}${cascade ? "" : ", not charged to it"}`;
   const pairs = Object.entries(metadata).map(([key, each]) => ` ${key}=${each}`);
-  return `${JSON.stringify(name)}${parent}${pairs.join("")}`;
+  return `${JSON.stringify(name)}${parent}${plan}${pairs.join("")}`;
 }
 
 function countLine({ changes, conflicts, summary, namespace, owner }: Plan, end: "planned" | "applied"): string {

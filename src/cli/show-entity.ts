@@ -7,6 +7,7 @@ export function entityText({
   id,
   name,
   parentId,
+  planId,
   cascade,
   metadata,
   version,
@@ -18,6 +19,7 @@ export function entityText({
     id,
     name: name === id ? undefined : name,
     parent: parentId === undefined ? undefined : `${parentId} (${cascade ? "charged too" : "not charged"})`,
+    plan: planId,
     metadata: metas.length === 0 ? undefined : metas.join(" "),
     version: String(version),
     created: timeText(createdAtMs),
@@ -30,6 +32,7 @@ export const ENTITY_COLUMNS: readonly Column<Entity>[] = [
   { title: "NAME", text: ({ id, name }) => (name === id ? "" : name), flexible: true },
   { title: "PARENT", text: ({ parentId }) => parentId ?? "" },
   { title: "CASCADE", text: ({ parentId, cascade }) => (parentId === undefined ? "" : cascade ? "yes" : "no") },
+  { title: "PLAN", text: ({ planId }) => planId ?? "" },
   { title: "CREATED", text: ({ createdAtMs }) => timeText(createdAtMs).slice(0, 10) },
 ];
 

@@ -1,3 +1,4 @@
+import type { StoredConfig } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Policy } from "../entry/index.ts";
@@ -13,6 +14,17 @@ export function limitsBlock(title: string, limits: readonly Limit[], { access, c
     ...(cascade === undefined ? [] : [`  cascade: ${cascade ? "on" : "off"}`]),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** What a level says itself, for people: limits, how they go with other levels, and its policy. */
+export function levelBlock(title: string, { limits, inherit, appliesTo, ...said }: StoredConfig): string {
+  const outage = said.onUnavailable === undefined ? "" : `  on unavailable: ${said.onUnavailable}\n`;
+  return [
+    limitsBlock(title, limits, said),
+    inherit === true ? "  inherits what comes after it\n" : "",
+    appliesTo === "callers" ? "  for callers only\n" : "",
+    outage,
+  ].join("");
 }
 
 export function limitsMissing(whose: string, remedy: string): NotFoundError {

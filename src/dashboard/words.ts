@@ -64,8 +64,13 @@ export const KIND_NAMES = { drip: "drips", calendar: "calendar quota", session: 
 export const LEVEL_NAMES: Readonly<Record<Level, string>> = {
   system: "System default",
   resource: "Resource default",
+  planDefault: "Plan default",
+  plan: "Plan on this resource",
   entityDefault: "Entity default",
   entity: "Entity on this resource",
+  systemTotal: "System total",
+  planTotal: "Plan total",
+  entityTotal: "Entity total",
 };
 
 export function sourceWords(source: LimitSource | "request"): string {

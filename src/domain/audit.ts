@@ -3,8 +3,13 @@ export type AuditAction =
   | "entity_created"
   | "entity_updated"
   | "entity_deleted"
+  | "plan_created"
+  | "plan_updated"
+  | "plan_deleted"
   | "limits_set"
   | "limits_deleted"
+  | "totals_set"
+  | "totals_deleted"
   | "access_set"
   | "cascade_set"
   | "bucket_topped_up"
@@ -22,7 +27,7 @@ export interface AuditEvent {
   readonly atMs: number;
   /** What was done. */
   readonly action: AuditAction;
-  /** An entity, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
+  /** An entity, or `$SYSTEM`, `$RESOURCE:name`, `$PLAN:id`, `$NAMESPACE:name`. */
   readonly entityId: string;
   /** Absent where it concerns no resource. */
   readonly resource?: string;

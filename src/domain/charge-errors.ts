@@ -6,7 +6,7 @@ import type { LimitSet } from "./limit-set.ts";
 import { measureOf, measuresOf, REQUESTS } from "./measures.ts";
 
 /** Of the entity that asks first. */
-type Chain = readonly (OnBucket & { readonly set: LimitSet })[];
+type Chain = readonly (OnBucket & { readonly charged: LimitSet })[];
 
 interface OnBucket {
   readonly bucket: BucketKey;
@@ -14,9 +14,9 @@ interface OnBucket {
 
 /** A measure that no limit of a chain counts; perhaps it is the name of a limit that counts another. */
 export function measureUnknown(name: string, chain: Chain): ValidationError {
-  if (chain.every(({ set }) => set.limits.length === 0)) return noLimits(chain);
-  const found = chain.flatMap(({ bucket, set }) =>
-    set.limits.filter((limit) => limit.name === name).map((limit) => ({ bucket, measure: measureOf(limit) })),
+  if (chain.every(({ charged }) => charged.limits.length === 0)) return noLimits(chain);
+  const found = chain.flatMap(({ bucket, charged }) =>
+    charged.limits.filter((limit) => limit.name === name).map((limit) => ({ bucket, measure: measureOf(limit) })),
   )[0];
   const { asker, resource } = aboutOf(chain);
   if (found !== undefined) {
@@ -29,7 +29,7 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
       { publicDetail: `"${name}" is a limit on ${resource}, not a measure: ${what}.` },
     );
   }
-  const near = nearestName(name, [...new Set(chain.flatMap(({ set }) => measuresOf(set.limits))), REQUESTS]);
+  const near = nearestName(name, [...new Set(chain.flatMap(({ charged }) => measuresOf(charged.limits))), REQUESTS]);
   const hint = near === undefined ? "" : ` Did you mean \`${near}\`?`;
   const what = `No limit "${name}" applies to ${asker} on ${resource}, and none counts it`;
   return new ValidationError(
@@ -77,17 +77,17 @@ export function measureMissing(limit: Limit, { bucket }: OnBucket, chain: Chain)
 
 /** `key-1: rpm, tpm; proj-1: month`. */
 function measuresText(chain: Chain): string {
-  const levels = chain.filter(({ set }) => set.limits.length > 0);
+  const levels = chain.filter(({ charged }) => charged.limits.length > 0);
   const [only] = levels;
   // Nearly always it is the limits of the asker alone.
-  if (levels.length === 1 && only === chain[0] && only !== undefined) return measuresOf(only.set.limits).join(", ");
-  return levels.map(({ bucket, set }) => `${bucket.entityId}: ${measuresOf(set.limits).join(", ")}`).join("; ");
+  if (levels.length === 1 && only === chain[0] && only !== undefined) return measuresOf(only.charged.limits).join(", ");
+  return levels.map(({ bucket, charged }) => `${bucket.entityId}: ${measuresOf(charged.limits).join(", ")}`).join("; ");
 }
 
 /** `rpm, tpm, month^1`, as refusals call limits of levels above. */
 function publicMeasures(chain: Chain): string {
-  const all = chain.flatMap(({ set }, level) =>
-    measuresOf(set.limits).map((measure) => (level === 0 ? measure : `${measure}^${level}`)),
+  const all = chain.flatMap(({ charged }, level) =>
+    measuresOf(charged.limits).map((measure) => (level === 0 ? measure : `${measure}^${level}`)),
   );
   return all.join(", ");
 }

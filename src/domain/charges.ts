@@ -11,7 +11,8 @@ import { measureOf, REQUESTS } from "./measures.ts";
 /** A bucket that a request is charged to: of the entity that asks or of one above it. */
 export interface ChargedBucket {
   readonly bucket: BucketKey;
-  readonly set: LimitSet;
+  /** The limits that it takes of: of a parent, perhaps not all that its bucket has. */
+  readonly charged: LimitSet;
   readonly access: Access;
 }
 
@@ -50,11 +51,11 @@ export function chargesOf(
   let isCounted = false;
   let isTaken = false;
   for (let i = 0; i < chain.length; i++) {
-    const { set } = chain[i] as ChargedBucket;
-    const amounts = chargedTo(set, asked);
+    const { charged } = chain[i] as ChargedBucket;
+    const amounts = chargedTo(charged, asked);
     charges.push(amounts);
     if (amounts.length > 0) isTaken = true;
-    if (isAllCounted(set, amounts, asked)) isCounted = true;
+    if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
   if (!isCounted) checkCounted(asked, chain);
   if (unnamed === "refuse") checkAllNamed(asked, chain);
@@ -64,14 +65,14 @@ export function chargesOf(
 
 /** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
 export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
-  const { set } = level;
-  if (set.isByName && consume !== undefined && unnamed === "allow") {
+  const { charged } = level;
+  if (charged.isByName && consume !== undefined && unnamed === "allow") {
     const named = amountsOf(consume, "consume");
-    if (named.length > 0 && areCalled(set.limits, named)) return named;
+    if (named.length > 0 && areCalled(charged.limits, named)) return named;
   }
   const asked = askedBy(consume);
-  const amounts = chargedTo(set, asked);
-  if (!isAllCounted(set, amounts, asked)) checkCounted(asked, [level]);
+  const amounts = chargedTo(charged, asked);
+  if (!isAllCounted(charged, amounts, asked)) checkCounted(asked, [level]);
   if (unnamed === "refuse") checkAllNamed(asked, [level]);
   if (amounts.length === 0) throw nothingToTake([level]);
   return amounts;
@@ -80,7 +81,8 @@ export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unna
 /** Throws where a measure is named that no limit of the chain counts; `requests` may always be named. */
 export function checkCounted({ named }: Asked, chain: readonly ChargedBucket[]): void {
   for (const { limit: measure } of named) {
-    if (measure !== REQUESTS && !chain.some(({ set }) => countsIn(set, measure))) throw measureUnknown(measure, chain);
+    if (measure !== REQUESTS && !chain.some(({ charged }) => countsIn(charged, measure)))
+      throw measureUnknown(measure, chain);
   }
 }
 
@@ -111,7 +113,7 @@ function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amoun
 function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[]): void {
   for (const level of chain) {
     if (level.access === "bypass") continue;
-    for (const limit of level.set.limits) {
+    for (const limit of level.charged.limits) {
       const measure = measureOf(limit);
       if (limit.soft || measure === REQUESTS || isNamed(named, measure)) continue;
       throw measureMissing(limit, level, chain);
@@ -120,7 +122,7 @@ function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[]): void 
 }
 
 function nothingToTake(chain: readonly ChargedBucket[]): ValidationError {
-  return chain.every(({ set }) => set.limits.length === 0) ? noLimits(chain) : nothingCounted(chain);
+  return chain.every(({ charged }) => charged.limits.length === 0) ? noLimits(chain) : nothingCounted(chain);
 }
 
 function isNamed(named: readonly Amount[], measure: string): boolean {

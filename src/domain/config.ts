@@ -1,20 +1,15 @@
+import { type ConfigScope, isTotal, type LevelOptions, type LimitSource } from "./config-scope.ts";
 import type { Limit } from "./limit.ts";
+import { type MergedLimits, type MergeProblem, mergedLimits } from "./merged-limits.ts";
+
+// Where limits are stored stands in a file of its own, below this one.
+export * from "./config-scope.ts";
 
 /** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
 
 /** What an id means that was never created: it is limited by defaults, or refused. */
 export type UnknownEntities = "allow" | "refuse";
-
-/** The four places where limits are stored, most specific first. The first that has any wins whole; they do not merge. */
-export type ConfigScope =
-  | { readonly level: "entity"; readonly entityId: string; readonly resource: string }
-  | { readonly level: "entityDefault"; readonly entityId: string }
-  | { readonly level: "resource"; readonly resource: string }
-  | { readonly level: "system" };
-
-/** The level of configuration that something came from. */
-export type LimitSource = ConfigScope["level"] | "none";
 
 /** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */
 export type Access = "disabled" | "bypass" | "enforce";
@@ -34,7 +29,7 @@ export interface SystemSettings {
   readonly usageKeptDays?: number;
 }
 
-export interface StoredConfig extends ScopePolicy, SystemSettings {
+export interface StoredConfig extends ScopePolicy, SystemSettings, LevelOptions {
   readonly limits: readonly Limit[];
 }
 
@@ -48,8 +43,25 @@ export interface PolicyChange {
 export interface LevelConfig {
   /** Whether the entity was created; it need not be. */
   readonly created: boolean;
+  /** Those of its bucket on the resource, whoever asks: the entity's own as a caller. */
   readonly limits: readonly Limit[];
+  /** The first level that has any. */
   readonly source: LimitSource;
+  /** The level of each limit by name, where levels were added up; absent: all are of `source`. */
+  readonly sources?: Readonly<Record<string, LimitSource>>;
+  /** Those that a request from below takes of; absent: all of `limits`. */
+  readonly forEveryone?: readonly Limit[];
+  /** Limits of the entity over all resources, as a caller; their bucket is that of the resource `"*"`. */
+  readonly totals: readonly Limit[];
+  readonly totalsSource: LimitSource;
+  /** As `sources`, of the totals. */
+  readonly totalsSources?: Readonly<Record<string, LimitSource>>;
+  /** As `forEveryone`, of the totals. */
+  readonly totalsForEveryone?: readonly Limit[];
+  /** The levels do not go together: every request is refused with this. */
+  readonly problem?: MergeProblem;
+  /** The entity's plan. */
+  readonly planId?: string;
   readonly access: Access;
   /** The scope that said so; `none` when none did. */
   readonly accessSource: LimitSource;
@@ -68,30 +80,35 @@ export interface LevelConfig {
   readonly isConsistent?: true;
 }
 
-/** The scopes that apply to an entity on a resource, in the order in which they are asked. */
-export function scopesOf(entityId: string, resource: string): readonly ConfigScope[] {
-  return [
-    { level: "entity", entityId, resource },
-    { level: "entityDefault", entityId },
-    { level: "resource", resource },
-    { level: "system" },
-  ];
+/** What the store has of an entity that its limits depend on. */
+export interface ConfiguredEntity {
+  readonly parentId?: string;
+  readonly planId?: string;
+  readonly cascade: boolean;
 }
 
-/** What the four scopes and the entity say together; `found` is in the order of `scopesOf`. */
+/** What the scopes and the entity say together; `found` is in the order of `scopes`, which `scopesOf` made. */
 export function resolveConfig(
   found: readonly (StoredConfig | undefined)[],
   scopes: readonly ConfigScope[],
-  entity: { readonly parentId?: string; readonly cascade: boolean } | undefined,
+  entity: ConfiguredEntity | undefined,
 ): LevelConfig {
-  const limits = first(found, scopes, (config) => (config.limits.length > 0 ? config.limits : undefined));
+  const totalsAt = scopes.findIndex(isTotal);
+  const limits = mergedLimits(found.slice(0, totalsAt), scopes.slice(0, totalsAt));
+  const totals = mergedLimits(found.slice(totalsAt), scopes.slice(totalsAt));
+  const problem = limits.problem ?? totals.problem;
   const access = first(found, scopes, (config) => config.access);
   const cascade = first(found, scopes, (config) => config.cascade);
   const onUnavailable = found[scopes.findIndex(({ level }) => level === "system")]?.onUnavailable;
   return {
     created: entity !== undefined,
-    limits: limits.value ?? [],
+    limits: limits.limits,
     source: limits.source,
+    ...(limits.sources === undefined ? {} : { sources: limits.sources }),
+    ...(limits.forEveryone === undefined ? {} : { forEveryone: limits.forEveryone }),
+    ...totalsIn(totals),
+    ...(problem === undefined ? {} : { problem }),
+    ...(entity?.planId === undefined ? {} : { planId: entity.planId }),
     access: access.value ?? "enforce",
     accessSource: access.source,
     cascade: cascade.value ?? entity?.cascade ?? false,
@@ -101,56 +118,25 @@ export function resolveConfig(
   };
 }
 
-/** A stored configuration with its policy changed; undefined when it then says nothing at all. */
-export function withPolicy(config: StoredConfig | undefined, change: PolicyChange): StoredConfig | undefined {
-  const { access, cascade, ...rest } = config ?? { limits: [] };
-  const next = {
-    access: change.access === undefined ? access : (change.access ?? undefined),
-    cascade: change.cascade === undefined ? cascade : (change.cascade ?? undefined),
+function totalsIn({ limits, source, sources, forEveryone }: MergedLimits) {
+  return {
+    totals: limits,
+    totalsSource: source,
+    ...(sources === undefined ? {} : { totalsSources: sources }),
+    ...(forEveryone === undefined ? {} : { totalsForEveryone: forEveryone }),
   };
-  const changed: StoredConfig = {
-    ...rest,
-    ...(next.access === undefined ? {} : { access: next.access }),
-    ...(next.cascade === undefined ? {} : { cascade: next.cascade }),
-  };
-  return saysSomething(changed) ? changed : undefined;
 }
 
-/** A change of what a scope limits: what is absent stays. */
-export interface LimitsChange {
+/** A change of what a scope limits: what is absent stays; but new limits come with their options, absent ones are the default. */
+export interface LimitsChange extends LevelOptions {
   /** Empty: none any more. */
   readonly limits?: readonly Limit[];
   /** System level only; `null` takes it away. */
   readonly onUnavailable?: OnUnavailable | null;
   /** System level only. A store that keeps usage as it was opened refuses it. */
   readonly usageKeptDays?: number;
-}
-
-/** A stored configuration with its limits replaced, its policy kept; undefined when it then says nothing at all. */
-export function withLimits(config: StoredConfig | undefined, next: LimitsChange): StoredConfig | undefined {
-  const { onUnavailable: before, ...rest } = config ?? { limits: [] };
-  const onUnavailable = next.onUnavailable === undefined ? before : (next.onUnavailable ?? undefined);
-  const changed: StoredConfig = {
-    ...rest,
-    limits: next.limits ?? rest.limits,
-    ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    ...(next.usageKeptDays === undefined ? {} : { usageKeptDays: next.usageKeptDays }),
-  };
-  return saysSomething(changed) ? changed : undefined;
-}
-
-/**
- * A stored configuration without its limits, its policy kept; undefined when it then says nothing at all. How long usage is kept
- * stays, too: whoever takes limits away does not mean the bills.
- */
-export function withoutLimits(config: StoredConfig): StoredConfig | undefined {
-  const { limits: _, onUnavailable: __, ...policy } = config;
-  const changed = { ...policy, limits: [] };
-  return saysSomething(changed) ? changed : undefined;
-}
-
-function saysSomething({ limits, ...rest }: StoredConfig): boolean {
-  return limits.length > 0 || Object.values(rest).some((value) => value !== undefined);
+  /** Only where no limits are. */
+  readonly ifAbsent?: true;
 }
 
 function first<Value>(
@@ -164,16 +150,4 @@ function first<Value>(
     if (value !== undefined) return { value, source: scope.level };
   }
   return { value: undefined, source: "none" };
-}
-
-/** Under which id a scope's changes appear in the audit log; `$` cannot begin an entity id. */
-export function auditIdOf(scope: ConfigScope): string {
-  switch (scope.level) {
-    case "system":
-      return "$SYSTEM";
-    case "resource":
-      return `$RESOURCE:${scope.resource}`;
-    default:
-      return scope.entityId;
-  }
 }

@@ -1,6 +1,6 @@
 import { NotFoundError, ValidationError } from "./errors.ts";
 import { hintFor, KnownNames } from "./known-names.ts";
-import { checkEntityId, shown } from "./names.ts";
+import { checkEntityId, checkPlanId, shown } from "./names.ts";
 
 /** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
 export interface Entity {
@@ -10,6 +10,8 @@ export interface Entity {
   readonly name: string;
   /** Absent: it has none. */
   readonly parentId?: string;
+  /** The plan whose limits it goes by where it has none of its own; neither its children nor its parents do. Absent: none. */
+  readonly planId?: string;
   /** Whether taking from this entity takes from its parent too; without a parent it means nothing. */
   readonly cascade: boolean;
   /** Whatever belongs to it, of no meaning here. */
@@ -30,6 +32,8 @@ export interface NewEntity {
   readonly name?: string;
   /** It must exist. Default: none. */
   readonly parentId?: string;
+  /** The plan whose limits it goes by where it has none of its own; it must exist. Default: none. */
+  readonly planId?: string;
   /** Default: true with a `parentId`. False: the entity belongs to its parent and is not charged to it. */
   readonly cascade?: boolean;
   /** Whatever belongs to it, of no meaning here. Default: nothing. */
@@ -49,6 +53,8 @@ export interface EntityPatch {
   readonly name?: string;
   /** Another parent; null: none. */
   readonly parentId?: string | null;
+  /** Another plan; null: none. */
+  readonly planId?: string | null;
   /** Whether its parent is charged too. */
   readonly cascade?: boolean;
   /** Replaces what was there. */
@@ -59,18 +65,20 @@ export interface EntityPatch {
 export const LEVELS_MAX = 8;
 
 const NEW_ENTITY = new KnownNames<NewEntity>({
-  ...{ id: true, name: true, parentId: true, cascade: true, metadata: true },
+  ...{ id: true, name: true, parentId: true, planId: true, cascade: true, metadata: true },
 });
 
 export function newEntity(given: NewEntity, nowMs: number): Entity {
   const id = checkEntityId(given?.id);
   NEW_ENTITY.check(given, "The entity to be created");
-  const { parentId } = given;
+  const { parentId, planId } = given;
   if (parentId !== undefined && parentId !== null) checkEntityId(parentId);
+  if (planId !== undefined && planId !== null) checkPlanId(planId);
   return {
     id,
     name: given.name === undefined ? id : checkDisplayName(id, given.name),
     ...(parentId === undefined || parentId === null ? {} : { parentId }),
+    ...(planId === undefined || planId === null ? {} : { planId }),
     // Whoever names a parent means one that counts; to belong to it and not be charged to it must be said (ADR 11).
     cascade: given.cascade === undefined ? typeof parentId === "string" : checkFlag(id, given.cascade),
     metadata: given.metadata === undefined ? {} : checkMetadata(id, given.metadata),
@@ -87,7 +95,7 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
       `The change to ${id} is ${shown(patch)}; give an object such as { name }.`,
     );
   }
-  const known = ["name", "parentId", "cascade", "metadata"];
+  const known = ["name", "parentId", "planId", "cascade", "metadata"];
   const unknown = Object.keys(patch).find((key) => !known.includes(key));
   if (unknown !== undefined) {
     throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; ${hintFor(unknown, known)}.`);
@@ -96,17 +104,20 @@ export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
   if (patch.cascade !== undefined) checkFlag(id, patch.cascade);
   if (patch.metadata !== undefined) checkMetadata(id, patch.metadata);
   if (patch.parentId !== undefined && patch.parentId !== null) checkEntityId(patch.parentId);
+  if (patch.planId !== undefined && patch.planId !== null) checkPlanId(patch.planId);
   return patch;
 }
 
 export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Entity {
-  const { parentId: before, ...rest } = entity;
+  const { parentId: before, planId: planBefore, ...rest } = entity;
   const parentId = patch.parentId === undefined ? before : patch.parentId;
+  const planId = patch.planId === undefined ? planBefore : patch.planId;
   // Without a parent the flag meant nothing. The first one is charged, as it would be had the entity been created below it.
   const cascade = before === undefined && typeof parentId === "string" ? true : entity.cascade;
   return {
     ...rest,
     ...(parentId === undefined || parentId === null ? {} : { parentId }),
+    ...(planId === undefined || planId === null ? {} : { planId }),
     ...(patch.name === undefined ? {} : { name: patch.name }),
     cascade: patch.cascade ?? cascade,
     ...(patch.metadata === undefined ? {} : { metadata: { ...patch.metadata } }),
@@ -126,16 +137,36 @@ export type EntityUpdate =
   | { readonly kind: "updated"; readonly entity: Entity }
   | { readonly kind: "missing" }
   | { readonly kind: "conflict"; readonly version: number }
+  | PlanProblem
   | ParentProblem;
 
+/** Why an entity cannot have a plan. */
+export type PlanProblem = { readonly kind: "planMissing"; readonly planId: string };
+
 /** The entity as a change leaves it, or why the change cannot be made. */
-export function updateOf(entity: Entity | undefined, change: EntityChange, hierarchy: Hierarchy): EntityUpdate {
+export function updateOf(
+  entity: Entity | undefined,
+  change: EntityChange,
+  hierarchy: Hierarchy & PlansKnown,
+): EntityUpdate {
   if (entity === undefined) return { kind: "missing" };
   const { patch, version, nowMs } = change;
   if (version !== undefined && version !== entity.version) return { kind: "conflict", version: entity.version };
-  const { parentId } = patch;
-  const problem = typeof parentId === "string" ? parentProblem(entity.id, parentId, hierarchy) : undefined;
+  const { parentId, planId } = patch;
+  const problem =
+    (typeof parentId === "string" ? parentProblem(entity.id, parentId, hierarchy) : undefined) ??
+    planProblem(planId, hierarchy);
   return problem ?? { kind: "updated", entity: patched(entity, patch, nowMs) };
+}
+
+/** What the check of a plan needs of a store, inside the transaction that will write the entity. */
+export interface PlansKnown {
+  hasPlan(id: string): boolean;
+}
+
+/** Undefined when an entity may have this plan, or none. */
+export function planProblem(planId: string | null | undefined, plans: PlansKnown): PlanProblem | undefined {
+  return typeof planId !== "string" || plans.hasPlan(planId) ? undefined : { kind: "planMissing", planId };
 }
 
 /** Why an entity cannot hang below a parent. */
@@ -173,7 +204,7 @@ function heightBelow(id: string, hierarchy: Hierarchy, levelsMax: number): numbe
   return height;
 }
 
-function checkDisplayName(id: string, name: unknown): string {
+export function checkDisplayName(id: string, name: unknown): string {
   if (typeof name !== "string" || name.length > 256) {
     throw new ValidationError(
       "name_invalid",
@@ -190,7 +221,7 @@ function checkFlag(id: string, cascade: unknown): boolean {
   return cascade;
 }
 
-function checkMetadata(id: string, metadata: unknown): Readonly<Record<string, string>> {
+export function checkMetadata(id: string, metadata: unknown): Readonly<Record<string, string>> {
   const bad = (): never => {
     throw new ValidationError(
       "metadata_invalid",

@@ -20,6 +20,8 @@ export interface SeenLimit {
 export interface LeaseLevel {
   readonly entityId: string;
   readonly limits: readonly Limit[];
+  /** Names of those that the lease is charged to: a parent's may be for callers only. Absent: all. */
+  readonly charged?: readonly string[];
   readonly origin: SetOrigin;
   /** Let through by a bypass: only usage knows of it. */
   readonly bypass: boolean;

@@ -249,12 +249,7 @@ export function checkLimits<Name extends string, Measure extends string>(
   if (limits.length === 0) {
     throw new ValidationError("limits_empty", "The list of limits is empty; name at least one, or delete the limits.");
   }
-  if (limits.length > LIMITS_MAX) {
-    throw new ValidationError(
-      "limits_too_many",
-      `${limits.length} limits on one bucket; at most ${LIMITS_MAX} are supported. Split them over several resources.`,
-    );
-  }
+  if (limits.length > LIMITS_MAX) throw tooMany(limits);
   const checked = limits.map((limit) => checkLimit(limit as Limit<Name, Measure>, calendar));
   const names = new Set<string>();
   for (const { name } of checked) {
@@ -263,8 +258,21 @@ export function checkLimits<Name extends string, Measure extends string>(
     }
     names.add(name);
   }
-  checkOneZone(checked);
+  const problem = setProblem(checked);
+  if (problem !== undefined) throw problem;
   return Object.freeze(checked);
+}
+
+/** Why limits that are each fine cannot be those of one bucket. */
+export function setProblem(limits: readonly Limit[]): ValidationError | undefined {
+  return limits.length > LIMITS_MAX ? tooMany(limits) : zoneProblem(limits);
+}
+
+function tooMany(limits: readonly unknown[]): ValidationError {
+  return new ValidationError(
+    "limits_too_many",
+    `${limits.length} limits on one bucket; at most ${LIMITS_MAX} are supported. Split them over several resources.`,
+  );
 }
 
 export function kindOf(limit: Limit): LimitKind {
@@ -291,19 +299,18 @@ export function capacityMaxMilli(limit: Limit): number {
 }
 
 // Limits of one bucket are stored with one zone between them.
-function checkOneZone(limits: readonly Limit[]): void {
+function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
   const zones = new Set(
     limits.flatMap(({ schedule, reset }) => [
       ...(schedule ?? []).map(({ tz }) => tz ?? TZ_DEFAULT),
       ...(reset === undefined ? [] : [reset.tz ?? TZ_DEFAULT]),
     ]),
   );
-  if (zones.size > 1) {
-    throw new ValidationError(
-      "limits_zones",
-      `The limits of one bucket share one time zone, but these have ${[...zones].join(" and ")}; give all the same tz.`,
-    );
-  }
+  if (zones.size <= 1) return undefined;
+  return new ValidationError(
+    "limits_zones",
+    `The limits of one bucket share one time zone, but these have ${[...zones].join(" and ")}; give all the same tz.`,
+  );
 }
 
 function ofKind<Measure extends string>({

@@ -83,9 +83,13 @@ export const NAMESPACE: NameRule = {
   remedy: "begin with a letter or digit and use letters, digits and _ . - : @",
 };
 
+/** As of entities; `entityIdOf` makes one of any text. */
+const PLAN_ID: NameRule = { ...ENTITY_ID, what: "plan id", code: "plan_id_invalid" };
+
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };
 
 export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
+export const checkPlanId = (value: unknown): string => checkName(PLAN_ID, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
 export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);

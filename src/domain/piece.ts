@@ -1,17 +1,20 @@
-import type { Access, ConfigScope, OnUnavailable, StoredConfig } from "./config.ts";
+import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "./config.ts";
 import type { Entity } from "./entity.ts";
 import type { Limit } from "./limit.ts";
+import type { Plan } from "./plan.ts";
 
-/** One thing that a manifest declares and owns: the limits of a level, its access, its cascade, an entity. */
+/** One thing that a manifest declares and owns: the limits or totals of a level, its access, its cascade, an entity, a plan. */
 export interface Piece {
   /** Which kind of piece. */
-  readonly what: "limits" | "access" | "cascade" | "onUnavailable" | "entity";
-  /** Absent of an entity. */
+  readonly what: "limits" | "totals" | "access" | "cascade" | "onUnavailable" | "entity" | "plan";
+  /** Absent of an entity and of a plan. */
   readonly level?: ConfigScope["level"];
   /** Of which resource, where the level has one. */
   readonly resource?: string;
   /** Of which entity, where the level has one. */
   readonly entityId?: string;
+  /** Of which plan, where the level has one. */
+  readonly planId?: string;
 }
 
 /** An entity as it is declared: as a whole. */
@@ -20,14 +23,30 @@ export interface EntityValue {
   readonly name: string;
   /** Absent: it has none. */
   readonly parentId?: string;
+  /** Absent: it has none. */
+  readonly planId?: string;
   /** Whether its parent is charged too. */
   readonly cascade: boolean;
   /** Whatever belongs to it. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** What a piece says, by what it is. */
-export type PieceValue = readonly Limit[] | Access | boolean | OnUnavailable | EntityValue;
+/** A plan as it is declared, without its limits: as a whole. */
+export interface PlanValue {
+  /** For people. */
+  readonly name: string;
+  /** Whatever belongs to it. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Limits with options that are not the default. */
+export interface LimitsValue extends LevelOptions {
+  /** As they are set. */
+  readonly limits: readonly Limit[];
+}
+
+/** What a piece says, by what it is. Limits and totals without options are a list. */
+export type PieceValue = readonly Limit[] | LimitsValue | Access | boolean | OnUnavailable | EntityValue | PlanValue;
 
 /** A piece as a manifest declares it. */
 export interface DeclaredPiece {
@@ -47,39 +66,48 @@ export type OwnedPiece = { readonly piece: Piece; readonly owner: string; readon
 );
 
 /** A text that is the same for the same piece; names have no `#`. */
-export function pieceKey({ what, level, entityId = "", resource = "" }: Piece): string {
-  return [what, level ?? "", entityId, resource].join("#");
+export function pieceKey({ what, level, entityId = "", resource = "", planId }: Piece): string {
+  return [what, level ?? "", entityId, resource, ...(planId === undefined ? [] : [planId])].join("#");
 }
 
 export function pieceOfKey(key: string): Piece {
-  const [what, level, entityId, resource] = key.split("#");
+  const [what, level, entityId, resource, planId] = key.split("#");
   return {
     what: what as Piece["what"],
     ...(level ? { level: level as ConfigScope["level"] } : {}),
     ...(resource ? { resource } : {}),
     ...(entityId ? { entityId } : {}),
+    ...(planId ? { planId } : {}),
   };
 }
 
-export function pieceIn(what: Exclude<Piece["what"], "entity">, scope: ConfigScope): Piece {
+export function pieceIn(what: Exclude<Piece["what"], "entity" | "plan">, scope: ConfigScope): Piece {
   return {
     what,
     level: scope.level,
     ...("resource" in scope ? { resource: scope.resource } : {}),
     ...("entityId" in scope ? { entityId: scope.entityId } : {}),
+    ...("planId" in scope ? { planId: scope.planId } : {}),
   };
 }
 
-/** The scope of a piece; undefined of an entity. */
-export function scopeOfPiece({ level, resource = "", entityId = "" }: Piece): ConfigScope | undefined {
+/** The scope of a piece; undefined of an entity and of a plan. */
+export function scopeOfPiece({ level, resource = "", entityId = "", planId = "" }: Piece): ConfigScope | undefined {
   switch (level) {
     case undefined:
       return undefined;
     case "system":
+    case "systemTotal":
       return { level };
+    case "plan":
+      return { level, planId, resource };
+    case "planDefault":
+    case "planTotal":
+      return { level, planId };
     case "resource":
       return { level, resource };
     case "entityDefault":
+    case "entityTotal":
       return { level, entityId };
     case "entity":
       return { level, entityId, resource };
@@ -90,7 +118,8 @@ export function scopeOfPiece({ level, resource = "", entityId = "" }: Piece): Co
 export function valueInConfig(what: Piece["what"], config: StoredConfig | undefined): PieceValue | undefined {
   switch (what) {
     case "limits":
-      return config === undefined || config.limits.length === 0 ? undefined : config.limits;
+    case "totals":
+      return config === undefined || config.limits.length === 0 ? undefined : limitsValue(config.limits, config);
     case "access":
       return config?.access;
     case "cascade":
@@ -98,12 +127,41 @@ export function valueInConfig(what: Piece["what"], config: StoredConfig | undefi
     case "onUnavailable":
       return config?.onUnavailable;
     case "entity":
+    case "plan":
       return undefined;
   }
 }
 
-export function valueOfEntity({ name, parentId, cascade, metadata }: Entity): EntityValue {
-  return { name, ...(parentId === undefined ? {} : { parentId }), cascade, metadata };
+/** Limits and their options as the value of a piece. */
+export function limitsValue(
+  limits: readonly Limit[],
+  { inherit, appliesTo }: LevelOptions,
+): readonly Limit[] | LimitsValue {
+  if (inherit === undefined && appliesTo === undefined) return limits;
+  return {
+    limits,
+    ...(inherit === undefined ? {} : { inherit }),
+    ...(appliesTo === undefined ? {} : { appliesTo }),
+  };
+}
+
+/** The other half of `limitsValue`. */
+export function limitsOfValue(value: readonly Limit[] | LimitsValue): LimitsValue {
+  return isLimits(value) ? { limits: value } : value;
+}
+
+export function valueOfEntity({ name, parentId, planId, cascade, metadata }: Entity): EntityValue {
+  return {
+    name,
+    ...(parentId === undefined ? {} : { parentId }),
+    ...(planId === undefined ? {} : { planId }),
+    cascade,
+    metadata,
+  };
+}
+
+export function valueOfPlan({ name, metadata }: Plan): PlanValue {
+  return { name, metadata };
 }
 
 /** Whether two values of one piece say the same: limits by name, in any order. */
@@ -113,7 +171,9 @@ export function isSameValue(one: PieceValue | undefined, other: PieceValue | und
 
 function textOf(value: PieceValue): string {
   if (typeof value !== "object") return JSON.stringify(value);
-  return isLimits(value) ? JSON.stringify(value.map(plainLimit).toSorted()) : entityText(value);
+  if (isLimits(value)) return JSON.stringify(value.map(plainLimit).toSorted());
+  if ("limits" in value) return JSON.stringify([textOf(value.limits), value.inherit ?? null, value.appliesTo ?? null]);
+  return ownerText(value);
 }
 
 function isLimits(value: object): value is readonly Limit[] {
@@ -144,16 +204,28 @@ function plainLimit({
   ]);
 }
 
-function entityText({ name, parentId, cascade, metadata }: EntityValue): string {
+function ownerText({ name, metadata, ...rest }: EntityValue | PlanValue): string {
+  const { parentId = null, planId = null, cascade = null } = rest as Partial<EntityValue>;
   const pairs = Object.entries(metadata).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify([name, parentId ?? null, cascade, pairs]);
+  return JSON.stringify([name, parentId, planId, cascade, pairs]);
 }
 
 /** For people: `the limits of key-1 on gpt-4`. */
-export function pieceText({ what, level, resource, entityId }: Piece): string {
+export function pieceText({ what, level, resource, entityId, planId }: Piece): string {
   if (what === "entity") return `the entity ${entityId}`;
-  const named = { limits: "the limits", access: "the access", cascade: "the cascade", onUnavailable: "on_unavailable" };
+  if (what === "plan") return `the plan ${planId}`;
+  const named = {
+    ...{ limits: "the limits", totals: "the totals", access: "the access", cascade: "the cascade" },
+    onUnavailable: "on_unavailable",
+  };
   switch (level) {
+    case "plan":
+      return `${named[what]} of the plan ${planId} on ${resource}`;
+    case "planDefault":
+    case "planTotal":
+      return `${named[what]} of the plan ${planId}`;
+    case "entityTotal":
+      return `${named[what]} of ${entityId}`;
     case "entity":
       return `${named[what]} of ${entityId} on ${resource}`;
     case "entityDefault":

@@ -91,14 +91,17 @@ function limitFrom(form: StoredForm, row: unknown): Limit {
   return Object.freeze(limit);
 }
 
-function levelRow({ entityId, limits, origin, bypass, seen }: LeaseLevel, set: number): readonly unknown[] {
+function levelRow({ entityId, limits, charged, origin, bypass, seen }: LeaseLevel, set: number): readonly unknown[] {
   const flags = (bypass ? 1 : 0) + (origin.given ? 2 : 0) + (origin.own ? 4 : 0);
   const standing = seen.flatMap(({ limit, available, capacity }) => [placeOf(limits, limit), available, capacity]);
-  return [entityId, set, origin.asOfMs, origin.generation, flags, standing];
+  const row = [entityId, set, origin.asOfMs, origin.generation, flags, standing];
+  return charged === undefined ? row : [...row, charged.map((name) => placeOf(limits, name))];
 }
 
 function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limit[])[]): LeaseLevel {
-  const [entityId, set, asOfMs, generation, flags, standing] = form.list(row, 6);
+  // The last is there only where not all limits are charged.
+  const length = form.list(row).length === 7 ? 7 : 6;
+  const [entityId, set, asOfMs, generation, flags, standing, places] = form.list(row, length);
   const limits = sets[form.natural(set)] ?? form.fail("names limits that it does not have");
   const flag = form.natural(flags);
   const origin: SetOrigin = {
@@ -112,7 +115,11 @@ function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limi
     available: form.integer(available),
     capacity: form.integer(capacity),
   }));
-  return { entityId: form.text(entityId), limits, origin, bypass: (flag & 1) === 1, seen };
+  const charged = length === 6 ? undefined : form.list(places).map((place) => nameAt(form, limits, place));
+  return {
+    ...{ entityId: form.text(entityId), limits, origin, bypass: (flag & 1) === 1, seen },
+    ...(charged === undefined ? {} : { charged }),
+  };
 }
 
 function resourceFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limit[])[]): LeaseResourceRecord {

@@ -180,9 +180,9 @@ export class Acquirer {
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
   async observe(demands: readonly Demand[], nowMs: number): Promise<ObservedBucket[]> {
     const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
-    return demands.map(({ bucket, set, origin, take, bypass }, i) => {
+    return demands.map(({ bucket, set, limits = set.limits, origin, take, bypass }, i) => {
       const state = bucketFor(states[i], { set, origin }, nowMs, this.#deps.calendar);
-      return { bucket, state, limits: set.limits, take, taken: false, bypass, seen: "now" };
+      return { bucket, state, limits, take, taken: false, bypass, seen: "now" };
     });
   }
 

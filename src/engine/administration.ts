@@ -2,6 +2,8 @@ import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import {
   auditIdOf,
   type ConfigScope,
+  isTotal,
+  type LevelOptions,
   type LimitsChange,
   type OnUnavailable,
   type StoredConfig,
@@ -15,31 +17,27 @@ import {
   type NewEntity,
   newEntity,
   type ParentProblem,
+  type PlanProblem,
 } from "../domain/entity.ts";
 import { ConflictError, ExistsError, type LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
-import { checkEntityId, checkPrincipal, checkResource, shown } from "../domain/names.ts";
-import { checkUsageKeptDays } from "../domain/retention.ts";
+import { checkEntityId, checkPrincipal } from "../domain/names.ts";
+import { planMissing } from "../domain/plan.ts";
 import type { Acquirer } from "./acquirer.ts";
+import {
+  CHANGE_OPTIONS,
+  type ChangeOptions,
+  checkLevelOptions,
+  checkScope,
+  checkScopeOptions,
+  checkSetOptions,
+  checkSettings,
+  checkVersion,
+  resourceIn,
+  type SetOptions,
+  UPDATE_OPTIONS,
+} from "./level-options.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-
-/** Every change takes the one who made it, for the audit trail. */
-export interface ChangeOptions {
-  /** Who makes the change, for the audit trail. */
-  readonly principal?: string;
-}
-
-/** The options of a change that has no others. */
-export const CHANGE_OPTIONS = new KnownNames<ChangeOptions>({ principal: true });
-
-const UPDATE_OPTIONS = new KnownNames<ChangeOptions & { version?: number }>({ principal: true, version: true });
-
-/** Limits of an entity: the resource is named among the options. */
-const ENTITY_OPTIONS = new KnownNames<ChangeOptions & { resource?: string }>({ principal: true, resource: true });
-const SYSTEM_OPTIONS = new KnownNames<ChangeOptions & SystemSettings>({
-  ...{ principal: true, onUnavailable: true, usageKeptDays: true },
-});
 
 /** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
 export class Administration {
@@ -56,14 +54,18 @@ export class Administration {
   async createEntity(given: NewEntity, options: ChangeOptions): Promise<Entity> {
     CHANGE_OPTIONS.check(options, "The second argument of createEntity");
     const entity = newEntity(given, this.#deps.clock.now());
-    const { name, cascade, metadata, parentId } = entity;
-    const details = { name, cascade, metadata, ...(parentId === undefined ? {} : { parentId }) };
+    const { name, cascade, metadata, parentId, planId } = entity;
+    const details = {
+      ...{ name, cascade, metadata },
+      ...(parentId === undefined ? {} : { parentId }),
+      ...(planId === undefined ? {} : { planId }),
+    };
     const event = this.event("entity_created", entity.id, options, details);
     const reply = await this.#deps.scope.entities.create(entity, event);
     if (reply.kind === "exists") {
       throw new ExistsError("entity_exists", `Entity ${entity.id} exists already; change it with updateEntity.`);
     }
-    if (reply.kind !== "created") throw parentError(entity.id, reply);
+    if (reply.kind !== "created") throw ownerError(entity.id, reply);
     this.changed(event);
     return entity;
   }
@@ -79,12 +81,7 @@ export class Administration {
     UPDATE_OPTIONS.check(options, "The third argument of updateEntity");
     const checked = checkPatch(id, patch);
     const { version } = options;
-    if (version !== undefined && !Number.isSafeInteger(version)) {
-      throw new ValidationError(
-        "version_invalid",
-        `version is ${shown(version)}; give the version of the entity read.`,
-      );
-    }
+    checkVersion(version, "entity");
     const event = this.event("entity_updated", id, options, { ...checked });
     const change = { patch: checked, version, nowMs: this.#deps.clock.now() };
     const reply = await this.#deps.scope.entities.update(id, change, event);
@@ -100,7 +97,7 @@ export class Administration {
           `Entity ${id} is at version ${reply.version}, not ${version}: it was changed meanwhile. Read it again, then decide.`,
         );
       default:
-        throw parentError(id, reply);
+        throw ownerError(id, reply);
     }
   }
 
@@ -118,48 +115,75 @@ export class Administration {
     this.changed(event);
   }
 
-  async setConfig(scope: ConfigScope, given: readonly Limit[], options: ChangeOptions & SystemSettings): Promise<void> {
+  /** Answers whether it wrote: not where the level says the same already, nor where `ifAbsent` finds limits. */
+  async setConfig(scope: ConfigScope, given: readonly Limit[], options: SetOptions & SystemSettings): Promise<boolean> {
     checkScope(scope);
-    checkConfigOptions(scope, options);
+    checkSetOptions(scope, options);
     // Only the system level has something to say besides limits.
     const settings = scope.level === "system" ? checkSettings(options) : {};
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
     const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
-    const config: LimitsChange = { limits, ...settings };
-    const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
-    await this.#deps.scope.config.set(scope, config, event);
-    this.changed(event);
+    const { ifAbsent, ...level } = checkLevelOptions(options);
+    const event = this.#configEvent("set", scope, options, { limits, ...level, ...settings });
+    const change = { limits, ...level, ...settings, ...(ifAbsent === true ? { ifAbsent } : {}) };
+    return this.#set(scope, change, event);
   }
 
   /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
   async changeSystem(
-    change: { readonly limits?: readonly Limit[] | null; readonly onUnavailable?: OnUnavailable | null },
+    change: { readonly limits?: readonly Limit[] | null; readonly onUnavailable?: OnUnavailable | null } & LevelOptions,
     options: ChangeOptions,
   ): Promise<void> {
-    const { limits, onUnavailable } = change;
+    const { limits, onUnavailable, ...level } = change;
     const checked: LimitsChange = {
       ...(limits === undefined ? {} : { limits: limits === null ? [] : checkLimits(limits, this.#deps.calendar) }),
       ...(onUnavailable === undefined ? {} : { onUnavailable }),
+      ...level,
     };
     const isDeleted = limits === null || (limits === undefined && onUnavailable === null);
-    const event = this.event(isDeleted ? "limits_deleted" : "limits_set", "$SYSTEM", options, { ...checked });
-    await this.#deps.scope.config.set({ level: "system" }, checked, event);
-    this.changed(event);
+    const event = this.#configEvent(isDeleted ? "deleted" : "set", { level: "system" }, options, { ...checked });
+    await this.#set({ level: "system" }, checked, event);
   }
 
   async getConfig(scope: ConfigScope, options: object): Promise<StoredConfig> {
     checkScope(scope);
-    checkConfigOptions(scope, options);
-    return (await this.#deps.scope.config.get(scope)) ?? { limits: [] };
+    checkScopeOptions(scope, options);
+    const found = await this.#deps.scope.config.get(scope);
+    if (found === undefined) await this.#requirePlanOf(scope);
+    return found ?? { limits: [] };
   }
 
   async deleteConfig(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
     checkScope(scope);
-    checkConfigOptions(scope, options);
-    const event = this.event("limits_deleted", auditIdOf(scope), options, {}, resourceIn(scope));
+    checkScopeOptions(scope, options);
+    const event = this.#configEvent("deleted", scope, options, {});
     const deleted = await this.#deps.scope.config.delete(scope, event);
     if (deleted) this.changed(event);
+    else await this.#requirePlanOf(scope);
     return deleted;
+  }
+
+  async #set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<boolean> {
+    const reply = await this.#deps.scope.config.set(scope, change, event);
+    if (reply === "planMissing") throw planMissing("planId" in scope ? scope.planId : "");
+    if (reply === "written") this.changed(event);
+    return reply === "written";
+  }
+
+  /** Of a plan that there is not, nothing is stored; whoever misspells one should hear of it. */
+  async #requirePlanOf(scope: ConfigScope): Promise<void> {
+    if (!("planId" in scope)) return;
+    if ((await this.#deps.scope.plans.get(scope.planId)) === undefined) throw planMissing(scope.planId);
+  }
+
+  #configEvent(
+    done: "set" | "deleted",
+    scope: ConfigScope,
+    options: ChangeOptions,
+    details: Readonly<Record<string, unknown>>,
+  ): AuditEvent {
+    const action = isTotal(scope) ? (`totals_${done}` as const) : (`limits_${done}` as const);
+    return this.event(action, auditIdOf(scope), options, details, resourceIn(scope));
   }
 
   /** An event as it will be stored, its principal checked before anything is written. */
@@ -199,43 +223,10 @@ export class Administration {
   }
 }
 
-/** The scope's id in the audit log, its names checked. */
-export function auditIdOfScope(scope: ConfigScope): string {
-  checkScope(scope);
-  return auditIdOf(scope);
-}
-
-function checkScope(scope: ConfigScope): void {
-  if (scope.level === "entity" || scope.level === "entityDefault") checkEntityId(scope.entityId);
-  if (scope.level === "entity" || scope.level === "resource") checkResource(scope.resource);
-}
-
-function checkConfigOptions({ level }: ConfigScope, options: object): void {
-  const what = "The options of the stored limits";
-  if (level === "system") SYSTEM_OPTIONS.check(options, what);
-  else if (level === "resource") CHANGE_OPTIONS.check(options, what);
-  else ENTITY_OPTIONS.check(options, what);
-}
-
-function checkSettings({ onUnavailable, usageKeptDays }: SystemSettings): SystemSettings {
-  if (onUnavailable !== undefined && onUnavailable !== "allow" && onUnavailable !== "block") {
-    throw new ValidationError(
-      "on_unavailable_invalid",
-      `onUnavailable is ${shown(onUnavailable)}; give "allow" or "block".`,
-    );
-  }
-  return {
-    ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    ...(usageKeptDays === undefined ? {} : { usageKeptDays: checkUsageKeptDays(usageKeptDays) }),
-  };
-}
-
-export function resourceIn(scope: ConfigScope): string | undefined {
-  return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
-}
-
-function parentError(id: string, problem: ParentProblem): LimiterError {
+function ownerError(id: string, problem: ParentProblem | PlanProblem): LimiterError {
   switch (problem.kind) {
+    case "planMissing":
+      return planMissing(problem.planId);
     case "parentMissing":
       return new NotFoundError(
         "parent_not_found",

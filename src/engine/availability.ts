@@ -1,6 +1,7 @@
 import { wholeTokens } from "../bucket/level.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
+import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
 
@@ -20,14 +21,21 @@ export interface Availability {
   readonly capacity: number;
 }
 
+/** A level, and those of its limits that are shown; absent: all. */
+interface ShownLevel {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly limits?: readonly Limit[];
+}
+
 /** What each limit of a level holds at `nowMs`, by a state that stands for that time. */
 export function availabilityOf(
-  { bucket, set }: { readonly bucket: BucketKey; readonly set: LimitSet },
+  { bucket, set, limits = set.limits }: ShownLevel,
   state: BucketState,
   nowMs: number,
 ): Availability[] {
   const { entityId, resource } = bucket;
-  return set.limits.flatMap((definition) => {
+  return limits.flatMap((definition) => {
     const limit = findLimit(state, definition.name);
     if (limit === undefined) return [];
     const available = wholeTokens(availableMilli(state, limit, nowMs));

@@ -4,6 +4,7 @@ import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../domain/
 import { LEVELS_MAX } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
+import { mergeError } from "../domain/merged-limits.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
@@ -12,8 +13,16 @@ import { type Mode, type Steps, waitFor } from "./steps.ts";
 export interface ChainLink {
   readonly bucket: BucketKey;
   readonly created: boolean;
+  /** Those of the bucket, whoever asks. */
   readonly set: LimitSet;
+  /** What this request may take of: all of the set, and of a parent those that are for everyone. */
+  readonly limits: readonly Limit[];
+  /** The same as a set. */
+  readonly charged: LimitSet;
   readonly source: LimitSource;
+  /** The level of each limit by name, where levels were added up; absent: all are of `source`. */
+  readonly sources: Readonly<Record<string, LimitSource>> | undefined;
+  readonly planId: string | undefined;
   readonly access: Access;
   readonly accessSource: LimitSource;
   readonly cascade: boolean;
@@ -33,6 +42,8 @@ export interface ChainLink {
   readonly isConsistent: boolean;
   /** The chain of an entity that charges no parent, made once. */
   readonly singleChain: readonly ChainLink[];
+  /** The same for a request from below; undefined where it is no other. */
+  readonly asParent: ChainLink | undefined;
 }
 
 /** What is remembered of configuration. */
@@ -106,7 +117,7 @@ export class ConfigCache {
     for (let id: string | undefined = entity.next; id !== undefined; id = nextOf(chain)) {
       const link = this.#fresh(id, resource, nowMs);
       if (link === undefined) return undefined;
-      chain.push(link);
+      chain.push(link.asParent ?? link);
     }
     this.#hits += chain.length;
     return chain;
@@ -128,7 +139,7 @@ export class ConfigCache {
         link =
           mode === "sync" ? this.#loadSync(id, resource, nowMs) : yield* waitFor(this.#load(id, resource, nowMs, how));
       }
-      chain.push(link);
+      chain.push(chain.length === 0 ? link : (link.asParent ?? link));
     }
     return chain;
   }
@@ -214,17 +225,23 @@ export class ConfigCache {
     { nowMs, generation, expired, number, how }: ConfigRead,
   ): ChainLink {
     const { entityId, resource } = bucket;
+    if (config.problem !== undefined) throw mergeError(bucket, config.problem);
     const isConsistent = how === "consistent" || config.isConsistent === true;
     this.#misses++;
     const before = this.#known.get(resource, entityId);
     const read = this.#setOf(config.limits);
     const same = before?.set.signature === read.signature ? before : undefined;
     const singleChain: ChainLink[] = [];
-    const link: ChainLink = {
+    const set = same?.set ?? read;
+    const made: ChainLink = {
       bucket,
       created: config.created,
-      set: same?.set ?? read,
+      set,
+      limits: set.limits,
+      charged: set,
       source: config.source,
+      sources: config.sources,
+      planId: config.planId,
       access: config.access,
       accessSource: config.accessSource,
       cascade: config.cascade,
@@ -246,7 +263,12 @@ export class ConfigCache {
       readNumber: number,
       isConsistent,
       singleChain,
+      asParent: undefined,
     };
+    const link =
+      config.forEveryone === undefined
+        ? made
+        : { ...made, asParent: { ...made, limits: config.forEveryone, charged: this.#setOf(config.forEveryone) } };
     singleChain.push(link);
     // An answer that was overtaken by that of a later read is older than it.
     const isLatest = before === undefined || before.readNumber < number;

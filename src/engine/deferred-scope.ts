@@ -78,6 +78,14 @@ function deferred(scope: () => Promise<ScopedStore>): ScopedStore {
       children: async (...args) => (await scope()).entities.children(...args),
       list: async (...args) => (await scope()).entities.list(...args),
     },
+    plans: {
+      create: async (...args) => (await scope()).plans.create(...args),
+      get: async (...args) => (await scope()).plans.get(...args),
+      update: async (...args) => (await scope()).plans.update(...args),
+      delete: async (...args) => (await scope()).plans.delete(...args),
+      list: async (...args) => (await scope()).plans.list(...args),
+      listEntities: async (...args) => (await scope()).plans.listEntities(...args),
+    },
     usage: { query: async (...args) => (await scope()).usage.query(...args) },
     manifests: {
       setRun: async (...args) => (await scope()).manifests.setRun(...args),

@@ -37,7 +37,7 @@ export class DenyMemory {
     if (this.#images.size === 0) return undefined;
     const observed: ObservedBucket[] = [];
     let isShort = false;
-    for (const { bucket, set, take, bypass } of claims) {
+    for (const { bucket, set, limits = set.limits, take, bypass } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
       const ageMs = nowMs - image.atMs;
@@ -48,7 +48,7 @@ export class DenyMemory {
       if (!bypass && asksNever(image.state, take)) return undefined;
       isShort ||= !bypass && !fits(image.state, take, nowMs);
       const { state, atMs } = image;
-      observed.push({ bucket, state, limits: set.limits, take, taken: false, bypass, seen: { atMs } });
+      observed.push({ bucket, state, limits, take, taken: false, bypass, seen: { atMs } });
     }
     return isShort ? observed : undefined;
   }

@@ -9,6 +9,7 @@ import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { boundaryAfter } from "../domain/limit-state.ts";
 import { counting } from "../domain/measures.ts";
+import { sourceOf } from "../domain/merged-limits.ts";
 import { type Status, shortfallText } from "../domain/status.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
@@ -23,6 +24,8 @@ export interface LimitExplanation {
   readonly limit: string;
   /** The measure that it counts. */
   readonly counts: string;
+  /** The level that it came from. */
+  readonly source: LimitSource | "request";
   /** How it is filled again. */
   readonly kind: LimitKind;
   /** Whether it only measures. */
@@ -47,8 +50,12 @@ export interface LimitExplanation {
 export interface LevelExplanation {
   /** The entity, or a parent of it. */
   readonly entityId: string;
-  /** Where its limits came from. */
+  /** Where its limits came from: the first level that has any. */
   readonly source: LimitSource | "request";
+  /** Its plan. Absent: it has none. */
+  readonly planId?: string;
+  /** Why there are no limits here, where there are none. */
+  readonly reason?: string;
   /** Whether it is limited, let through or disabled. */
   readonly access: Access;
   /** Where that was set. */
@@ -103,7 +110,7 @@ export async function explain(
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
   }
-  if (chain.every(({ set }) => set.limits.length === 0)) throw noLimits(chain);
+  if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
   if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
     const demands = acquirer.demands(consume, chain);
@@ -128,20 +135,39 @@ function levelOf(
   nowMs: number,
   deps: EngineDeps,
 ): LevelExplanation {
-  const { bucket, set, source, access, accessSource, cascade, cascadeSource, parentId } = link;
+  const { bucket, limits, source, planId, access, accessSource, cascade, cascadeSource, parentId } = link;
   return {
     entityId: bucket.entityId,
     source: given ? "request" : source,
+    ...(planId === undefined ? {} : { planId }),
+    ...(limits.length > 0 ? {} : { reason: reasonOf(link) }),
     access,
     accessSource,
     cascade,
     cascadeSource,
     ...(parentId === undefined ? {} : { parentId }),
-    limits: set.limits.flatMap((limit) => limitOf(limit, state, nowMs, deps)),
+    limits: limits.flatMap((limit) =>
+      limitOf(limit, given ? "request" : sourceOf(link, limit.name), { state, nowMs }, deps),
+    ),
   };
 }
 
-function limitOf(definition: Limit, state: BucketState, nowMs: number, { calendar }: EngineDeps): LimitExplanation[] {
+/** Why a level has no limits. */
+function reasonOf({ bucket: { entityId, resource }, set, source }: ChainLink): string {
+  if (set.limits.length === 0) return `No level has limits for ${entityId} on ${resource}.`;
+  const names = set.limits.map(({ name }) => name).join(", ");
+  return (
+    `The limits of ${entityId} on ${resource} (${names}, from the level ${source}) are for callers only: ` +
+    "they do not count when an entity below asks."
+  );
+}
+
+function limitOf(
+  definition: Limit,
+  source: LimitExplanation["source"],
+  { state, nowMs }: { readonly state: BucketState; readonly nowMs: number },
+  { calendar }: EngineDeps,
+): LimitExplanation[] {
   const held = findLimit(state, definition.name);
   if (held === undefined) return [];
   const atMs = Math.max(nowMs, state.epochMs);
@@ -152,6 +178,7 @@ function limitOf(definition: Limit, state: BucketState, nowMs: number, { calenda
   return [
     {
       ...counting(definition),
+      source,
       kind: kindOf(held.limit),
       soft: held.limit.soft === true,
       definition,

@@ -42,6 +42,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       buckets: scope.buckets,
       config: guard(scope.config),
       entities: guard(scope.entities),
+      plans: guard(scope.plans),
       usage: guard(scope.usage),
       audit: guard(scope.audit),
       manifests: guard(scope.manifests),

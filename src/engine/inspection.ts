@@ -81,7 +81,7 @@ export class Inspection {
   async available(question: Question): Promise<Availability[]> {
     const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
-    if (chain.every(({ set }) => set.limits.length === 0)) throw noLimits(chain);
+    if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
     const observed = await this.#acquirer.observe(
       chain.map((link) => demandOf(link, [], false)),
       nowMs,

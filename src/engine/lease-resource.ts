@@ -67,10 +67,10 @@ export abstract class LeaseResource<Measure extends string = string> {
       for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
       // All limits that count a measure are charged the same: the nearest level that has one tells, charged already or not yet.
       for (const [limit, tokens] of own) {
-        const measure = measureIn(link.set.limits, limit);
+        const measure = measureIn(link.charged.limits, limit);
         if (!counted.has(measure)) consumed.set(measure, tokens);
       }
-      for (const limit of link.set.limits) counted.add(measureOf(limit));
+      for (const limit of link.charged.limits) counted.add(measureOf(limit));
     }
     return Object.fromEntries(consumed);
   }
@@ -229,7 +229,7 @@ export abstract class LeaseResource<Measure extends string = string> {
 
   /** What each level is charged of amounts by measure, by the limits that it was taken under. */
   #charges(asked: Asked): readonly (readonly Amount[])[] {
-    return this.part.demands.map(({ link }) => chargedTo(link.set, asked));
+    return this.part.demands.map(({ link }) => chargedTo(link.charged, asked));
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.

@@ -69,10 +69,12 @@ export class LeaseWrites {
       case "tooDeep":
         throw debtTooLarge(reply.debit.held.bucket, reply.debit.amounts);
       case "short": {
-        const observed = claimsOf(moves).map(({ bucket, set, take, bypass }, i): ObservedBucket => {
-          const state = stateOf(reply.answers[i] as Answer);
-          return { bucket, state, limits: set.limits, take, taken: false, bypass, seen: "now" };
-        });
+        const observed = claimsOf(moves).map(
+          ({ bucket, set, limits = set.limits, take, bypass }, i): ObservedBucket => {
+            const state = stateOf(reply.answers[i] as Answer);
+            return { bucket, state, limits, take, taken: false, bypass, seen: "now" };
+          },
+        );
         const times = { askedMs, toldMs: this.#deps.clock.now() };
         const refusal = refusalOf(observed, change.chain, times, this.#deps.calendar);
         checkRefusal(refusal);

@@ -1,14 +1,13 @@
 import type { Tokens } from "../domain/amounts.ts";
-import type { Access, ConfigScope, LimitSource, SystemSettings } from "../domain/config.ts";
+import type { Access } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
-import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
+import { checkEntityId, checkNamespace } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
 import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
 import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
-import { Administration, type ChangeOptions } from "./administration.ts";
+import { Administration } from "./administration.ts";
 import type { Availability } from "./availability.ts";
 import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-listing.ts";
 import { type CloseOptions, drainOf } from "./close-options.ts";
@@ -18,6 +17,7 @@ import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
 import type { Lease } from "./lease.ts";
+import type { ChangeOptions } from "./level-options.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { handOut } from "./limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
@@ -34,16 +34,12 @@ import {
 import type { AcquireRequest } from "./request.ts";
 import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
-import { type AuditListing, auditListed, limitsListed } from "./stored-lists.ts";
+import { StoredLimits } from "./stored-limits.ts";
+import { type AuditListing, auditListed, entitiesListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
 
-/** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
-export interface EntityScope {
-  readonly resource?: string;
-}
-
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
-export class Limiter {
+export class Limiter extends StoredLimits {
   readonly #given: EngineDeps;
   /** The same, closed with this limiter. */
   readonly #deps: GuardedDeps;
@@ -61,17 +57,20 @@ export class Limiter {
   constructor(given: EngineDeps, settings: Settings, ownsStore: boolean, parent?: Lifecycle) {
     const lifecycle = new Lifecycle(parent);
     const deps = guardedDeps(given, lifecycle);
+    const acquirer = new Acquirer(deps, settings, lifecycle);
+    const admin = new Administration(deps, settings, acquirer);
+    super(deps, admin);
     this.#given = given;
     this.#deps = deps;
     this.#settings = settings;
     this.#lifecycle = lifecycle;
     this.#ownsStore = ownsStore;
-    this.#acquirer = new Acquirer(deps, settings, lifecycle);
-    this.#admin = new Administration(deps, settings, this.#acquirer);
+    this.#acquirer = acquirer;
+    this.#admin = admin;
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    handOut(this, { deps, settings, admin: this.#admin, acquirer: this.#acquirer });
+    handOut(this, { deps, settings, admin, acquirer });
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
@@ -142,13 +141,14 @@ export class Limiter {
   /**
    * `disabled`: refused at once with `ResourceDisabled`. `bypass`: let through and counted, nothing debited. `enforce`: a
    * carve-out from a wider scope. `inherit`: ask the next scope (entity on resource, entity, resource).
+   * Answers whether that was something new.
    */
-  setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions = {}): Promise<void> {
+  setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policies.setAccess(where, mode, options);
   }
 
   /** Whether parents are charged, in place of the entity's own flag; same scopes as `setAccess`. */
-  setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<void> {
+  setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policies.setCascade(where, cascade, options);
   }
 
@@ -165,82 +165,6 @@ export class Limiter {
   /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
     return this.#policies.resetBucket(request);
-  }
-
-  // Limits
-
-  /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
-  setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & ChangeOptions = {}): Promise<void> {
-    return this.#admin.setConfig(entityScope(entityId, options), limits, options);
-  }
-
-  async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
-  }
-
-  /** Answers whether there was something to delete. */
-  deleteLimits(entityId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
-    return this.#admin.deleteConfig(entityScope(entityId, options), options);
-  }
-
-  /** Every set of limits stored for an entity; the one without `resource` is its default. */
-  listLimits(
-    entityId: string,
-    options: ListOptions = {},
-  ): Listing<EntityScope & { readonly limits: readonly Limit[] }> {
-    return limitsListed(this.#deps, entityId, options);
-  }
-
-  /** Ids of the entities that have limits of their own on a resource. */
-  listEntitiesWithLimits(resource: string, options: ListOptions = {}): Listing<string> {
-    checkResource(resource);
-    return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
-  }
-
-  /** Resources on which some entity, created or not, has limits of its own. */
-  listResourcesWithEntityLimits(options: ListOptions = {}): Listing<string> {
-    return listing((page) => this.#deps.scope.config.listEntityResources(page), options);
-  }
-
-  setResourceDefaults(resource: string, limits: readonly Limit[], options: ChangeOptions = {}): Promise<void> {
-    return this.#admin.setConfig({ level: "resource", resource }, limits, options);
-  }
-
-  async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
-    return (await this.#admin.getConfig({ level: "resource", resource }, {})).limits;
-  }
-
-  deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
-    return this.#admin.deleteConfig({ level: "resource", resource }, options);
-  }
-
-  /** Resources that have defaults. */
-  listResources(options: ListOptions = {}): Listing<string> {
-    return listing((page) => this.#deps.scope.config.listResources(page), options);
-  }
-
-  /** Limits for everybody on everything else, what an outage means, how long usage is kept; absent keeps what is stored. */
-  setSystemDefaults(limits: readonly Limit[], options: SystemSettings & ChangeOptions = {}): Promise<void> {
-    return this.#admin.setConfig({ level: "system" }, limits, options);
-  }
-
-  getSystemDefaults(): Promise<{ readonly limits: readonly Limit[] } & SystemSettings> {
-    return this.#admin.getConfig({ level: "system" }, {});
-  }
-
-  deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
-    return this.#admin.deleteConfig({ level: "system" }, options);
-  }
-
-  /** The stored limits that apply to an entity on a resource, and the level they came from. */
-  async resolveLimits(
-    entityId: string,
-    resource: string,
-  ): Promise<{ readonly limits: readonly Limit[]; readonly source: LimitSource }> {
-    checkEntityId(entityId);
-    checkResource(resource);
-    const { limits, source } = await this.#deps.scope.config.resolve(entityId, resource);
-    return { limits, source };
   }
 
   // Entities
@@ -269,8 +193,9 @@ export class Limiter {
     return listing((page) => this.#deps.scope.entities.children(id, page), options);
   }
 
-  listEntities(options: ListOptions = {}): Listing<Entity> {
-    return listing((page) => this.#deps.scope.entities.list(page), options);
+  /** All of them, or those of a plan. */
+  listEntities(query: { readonly planId?: string } & ListOptions = {}): Listing<Entity> {
+    return entitiesListed(this.#deps, query);
   }
 
   // Namespaces
@@ -390,10 +315,4 @@ export class Limiter {
     if (request?.wait === undefined) return this.#acquirer.attempt(request);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
-}
-
-function entityScope(entityId: string, options: EntityScope): ConfigScope {
-  // What is no object is refused where the options are checked.
-  const resource = options?.resource;
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }

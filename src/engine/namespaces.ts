@@ -2,7 +2,8 @@ import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.
 import { KnownNames } from "../domain/known-names.ts";
 import { checkNamespace } from "../domain/names.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/namespace.ts";
-import { type Administration, CHANGE_OPTIONS, type ChangeOptions } from "./administration.ts";
+import type { Administration } from "./administration.ts";
+import { CHANGE_OPTIONS, type ChangeOptions } from "./level-options.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
 /** What `purgeNamespace` takes. */

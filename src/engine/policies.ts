@@ -10,14 +10,9 @@ import { TOKENS_MAX } from "../domain/limit-numbers.ts";
 import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Acquirer } from "./acquirer.ts";
-import {
-  type Administration,
-  auditIdOfScope,
-  CHANGE_OPTIONS,
-  type ChangeOptions,
-  resourceIn,
-} from "./administration.ts";
+import type { Administration } from "./administration.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { auditIdOfScope, CHANGE_OPTIONS, type ChangeOptions, resourceIn } from "./level-options.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
@@ -92,22 +87,28 @@ export class Policies {
     this.#admin = admin;
   }
 
-  async setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions): Promise<void> {
+  async setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions): Promise<boolean> {
     if (mode !== "disabled" && mode !== "bypass" && mode !== "enforce" && mode !== "inherit") {
       throw new ValidationError(
         "access_invalid",
         `Access is ${shown(mode)}; give "disabled", "bypass", "enforce" or "inherit".`,
       );
     }
-    await this.#setPolicy("access_set", where, { access: mode === "inherit" ? null : mode }, { access: mode }, options);
+    return this.#setPolicy(
+      "access_set",
+      where,
+      { access: mode === "inherit" ? null : mode },
+      { access: mode },
+      options,
+    );
   }
 
-  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions): Promise<void> {
+  async setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions): Promise<boolean> {
     if (typeof cascade !== "boolean" && cascade !== "inherit") {
       throw new ValidationError("cascade_invalid", `cascade is ${shown(cascade)}; give true, false or "inherit".`);
     }
     const change = { cascade: cascade === "inherit" ? null : cascade };
-    await this.#setPolicy("cascade_set", where, change, { cascade }, options);
+    return this.#setPolicy("cascade_set", where, change, { cascade }, options);
   }
 
   async getPolicy(where: PolicyScope): Promise<Policy> {
@@ -155,12 +156,13 @@ export class Policies {
     change: PolicyChange,
     details: Readonly<Record<string, unknown>>,
     options: ChangeOptions,
-  ): Promise<void> {
+  ): Promise<boolean> {
     CHANGE_OPTIONS.check(options, "The last argument of a policy");
     const scope = scopeOf(where);
     const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceIn(scope));
-    await this.#deps.scope.config.setPolicy(scope, change, event);
-    this.#admin.changed(event);
+    const isWritten = await this.#deps.scope.config.setPolicy(scope, change, event);
+    if (isWritten) this.#admin.changed(event);
+    return isWritten;
   }
 
   async #link({ entityId, resource }: { entityId: string; resource: string }): Promise<ChainLink> {

@@ -32,7 +32,7 @@ export class RequestLimits {
     const { set, asOfMs } = this.#sinceWhen(link.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
     const { reading } = link.origin;
     const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading, given: true as const }) };
-    return { ...link, set, origin };
+    return { ...link, set, limits: set.limits, charged: set, origin };
   }
 
   /** The level with its stored limits, newer than given ones that this process used before on the bucket. */

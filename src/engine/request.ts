@@ -42,7 +42,9 @@ export interface Demand extends Claim {
 }
 
 export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boolean): Demand {
-  return { link, bucket: link.bucket, set: link.set, origin: link.origin, take, bypass };
+  const { bucket, set, origin, limits } = link;
+  if (limits === set.limits) return { link, bucket, set, origin, take, bypass };
+  return { link, bucket, set, origin, take, bypass, limits };
 }
 
 /**
@@ -62,7 +64,7 @@ export function demandsOf(
   const demands: Demand[] = [];
   for (let i = 0; i < chain.length; i++) {
     const link = chain[i] as ChainLink;
-    if (i > 0 && link.set.limits.length === 0) continue;
+    if (i > 0 && link.limits.length === 0) continue;
     demands.push(demandOf(link, charges[i] as readonly Amount[], link.access === "bypass"));
   }
   return demands;

@@ -223,13 +223,13 @@ export class StoreClient {
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
     for (const [i, answer] of answers.entries()) {
-      const { bucket, set, take, bypass } = claims[i] as Claim;
+      const { bucket, set, limits = set.limits, take, bypass } = claims[i] as Claim;
       if (answer.kind === "unavailable") {
         // It may have been taken.
         this.#deny.forget(bucket.id);
         return { kind: "unavailable", cause: answer.cause };
       }
-      observed.push({ bucket, limits: set.limits, take, bypass, ...this.#seenIn(claims[i] as Claim, answer, nowMs) });
+      observed.push({ bucket, limits, take, bypass, ...this.#seenIn(claims[i] as Claim, answer, nowMs) });
     }
     this.#deny.remember(observed, nowMs, since);
     const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };

@@ -1,22 +1,36 @@
 import type { AuditEvent } from "../domain/audit.ts";
+import type { LevelOptions } from "../domain/config.ts";
+import type { Entity } from "../domain/entity.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
-import { checkEntityId } from "../domain/names.ts";
+import { checkEntityId, checkPlanId } from "../domain/names.ts";
+import { planMissing } from "../domain/plan.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import type { EngineDeps } from "./settings.ts";
+
+/** One set of limits of an entity, with its options; without `resource` it is the entity's default. */
+export interface StoredSet extends LevelOptions {
+  /** Absent: on all resources that have none of their own. */
+  readonly resource?: string;
+  /** In the order in which they were set. */
+  readonly limits: readonly Limit[];
+}
 
 /** Every set of limits of an entity; the one without `resource` is its default. */
 export function limitsListed(
   { scope: { config } }: EngineDeps,
   entityId: string,
   options: ListOptions,
-): Listing<{ readonly resource?: string; readonly limits: readonly Limit[] }> {
+): Listing<StoredSet> {
   checkEntityId(entityId);
   return listing(async (page) => {
     const { items, cursor } = await config.listForEntity(entityId, page);
-    const shown = items.map(({ scope, config: { limits } }) =>
-      scope.level === "entity" ? { resource: scope.resource, limits } : { limits },
-    );
+    const shown = items.map(({ scope, config: { limits, inherit, appliesTo } }) => ({
+      ...(scope.level === "entity" ? { resource: scope.resource } : {}),
+      limits,
+      ...(inherit === undefined ? {} : { inherit }),
+      ...(appliesTo === undefined ? {} : { appliesTo }),
+    }));
     return { items: shown, ...(cursor === undefined ? {} : { cursor }) };
   }, options);
 }
@@ -36,4 +50,24 @@ export function auditListed({ scope }: EngineDeps, query: { readonly entityId?: 
     pageRequest(query, 100),
     ({ items, cursor }) => ({ events: items, ...(cursor === undefined ? {} : { cursor }) }),
   );
+}
+
+const ENTITY_QUERY = new KnownNames<{ readonly planId?: string } & ListOptions>({
+  ...{ planId: true, limit: true, cursor: true },
+});
+
+/** All entities, or those that refer to a plan. */
+export function entitiesListed(
+  { scope: { entities, plans } }: EngineDeps,
+  query: { readonly planId?: string } & ListOptions,
+): Listing<Entity> {
+  const { planId, ...page } = ENTITY_QUERY.check(query, "The query of listEntities");
+  if (planId === undefined) return listing((request) => entities.list(request), page);
+  checkPlanId(planId);
+  return listing(async (request) => {
+    const found = await plans.listEntities(planId, request);
+    // A plan that does not exist has no entities either, and whoever misspells one should hear of it.
+    if (found.items.length === 0 && (await plans.get(planId)) === undefined) throw planMissing(planId);
+    return found;
+  }, page);
 }

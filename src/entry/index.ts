@@ -2,7 +2,15 @@ export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
 export type { UnnamedLimits } from "../domain/charges.ts";
-export type { Access, LimitSource, OnUnavailable, SystemSettings, UnknownEntities } from "../domain/config.ts";
+export type {
+  Access,
+  AppliesTo,
+  LevelOptions,
+  LimitSource,
+  OnUnavailable,
+  SystemSettings,
+  UnknownEntities,
+} from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
   ConflictError,
@@ -21,13 +29,13 @@ export { ItemUnreadable } from "../domain/item-unreadable.ts";
 export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
+export type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
 export type { UsageSnapshot, UsageSummary, UsageTotal, UsageWindow } from "../domain/usage.ts";
 export type { UsageFormat } from "../domain/usage-export.ts";
 export type { Question } from "../engine/acquirer.ts";
-export type { ChangeOptions } from "../engine/administration.ts";
 export type { Availability } from "../engine/availability.ts";
 export type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
 export type { CloseOptions } from "../engine/close-options.ts";
@@ -36,12 +44,15 @@ export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/
 export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
 export type { Lease, SettleOptions } from "../engine/lease.ts";
 export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
+export type { ChangeOptions, SetOptions } from "../engine/level-options.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
 export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 export type { Refusal } from "../engine/refusal.ts";
 export type { AcquireRequest } from "../engine/request.ts";
+export type { EntityScope } from "../engine/stored-limits.ts";
+export type { StoredSet } from "../engine/stored-lists.ts";
 export type {
   AcquiredEvent,
   ChargedEvent,

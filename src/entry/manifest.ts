@@ -8,7 +8,7 @@ import { calendar } from "./limits.ts";
 
 // Declared limits: a YAML file says what a namespace's limits, policies and entities are.
 
-export type { DeclaredPiece, EntityValue, Piece, PieceValue } from "../domain/piece.ts";
+export type { DeclaredPiece, EntityValue, LimitsValue, Piece, PieceValue, PlanValue } from "../domain/piece.ts";
 export { type ApplyOptions, applyManifest } from "../manifest/apply.ts";
 export type { Change } from "../manifest/change.ts";
 export { type Drift, type DriftedPiece, driftOf } from "../manifest/drift.ts";

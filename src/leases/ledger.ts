@@ -11,7 +11,7 @@ import {
   withTaken,
 } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
-import { limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
@@ -41,7 +41,8 @@ export function amountsOf(
     const asked = changedBy(tokens, use);
     const chain = chainOf(record, resource);
     checkCounted(asked, chain);
-    if (use === "consume" && chain.every(({ set }) => chargedTo(set, asked).length === 0)) throw nothingCounted(chain);
+    if (use === "consume" && chain.every(({ charged }) => chargedTo(charged, asked).length === 0))
+      throw nothingCounted(chain);
     return asked.named;
   });
 }
@@ -50,9 +51,14 @@ export function amountsOf(
 function chainOf({ entityId }: LeaseRecord, { resource, levels }: LeaseResourceRecord): readonly ChargedBucket[] {
   return levels.map((level, i) => ({
     bucket: bucketKey(i === 0 ? entityId : level.entityId, resource),
-    set: limitSet(level.limits),
+    charged: chargedOf(level),
     access: level.bypass ? "bypass" : "enforce",
   }));
+}
+
+/** The limits of a level that the lease is charged to. */
+function chargedOf({ limits, charged }: LeaseLevel): LimitSet {
+  return limitSet(charged === undefined ? limits : limits.filter(({ name }) => charged.includes(name)));
 }
 
 function isEmpty(tokens: unknown): boolean {
@@ -114,8 +120,8 @@ export function toTotals(record: LeaseRecord, totals: ResourceAmounts): Resource
 /** What each level is charged, by the limits that the lease was taken under. */
 export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return record.resources.flatMap(({ levels }, resource) =>
-    levels.flatMap(({ limits }, level) => {
-      const due = chargedTo(limitSet(limits), { named: amounts[resource] ?? [], requestsMilli: 0 });
+    levels.flatMap((one, level) => {
+      const due = chargedTo(chargedOf(one), { named: amounts[resource] ?? [], requestsMilli: 0 });
       return due.length === 0 ? [] : [{ at: [resource, level] as const, amounts: due }];
     }),
   );
@@ -211,8 +217,10 @@ export function claimAt(record: LeaseRecord, { at, amounts }: Share): Claim {
 
 function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {
   const part = resources[resource] as LeaseResourceRecord;
-  const { entityId, limits, origin, bypass } = part.levels[level] as LeaseLevel;
-  return { bucket: bucketKey(entityId, part.resource), set: limitSet(limits), origin, bypass };
+  const { entityId, limits, charged, origin, bypass } = part.levels[level] as LeaseLevel;
+  const bucket = bucketKey(entityId, part.resource);
+  const shown = charged === undefined ? {} : { limits: limits.filter(({ name }) => charged.includes(name)) };
+  return { bucket, set: limitSet(limits), origin, bypass, ...shown };
 }
 
 function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {

@@ -36,7 +36,7 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
 
 /** What the limits of a level have left in a state. */
 export function seenIn(
-  level: Pick<Demand, "bucket" | "set">,
+  level: Pick<Demand, "bucket" | "set" | "limits">,
   state: BucketState,
   nowMs: number,
 ): { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] } {
@@ -51,10 +51,11 @@ export function seenIn(
   };
 }
 
-function levelOf({ bucket, set, origin, link }: Demand, seen: readonly SeenLimit[]): LeaseLevel {
+function levelOf({ bucket, set, limits, origin, link }: Demand, seen: readonly SeenLimit[]): LeaseLevel {
   return {
     entityId: bucket.entityId,
     limits: set.limits,
+    ...(limits === undefined ? {} : { charged: limits.map(({ name }) => name) }),
     origin: storedOrigin(origin),
     bypass: link.access === "bypass",
     seen,

@@ -19,10 +19,10 @@ export function withStandings<Refused extends Refusal | RateLimitExceeded>(
   { clock, calendar }: { readonly clock: Clock; readonly calendar: Calendar },
 ): Refused {
   const at = { nowMs: clock.now(), calendar };
-  const standings = observedIn(refusal).flatMap(({ bucket, state, taken, take, bypass, seen }) => {
+  const standings = observedIn(refusal).flatMap(({ bucket, state, limits, taken, take, bypass, seen }) => {
     if (seen === "never") return [];
     const level = refusal.levels.indexOf(bucket.entityId);
-    const all = standingsOf({ bucket, set: undefined, level }, state, at);
+    const all = standingsOf({ bucket, set: undefined, limits, level }, state, at);
     // What was taken before another level refused is given back: it is there for the next request.
     return taken && !bypass ? all.map((one) => ({ ...one, available: one.available + takenOf(one.limit, take) })) : all;
   });

@@ -3,7 +3,7 @@ import { dripMs, elapsedUntil } from "../bucket/retry-after.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
-import { kindOf } from "../domain/limit.ts";
+import { kindOf, type Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { periodEndMs } from "../domain/limit-state.ts";
 
@@ -25,13 +25,21 @@ export interface LimitStanding {
   readonly fullInMs: number | null;
 }
 
+/** A level, and those of its limits that are shown; absent: all of the set, or of the bucket. */
+interface StandingLevel {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet | undefined;
+  readonly limits?: readonly Limit[] | undefined;
+  readonly level: number;
+}
+
 /** The standings of all limits of one level by a state that stands for `nowMs`. */
 export function standingsOf(
-  { bucket, set, level }: { readonly bucket: BucketKey; readonly set: LimitSet | undefined; readonly level: number },
+  { bucket, set, limits = set?.limits, level }: StandingLevel,
   state: BucketState,
   { nowMs, calendar }: { readonly nowMs: number; readonly calendar: Calendar },
 ): readonly LimitStanding[] {
-  const names = set?.limits.map(({ name }) => name) ?? configured(state);
+  const names = limits?.map(({ name }) => name) ?? configured(state);
   return names.flatMap((name) => {
     const held = findLimit(state, name);
     if (held === undefined) return [];

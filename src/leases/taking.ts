@@ -161,9 +161,9 @@ class Draft implements PartsDraft {
   #standings({ demands, taken, takenAtMs }: LeasePart): readonly LimitStanding[] {
     const at = { nowMs: takenAtMs, calendar: this.#deps.engine.calendar };
     let next = 0;
-    return demands.flatMap(({ bucket, set, take }, level) => {
+    return demands.flatMap(({ bucket, set, limits, take }, level) => {
       const state = take.length === 0 ? undefined : taken[next++]?.state;
-      return state === undefined ? [] : standingsOf({ bucket, set, level }, state, at);
+      return state === undefined ? [] : standingsOf({ bucket, set, limits, level }, state, at);
     });
   }
 }

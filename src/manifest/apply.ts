@@ -8,6 +8,7 @@ import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
 import { allOwned } from "./live.ts";
 import { basisOf, makePlan, ownedByOther, type Plan } from "./plan.ts";
+import { planBlockers } from "./plan-deletion.ts";
 import { writeChange } from "./write.ts";
 
 /** How a plan is applied. */
@@ -109,10 +110,13 @@ class Run {
   }
 
   async #recheck(change: Change): Promise<void> {
-    if (change.what !== "entity") return;
+    if (change.what !== "entity" && change.what !== "plan") return;
     const owned = new Map((await allOwned(this.#parts)).map((each) => [pieceKey(each.piece), each]));
     const deletion = { deleted: [change], owned, owner: this.#owner, declared: new Map() };
-    const [blocker] = await entityBlockers(this.#parts, deletion);
+    const [blocker] = [
+      ...(await entityBlockers(this.#parts, deletion)),
+      ...(await planBlockers(this.#parts, deletion)),
+    ];
     if (blocker !== undefined) throw blocker;
   }
 
@@ -137,12 +141,13 @@ class Run {
     if (reply.kind === "superseded") throw this.#superseded();
   }
 
-  #owned({ what, level, resource, entityId }: Change, value: PieceValue | null): OwnedPiece {
+  #owned({ what, level, resource, entityId, planId }: Change, value: PieceValue | null): OwnedPiece {
     const piece = {
       what,
       ...(level === undefined ? {} : { level }),
       ...(resource === undefined ? {} : { resource }),
       ...(entityId === undefined ? {} : { entityId }),
+      ...(planId === undefined ? {} : { planId }),
     };
     const entry = { piece, owner: this.#owner, atMs: this.#parts.deps.clock.now() };
     return value === null ? { ...entry, state: "pending" } : { ...entry, state: "applied", value };

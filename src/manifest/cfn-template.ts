@@ -1,5 +1,11 @@
 import type { Limit } from "../domain/limit.ts";
-import type { DeclaredPiece, EntityValue } from "../domain/piece.ts";
+import {
+  type DeclaredPiece,
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type PlanValue,
+} from "../domain/piece.ts";
 import { limitTerms, memberIn } from "./document.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 
@@ -28,13 +34,22 @@ export function cfnTemplateOf(manifest: Manifest, at: { readonly stack: string; 
 }
 
 function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
+  const plans: Record<string, Json> = {};
   const system: Json = {};
   const resources: Record<string, Json> = {};
   const entities: Record<string, Json> = {};
   for (const { piece, value } of pieces) {
-    const { what, level, resource = "_default_", entityId = "" } = piece;
-    if (what === "entity") entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
-    else if (level === "system") Object.assign(system, levelProperty(what, value));
+    const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
+    if (what === "plan") plans[planId] = { ...planProperties(value as PlanValue), ...plans[planId] };
+    else if (level === "plan") {
+      const levels = memberIn(memberIn(plans, planId), "Resources");
+      Object.assign(memberIn(levels, resource), levelProperty(what, value));
+    } else if (level === "planDefault" || level === "planTotal") {
+      Object.assign(memberIn(plans, planId), levelProperty(what, value));
+    } else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), levelProperty(what, value));
+    else if (what === "entity")
+      entities[entityId] = { ...entityProperties(value as EntityValue), ...entities[entityId] };
+    else if (level === "system" || level === "systemTotal") Object.assign(system, levelProperty(what, value));
     else if (level === "resource") Object.assign(memberIn(resources, resource), levelProperty(what, value));
     else {
       const levels = memberIn(memberIn(entities, entityId), "Resources");
@@ -42,6 +57,7 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
     }
   }
   return {
+    ...(Object.keys(plans).length === 0 ? {} : { Plans: plans }),
     ...(Object.keys(system).length === 0 ? {} : { System: system }),
     ...(Object.keys(resources).length === 0 ? {} : { Resources: resources }),
     ...(Object.keys(entities).length === 0 ? {} : { Entities: entities }),
@@ -51,9 +67,17 @@ function propertiesOf(pieces: readonly DeclaredPiece[]): Json {
 function levelProperty(what: DeclaredPiece["piece"]["what"], value: unknown): Json {
   switch (what) {
     case "limits":
+    case "totals": {
+      const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
+      const prefix = what === "limits" ? "" : "Totals";
       return {
-        Limits: Object.fromEntries((value as readonly Limit[]).map((limit) => [limit.name, pascal(limitTerms(limit))])),
+        [what === "limits" ? "Limits" : "Totals"]: Object.fromEntries(
+          limits.map((limit) => [limit.name, pascal(limitTerms(limit))]),
+        ),
+        ...(inherit === undefined ? {} : { [`${prefix}Inherit`]: inherit }),
+        ...(appliesTo === undefined ? {} : { [`${prefix}AppliesTo`]: appliesTo }),
       };
+    }
     case "access":
       return { Disabled: value === "bypass" ? "bypass" : value === "disabled" };
     case "cascade":
@@ -63,10 +87,15 @@ function levelProperty(what: DeclaredPiece["piece"]["what"], value: unknown): Js
   }
 }
 
-function entityProperties({ name, parentId, cascade, metadata }: EntityValue): Json {
+function planProperties({ name, metadata }: PlanValue): Json {
+  return { Name: name, ...(Object.keys(metadata).length === 0 ? {} : { Metadata: metadata }) };
+}
+
+function entityProperties({ name, parentId, planId, cascade, metadata }: EntityValue): Json {
   return {
     Name: name,
     ...(parentId === undefined ? {} : { Parent: parentId }),
+    ...(planId === undefined ? {} : { Plan: planId }),
     Cascade: cascade,
     // Keys of metadata are the user's.
     ...(Object.keys(metadata).length === 0 ? {} : { Metadata: metadata }),

@@ -1,11 +1,19 @@
 import type { Limit } from "../domain/limit.ts";
 import { specOfLimit } from "../domain/limit-text.ts";
-import type { DeclaredPiece, EntityValue } from "../domain/piece.ts";
+import {
+  type DeclaredPiece,
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type PieceValue,
+  type PlanValue,
+} from "../domain/piece.ts";
 import type { ScheduleEntry } from "../domain/schedule.ts";
 
 /** A manifest as JSON: what a file of YAML says. */
 export interface ManifestDocument {
   readonly namespace: string;
+  readonly plans?: Json;
   readonly system?: Json;
   readonly resources?: Json;
   readonly entities?: Json;
@@ -16,23 +24,28 @@ type Open = Record<string, Record<string, unknown>>;
 
 /** The document that declares these pieces, in the order of their names. */
 export function documentOf(namespace: string, pieces: readonly DeclaredPiece[]): ManifestDocument {
+  const plans: Open = {};
   const system: Record<string, unknown> = {};
   const resources: Open = {};
   const entities: Open = {};
   for (const { piece, value } of pieces) {
-    const { what, level, resource = "_default_", entityId = "" } = piece;
+    const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
+    const members = membersOf(what, value);
     if (what === "entity")
       entities[entityId] = { ...entityMembers(entityId, value as EntityValue), ...entities[entityId] };
-    else if (level === "system") system[what === "limits" ? "limits" : "on_unavailable"] = memberOf(what, value);
-    else if (level === "resource") memberIn(resources, resource)[what] = memberOf(what, value);
-    else {
-      const levels = memberIn(memberIn(entities, entityId), "resources") as Open;
-      memberIn(levels, resource)[what] = memberOf(what, value);
-    }
+    else if (what === "plan") plans[planId] = { ...planMembers(planId, value as PlanValue), ...plans[planId] };
+    else if (level === "system" || level === "systemTotal") Object.assign(system, members);
+    else if (level === "resource") Object.assign(memberIn(resources, resource), members);
+    else if (level === "plan") {
+      Object.assign(memberIn(memberIn(memberIn(plans, planId), "resources") as Open, resource), members);
+    } else if (level === "planDefault" || level === "planTotal") Object.assign(memberIn(plans, planId), members);
+    else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), members);
+    else Object.assign(memberIn(memberIn(memberIn(entities, entityId), "resources") as Open, resource), members);
   }
-  const isNothing = [system, resources, entities].every((each) => Object.keys(each).length === 0);
+  const isNothing = [plans, system, resources, entities].every((each) => Object.keys(each).length === 0);
   return {
     namespace,
+    ...(Object.keys(plans).length === 0 ? {} : { plans: sorted(plans) }),
     ...(Object.keys(system).length === 0 ? {} : { system }),
     ...(Object.keys(resources).length === 0 && !isNothing ? {} : { resources: sorted(resources) }),
     ...(Object.keys(entities).length === 0 ? {} : { entities: sorted(entities) }),
@@ -45,8 +58,24 @@ export function memberIn(members: Record<string, unknown>, key: string): Record<
   return members[key] as Record<string, unknown>;
 }
 
-function memberOf(what: DeclaredPiece["piece"]["what"], value: unknown): unknown {
-  return what === "limits" ? limitMembers(value as readonly Limit[]) : value;
+/** A piece of a level under its names in a manifest. */
+function membersOf(what: DeclaredPiece["piece"]["what"], value: PieceValue): Json {
+  if (what === "onUnavailable") return { on_unavailable: value };
+  if (what !== "limits" && what !== "totals") return { [what]: value };
+  const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
+  const prefix = what === "limits" ? "" : "totals_";
+  return {
+    [what]: limitMembers(limits),
+    ...(inherit === undefined ? {} : { [`${prefix}inherit`]: inherit }),
+    ...(appliesTo === undefined ? {} : { [`${prefix}applies_to`]: appliesTo }),
+  };
+}
+
+function planMembers(id: string, { name, metadata }: PlanValue): Json {
+  return {
+    ...(name === id ? {} : { name }),
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
 }
 
 function limitMembers(limits: readonly Limit[]): Json {
@@ -88,11 +117,12 @@ function windowMembers({ cron, tz, scale, capacity, refillAmount, refillPeriodMs
   };
 }
 
-function entityMembers(id: string, { name, parentId, cascade, metadata }: EntityValue): Json {
+function entityMembers(id: string, { name, parentId, planId, cascade, metadata }: EntityValue): Json {
   return {
     // Something must declare the entity, also where everything has its default.
-    ...(name === id && parentId !== undefined ? {} : { name }),
+    ...(name === id && (parentId !== undefined || planId !== undefined) ? {} : { name }),
     ...(parentId === undefined ? {} : { parent: parentId }),
+    ...(planId === undefined ? {} : { plan: planId }),
     ...(cascade === (parentId !== undefined) ? {} : { cascade }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };

@@ -1,5 +1,5 @@
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
-import { auditIdOf } from "../domain/config.ts";
+import { auditIdOf, planAuditId } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId } from "../domain/names.ts";
@@ -67,7 +67,8 @@ const PAGE = 100;
 /** The last change of a piece since it was applied. */
 async function culpritOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): Promise<DriftedPiece["by"]> {
   const scope = scopeOfPiece(piece);
-  const entityId = scope === undefined ? (piece.entityId ?? "") : auditIdOf(scope);
+  const ownId = piece.what === "plan" ? planAuditId(piece.planId ?? "") : (piece.entityId ?? "");
+  const entityId = scope === undefined ? ownId : auditIdOf(scope);
   let looked = 0;
   for (let cursor: string | undefined, isMore = true; isMore && looked < LOOKED_AT_MAX; ) {
     const page = await deps.scope.audit.list(
@@ -89,15 +90,17 @@ async function culpritOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece): P
 
 const ACTIONS: Readonly<Record<Piece["what"], readonly AuditAction[]>> = {
   limits: ["limits_set", "limits_deleted"],
+  totals: ["totals_set", "totals_deleted"],
   onUnavailable: ["limits_set", "limits_deleted"],
   access: ["access_set"],
   cascade: ["cascade_set"],
   entity: ["entity_created", "entity_updated", "entity_deleted"],
+  plan: ["plan_created", "plan_updated", "plan_deleted"],
 };
 
 function isAbout({ action, resource }: AuditEvent, piece: Piece): boolean {
-  // With an entity goes everything of it.
-  if (action === "entity_deleted") return true;
+  // With an entity, or a plan, goes everything of it.
+  if (action === "entity_deleted" || action === "plan_deleted") return true;
   if (!ACTIONS[piece.what].includes(action)) return false;
-  return piece.what === "entity" || piece.level === "system" || resource === piece.resource;
+  return piece.level === undefined || piece.level === "system" || resource === piece.resource;
 }

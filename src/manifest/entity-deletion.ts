@@ -1,3 +1,4 @@
+import { isTotal } from "../domain/config.ts";
 import { ConflictError } from "../domain/errors.ts";
 import {
   type DeclaredPiece,
@@ -12,7 +13,7 @@ import {
 import type { LimiterParts } from "../engine/limiter-parts.ts";
 import { allConfigs, allOf } from "./live.ts";
 
-interface Deletions {
+export interface Deletions {
   readonly deleted: readonly Piece[];
   readonly owned: ReadonlyMap<string, OwnedPiece>;
   readonly owner: string;
@@ -22,7 +23,8 @@ interface Deletions {
 /** Why entities cannot be deleted: with an entity everything of it would go, also what somebody else has set. */
 export async function entityBlockers(parts: LimiterParts, deletions: Deletions): Promise<readonly ConflictError[]> {
   const found: ConflictError[] = [];
-  for (const { entityId = "" } of deletions.deleted) {
+  for (const { what, entityId = "" } of deletions.deleted) {
+    if (what !== "entity") continue;
     const blocker = (await childOf(parts, entityId, deletions)) ?? (await useOf(parts, entityId, deletions));
     if (blocker !== undefined) found.push(blocker);
   }
@@ -53,7 +55,8 @@ async function useOf(
   { owned, owner }: Deletions,
 ): Promise<ConflictError | undefined> {
   for (const { scope, config } of await allConfigs(parts, { entityId })) {
-    for (const what of ["limits", "access", "cascade"] as const) {
+    const limits = isTotal(scope) ? "totals" : "limits";
+    for (const what of [limits, "access", "cascade"] as const) {
       const piece = pieceIn(what, scope);
       if (valueInConfig(what, config) === undefined || owned.get(pieceKey(piece))?.owner === owner) continue;
       return new ConflictError(

@@ -1,5 +1,14 @@
+import { isTotal } from "../domain/config.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { type Piece, type PieceValue, pieceIn, pieceKey, valueInConfig, valueOfEntity } from "../domain/piece.ts";
+import {
+  type Piece,
+  type PieceValue,
+  pieceIn,
+  pieceKey,
+  valueInConfig,
+  valueOfEntity,
+  valueOfPlan,
+} from "../domain/piece.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { partsOf } from "../engine/limiter-parts.ts";
 import { documentOf, type ManifestDocument } from "./document.ts";
@@ -21,8 +30,12 @@ export async function exportDocument(limiter: Limiter, options: ExportOptions = 
   for (const entity of await allOf((page) => parts.deps.scope.entities.list(page))) {
     found.push({ piece: { what: "entity", entityId: entity.id }, value: valueOfEntity(entity) });
   }
+  for (const plan of await allOf((page) => parts.deps.scope.plans.list(page))) {
+    found.push({ piece: { what: "plan", planId: plan.id }, value: valueOfPlan(plan) });
+  }
   for (const { scope, config } of await allConfigs(parts, {})) {
-    for (const what of ["onUnavailable", "limits", "access", "cascade"] as const) {
+    const limits = isTotal(scope) ? "totals" : "limits";
+    for (const what of ["onUnavailable", limits, "access", "cascade"] as const) {
       const value = valueInConfig(what, config);
       if (value !== undefined) found.push({ piece: pieceIn(what, scope), value });
     }

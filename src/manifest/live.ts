@@ -8,6 +8,7 @@ import {
   scopeOfPiece,
   valueInConfig,
   valueOfEntity,
+  valueOfPlan,
 } from "../domain/piece.ts";
 import type { LimiterParts } from "../engine/limiter-parts.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
@@ -25,12 +26,17 @@ export async function liveValues(
   const groups = new Map<string, Piece[]>();
   for (const piece of pieces) {
     // Everything of a level is read at once.
-    const level = pieceKey({ ...piece, what: piece.what === "entity" ? "entity" : "limits" });
+    const level = pieceKey({ ...piece, what: piece.level === undefined ? piece.what : "limits" });
     groups.set(level, [...(groups.get(level) ?? []), piece]);
   }
   await inParallel([...groups.values()], async (group) => {
     const [first] = group;
     const scope = first === undefined ? undefined : scopeOfPiece(first);
+    if (first?.what === "plan") {
+      const plan = await deps.scope.plans.get(first.planId ?? "");
+      if (plan !== undefined) live.set(pieceKey(first), valueOfPlan(plan));
+      return;
+    }
     if (scope === undefined) {
       const entity = await deps.scope.entities.get(first?.entityId ?? "");
       if (first !== undefined && entity !== undefined) live.set(pieceKey(first), valueOfEntity(entity));

@@ -2,8 +2,8 @@ import type { EntityValue } from "../domain/piece.ts";
 import type { Change } from "./change.ts";
 
 /**
- * The order in which changes are made: entities, parents first; the system; resources; what entities have of their own; then
- * what goes, an entity after everything of it and after its children.
+ * The order in which changes are made: plans, then their limits; entities, parents first; the system; resources; what entities
+ * have of their own; then what goes, an entity after everything of it and after its children, plans after all.
  */
 export function inOrder(changes: readonly Change[]): readonly Change[] {
   const depths = new Depths(changes);
@@ -20,14 +20,16 @@ interface Rank {
 }
 
 function placeOf(change: Change, depths: Depths): Rank {
-  const { what, level, entityId = "", resource = "" } = change;
-  const name = `${entityId} ${resource} ${what}`;
+  const { what, level, entityId = "", resource = "", planId = "" } = change;
+  const name = `${planId}${entityId} ${resource} ${what}`;
   const goes = change.action === "delete" || change.action === "release";
+  if (what === "plan") return { rank: goes ? 9 : -2, depth: 0, name };
+  if (planId !== "") return { rank: goes ? 8 : -1, depth: 0, name };
   if (what === "entity") {
     const depth = depths.of(entityId);
     return goes ? { rank: 7, depth: -depth, name } : { rank: 0, depth, name };
   }
-  const rank = level === "system" ? 1 : level === "resource" ? 2 : 3;
+  const rank = level === "system" || level === "systemTotal" ? 1 : level === "resource" ? 2 : 3;
   return { rank: goes ? 7 - rank : rank, depth: 0, name };
 }
 

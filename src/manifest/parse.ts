@@ -1,15 +1,16 @@
 import { LineCounter, parseAllDocuments } from "yaml";
 import type { CronCheck } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { checkEntityId, checkNamespace, checkResource, shown } from "../domain/names.ts";
+import { checkEntityId, checkNamespace, checkPlanId, checkResource, shown } from "../domain/names.ts";
 import { type DeclaredPiece, pieceText } from "../domain/piece.ts";
 import { type Manifest, ManifestInvalid, type ManifestProblem, type ProblemCode } from "./manifest.ts";
 import { readEntity, refuseCycles } from "./read-entity.ts";
 import { readLevel, readSystem } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
+import { readPlan } from "./read-plan.ts";
 import { type Member, type Place, Reading } from "./reading.ts";
 
-export const TOP_KEYS = ["namespace", "owner", "system", "resources", "entities"];
+export const TOP_KEYS = ["namespace", "owner", "plans", "system", "resources", "entities"];
 
 /** What a text declares; throws `ManifestInvalid` with everything that is wrong with it. */
 export function parseWith(text: string, file: string | undefined, calendar: CronCheck): Manifest {
@@ -48,12 +49,13 @@ function readTop(reading: Reading, calendar: CronCheck): Manifest {
   const isNothing = !reading.isMap(root) && reading.scalar(root) === null;
   const members = root.node === undefined || isNothing ? [] : reading.members(root, TOP_KEYS, {});
   const found = new Map(members.map((member) => [member.key, member]));
-  const declares = ["system", "resources", "entities"].some((key) => found.has(key));
+  const declares = ["plans", "system", "resources", "entities"].some((key) => found.has(key));
   const isOther = reading.problems.length > 0;
   if (!declares && !isOther) reading.fail("empty", 0, "", NOTHING);
   const namespace = named(reading, found.get("namespace"), checkNamespace);
   const owner = named(reading, found.get("owner"), checkEntityId);
   const pieces = [
+    ...plansIn(reading, found.get("plans"), calendar),
     ...entitiesIn(reading, found.get("entities"), calendar),
     ...systemIn(reading, found.get("system"), calendar),
     ...resourcesIn(reading, found.get("resources"), calendar),
@@ -68,6 +70,13 @@ function readTop(reading: Reading, calendar: CronCheck): Manifest {
 
 function systemIn(reading: Reading, place: Member | undefined, calendar: CronCheck): readonly DeclaredPiece[] {
   return place === undefined ? [] : readSystem(reading, place, calendar);
+}
+
+function plansIn(reading: Reading, place: Member | undefined, calendar: CronCheck): readonly DeclaredPiece[] {
+  if (place === undefined) return [];
+  return reading
+    .members(place, undefined, {})
+    .flatMap((member) => (isName(reading, member, checkPlanId) ? readPlan(reading, member, calendar) : []));
 }
 
 function resourcesIn(reading: Reading, place: Member | undefined, calendar: CronCheck): readonly DeclaredPiece[] {

@@ -18,6 +18,7 @@ import { entityBlockers } from "./entity-deletion.ts";
 import { allOwned, liveValues } from "./live.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 import { inOrder } from "./order.ts";
+import { planBlockers } from "./plan-deletion.ts";
 
 /** How a manifest is planned. */
 export interface PlanOptions {
@@ -91,12 +92,14 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
     [...manifest.pieces, ...left].map(({ piece }) => piece),
   );
   await requireParents(parts, manifest.pieces);
+  await requirePlans(parts, manifest.pieces);
   const looks = manifest.pieces.map((each) => lookAt(each, { owned, live, owner, options }));
   const gone = left.map((each) => leave(each, { declared, live, options }));
   const changes = inOrder([...looks.flatMap(({ change }) => change ?? []), ...gone]);
   const conflicts = looks.flatMap(({ conflict }) => conflict ?? []);
-  const deleted = changes.filter(({ what, action }) => what === "entity" && action === "delete");
-  const blockers = await entityBlockers(parts, { deleted, owned, owner, declared });
+  const isDeleted = ({ what, action }: Change) => (what === "entity" || what === "plan") && action === "delete";
+  const deletions = { deleted: changes.filter(isDeleted), owned, owner, declared };
+  const blockers = [...(await entityBlockers(parts, deletions)), ...(await planBlockers(parts, deletions))];
   const plan: Plan = {
     namespace,
     owner,
@@ -158,10 +161,13 @@ function leave(
   const { piece } = record;
   const before = live.get(pieceKey(piece)) ?? null;
   const drift = record.state === "applied" && !isSameValue(record.value, before ?? undefined);
-  // What is declared of an entity would go with it.
+  // What is declared of an entity, or of a plan, would go with it.
   const isNeeded =
-    piece.what === "entity" &&
-    [...declared.values()].some((each) => each.piece.what !== "entity" && each.piece.entityId === piece.entityId);
+    (piece.what === "entity" || piece.what === "plan") &&
+    [...declared.values()].some(
+      (each) =>
+        each.piece.level !== undefined && each.piece.entityId === piece.entityId && each.piece.planId === piece.planId,
+    );
   const isReleased = options.keep === true || before === null || isNeeded;
   return { action: isReleased ? "release" : "delete", ...piece, before, after: isReleased ? before : null, drift };
 }
@@ -177,6 +183,20 @@ async function requireParents(parts: LimiterParts, pieces: readonly DeclaredPiec
     throw new NotFoundError(
       "parent_not_found",
       `The parent ${parentId} of ${piece.entityId} is neither declared nor there; declare it, or create it first.`,
+    );
+  }
+}
+
+/** A plan is declared too, or is there: the plan of an entity, and of limits that are declared without it. */
+async function requirePlans(parts: LimiterParts, pieces: readonly DeclaredPiece[]): Promise<void> {
+  const declared = new Set(pieces.flatMap(({ piece }) => (piece.what === "plan" ? [piece.planId] : [])));
+  for (const { piece, value } of pieces) {
+    const planId = piece.what === "entity" ? (value as EntityValue).planId : piece.planId;
+    if (planId === undefined || declared.has(planId)) continue;
+    if ((await parts.deps.scope.plans.get(planId)) !== undefined) continue;
+    throw new NotFoundError(
+      "plan_not_found",
+      `The plan ${planId} of ${piece.entityId} is neither declared nor there; declare it, or create it first.`,
     );
   }
 }

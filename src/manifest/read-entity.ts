@@ -1,15 +1,17 @@
 import type { CronCheck } from "../domain/calendar.ts";
 import type { ConfigScope } from "../domain/config.ts";
-import { checkEntityId, checkResource } from "../domain/names.ts";
+import { checkEntityId, checkPlanId, checkResource } from "../domain/names.ts";
 import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/piece.ts";
-import { accessIn, limitsIn, readLevel } from "./read-level.ts";
+import { accessIn, limitsIn, OPTION_KEYS, readLevel, TOTAL_KEYS, totalsIn } from "./read-level.ts";
 import { sentence } from "./read-limit.ts";
 import type { Member, Place, Reading } from "./reading.ts";
 
-export const ENTITY_KEYS = ["name", "parent", "cascade", "metadata", "limits", "access", "resources"];
+export const ENTITY_KEYS = [
+  ...["name", "parent", "plan", "cascade", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "access", "resources"],
+];
 
 /** Any of these declares the entity itself, as a whole. */
-const OWN_KEYS = ["name", "parent", "cascade", "metadata"];
+const OWN_KEYS = ["name", "parent", "plan", "cascade", "metadata"];
 
 const DEFAULT_NAME = "_default_";
 const NAME_MAX = 256;
@@ -29,9 +31,9 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
   const found = new Map(members.map((each) => [each.key, each]));
   const everywhere: ConfigScope = { level: "entityDefault", entityId: id };
   const parentPlace = found.get("parent");
-  const parentId = parentOf(reading, parentPlace);
+  const parentId = idOf(reading, parentPlace, checkEntityId);
   const short = [
-    ...limitsIn(reading, found.get("limits"), everywhere, calendar),
+    ...limitsIn(reading, found, everywhere, calendar),
     ...accessIn(reading, onlyAccess(found), everywhere),
   ];
   const levels = found.has("resources") ? levelsIn(reading, found.get("resources") as Member, id, calendar) : [];
@@ -43,7 +45,8 @@ export function readEntity(reading: Reading, member: Member, calendar: CronCheck
     reading.fail("key_duplicate", place.keyAt, place.path, what);
   }
   const own = OWN_KEYS.some((key) => found.has(key)) ? [entityIn(reading, id, found, parentId)] : [];
-  const pieces = [...own, ...short, ...levels];
+  const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id }, calendar);
+  const pieces = [...own, ...short, ...totals, ...levels];
   if (pieces.length === 0 && reading.problems.length === before) {
     reading.fail("empty", member.keyAt, member.path, `"${id}" says nothing; give it a name or limits, or leave it out`);
   }
@@ -72,6 +75,7 @@ function entityIn(
   parentId: string | undefined,
 ): DeclaredPiece {
   const namePlace = found.get("name");
+  const planId = idOf(reading, found.get("plan"), checkPlanId);
   const cascadePlace = found.get("cascade");
   const metadataPlace = found.get("metadata");
   const name = namePlace === undefined ? undefined : nameOf(reading, namePlace);
@@ -80,6 +84,7 @@ function entityIn(
   const value: EntityValue = {
     name: name || id,
     ...(parentId === undefined ? {} : { parentId }),
+    ...(planId === undefined ? {} : { planId }),
     cascade: cascade ?? parentId !== undefined,
     metadata: Object.fromEntries(metadata),
   };
@@ -100,24 +105,25 @@ function levelsIn(reading: Reading, place: Member, entityId: string, calendar: C
   });
 }
 
-function parentOf(reading: Reading, place: Place | undefined): string | undefined {
+/** An id; null stands for none. */
+function idOf(reading: Reading, place: Place | undefined, check: (value: unknown) => string): string | undefined {
   if (place === undefined || (reading.scalar(place) === null && place.node !== undefined)) return undefined;
   const text = reading.text(place);
   if (text === undefined) return undefined;
   try {
-    return checkEntityId(text);
+    return check(text);
   } catch (error) {
     return reading.invalid(place, sentence(error));
   }
 }
 
-function nameOf(reading: Reading, place: Place): string | undefined {
+export function nameOf(reading: Reading, place: Place): string | undefined {
   const text = reading.text(place);
   if (text === undefined || text.length <= NAME_MAX) return text;
   return reading.invalid(place, `give a name of at most ${NAME_MAX} characters`);
 }
 
-function metadataOf(reading: Reading, place: Place): readonly (readonly [string, string])[] {
+export function metadataOf(reading: Reading, place: Place): readonly (readonly [string, string])[] {
   return reading.members(place, undefined, {}).flatMap((member) => {
     const text = reading.text(member);
     return text === undefined ? [] : [[member.key, text] as const];

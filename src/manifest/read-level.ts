@@ -1,13 +1,17 @@
 import type { CronCheck } from "../domain/calendar.ts";
-import type { Access, ConfigScope } from "../domain/config.ts";
+import type { Access, ConfigScope, LevelOptions } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
-import { type DeclaredPiece, pieceIn } from "../domain/piece.ts";
+import { type DeclaredPiece, limitsValue, type Piece, pieceIn } from "../domain/piece.ts";
 import { readLimit, sentence } from "./read-limit.ts";
 import type { Member, Place, Reading } from "./reading.ts";
 
-export const LEVEL_KEYS = ["limits", "disabled", "access", "cascade"];
-export const SYSTEM_KEYS = ["on_unavailable", "limits"];
+/** How limits go with other levels, and whom they meet: beside `limits`. */
+export const OPTION_KEYS = ["inherit", "applies_to"];
+/** Limits over all resources, and the same of them. */
+export const TOTAL_KEYS = ["totals", "totals_inherit", "totals_applies_to"];
+export const LEVEL_KEYS = ["limits", ...OPTION_KEYS, "disabled", "access", "cascade"];
+export const SYSTEM_KEYS = ["on_unavailable", "limits", ...OPTION_KEYS, ...TOTAL_KEYS];
 export const ACCESS_WORDS = ["disabled", "bypass", "enforce"];
 
 const NOT_FOR_ALL = "it would concern everybody on everything; declare it for resources or entities";
@@ -26,7 +30,7 @@ export function readLevel(
   const cascadePlace = found.get("cascade");
   const cascade = cascadePlace === undefined ? undefined : reading.flag(cascadePlace);
   return [
-    ...limitsIn(reading, found.get("limits"), scope, calendar),
+    ...limitsIn(reading, found, scope, calendar),
     ...accessIn(reading, found, scope),
     ...(cascade === undefined ? [] : [{ piece: pieceIn("cascade", scope), value: cascade }]),
   ];
@@ -46,14 +50,59 @@ export function readSystem(reading: Reading, member: Member, calendar: CronCheck
   }
   return [
     ...(word === "allow" || word === "block" ? [{ piece: pieceIn("onUnavailable", scope), value: word } as const] : []),
-    ...limitsIn(reading, found.get("limits"), scope, calendar),
+    ...limitsIn(reading, found, scope, calendar),
+    ...totalsIn(reading, found, { level: "systemTotal" }, calendar),
   ];
 }
 
+/** `limits`, with `inherit` and `applies_to` beside them. */
 export function limitsIn(
   reading: Reading,
-  place: Place | undefined,
+  found: ReadonlyMap<string, Place>,
   scope: ConfigScope,
+  calendar: CronCheck,
+): readonly DeclaredPiece[] {
+  const options = optionsIn(reading, found, ["limits", "inherit", "applies_to"]);
+  return setIn(reading, found.get("limits"), { piece: pieceIn("limits", scope), options }, calendar);
+}
+
+/** `totals`, with `totals_inherit` and `totals_applies_to` beside them. */
+export function totalsIn(
+  reading: Reading,
+  found: ReadonlyMap<string, Place>,
+  scope: ConfigScope,
+  calendar: CronCheck,
+): readonly DeclaredPiece[] {
+  const options = optionsIn(reading, found, ["totals", "totals_inherit", "totals_applies_to"]);
+  return setIn(reading, found.get("totals"), { piece: pieceIn("totals", scope), options }, calendar);
+}
+
+function optionsIn(
+  reading: Reading,
+  found: ReadonlyMap<string, Place>,
+  [limits, inherit, appliesTo]: readonly [string, string, string],
+): LevelOptions {
+  for (const key of [inherit, appliesTo]) {
+    const place = found.get(key);
+    if (place !== undefined && !found.has(limits))
+      reading.invalid(place, `it stands beside ${limits}, and there are none`);
+  }
+  const inheritPlace = found.get(inherit);
+  const appliesPlace = found.get(appliesTo);
+  const word = appliesPlace === undefined ? "everyone" : reading.scalar(appliesPlace);
+  if (appliesPlace !== undefined && word !== "everyone" && word !== "callers") {
+    reading.invalid(appliesPlace, `give everyone or callers, not ${reading.shown(appliesPlace)}`);
+  }
+  return {
+    ...(inheritPlace !== undefined && reading.flag(inheritPlace) === true ? { inherit: true } : {}),
+    ...(word === "callers" ? { appliesTo: "callers" } : {}),
+  };
+}
+
+function setIn(
+  reading: Reading,
+  place: Place | undefined,
+  { piece, options }: { readonly piece: Piece; readonly options: LevelOptions },
   calendar: CronCheck,
 ): readonly DeclaredPiece[] {
   if (place === undefined) return [];
@@ -65,7 +114,7 @@ export function limitsIn(
   const limits: readonly Limit[] = members.flatMap((member) => readLimit(reading, member, calendar) ?? []);
   if (reading.problems.length > before) return [];
   try {
-    return [{ piece: pieceIn("limits", scope), value: checkLimits(limits, calendar) }];
+    return [{ piece, value: limitsValue(checkLimits(limits, calendar), options) }];
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
     reading.fail("limit_invalid", place.valueAt, place.path, sentence(error));

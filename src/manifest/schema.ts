@@ -13,13 +13,16 @@ export function manifestSchema(): Schema {
     ...object({
       namespace: { ...name(NAMESPACE), description: "Must exist. Absent: that of the command." },
       owner: { ...name(ENTITY_ID), description: "Whose the declared pieces are. Default: default." },
-      system: { ...object({ on_unavailable: { enum: ["allow", "block"] }, limits: ref("limits") }), minProperties: 1 },
+      plans: mapOf(ENTITY_ID, ref("plan")),
+      system: { ...object(SYSTEM), minProperties: 1 },
       resources: mapOf(RESOURCE, ref("level")),
       entities: mapOf(ENTITY_ID, ref("entity")),
     }),
-    anyOf: ["system", "resources", "entities"].map((key) => ({ required: [key] })),
+    anyOf: ["plans", "system", "resources", "entities"].map((key) => ({ required: [key] })),
     definitions: {
       level: { ...object(LEVEL), minProperties: 1, not: { required: ["access", "disabled"] } },
+      plan: object(PLAN),
+      planLevel: { ...object({ limits: ref("limits"), ...OPTIONS }), required: ["limits"] },
       entity: { ...object(ENTITY), minProperties: 1 },
       limits: { ...mapOf(LIMIT_NAME, ref("limit")), minProperties: 1 },
       limit: { oneOf: [tokens(1), { type: "string", pattern: "\\D" }, ref("terms")] },
@@ -35,8 +38,29 @@ const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." }
 const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };
 const TEXTS = { type: "object", additionalProperties: { type: "string" } };
 
+const INHERIT = { type: "boolean", description: "Adds to the levels after it. Default: it wins whole." };
+const APPLIES_TO = { enum: ["everyone", "callers"], description: "callers: not parents that are charged." };
+const OPTIONS = { inherit: INHERIT, applies_to: APPLIES_TO };
+const TOTALS = {
+  totals: { ...ref("limits"), description: "Limits over all resources together." },
+  totals_inherit: INHERIT,
+  totals_applies_to: APPLIES_TO,
+};
+
+const SYSTEM = { on_unavailable: { enum: ["allow", "block"] }, limits: ref("limits"), ...OPTIONS, ...TOTALS };
+
+const PLAN = {
+  name: { type: "string", maxLength: 256 },
+  metadata: TEXTS,
+  limits: { ...ref("limits"), description: "Of its entities, wherever they have none of their own." },
+  ...OPTIONS,
+  ...TOTALS,
+  resources: mapOf(RESOURCE, ref("planLevel")),
+};
+
 const LEVEL = {
   limits: ref("limits"),
+  ...OPTIONS,
   disabled: {
     enum: [true, false, "bypass"],
     description: "true: refused. false: the limits count. bypass: let through.",
@@ -48,9 +72,12 @@ const LEVEL = {
 const ENTITY = {
   name: { type: "string", maxLength: 256 },
   parent: { oneOf: [name(ENTITY_ID), { type: "null" }] },
+  plan: { oneOf: [name(ENTITY_ID), { type: "null" }], description: "The plan that it refers to." },
   cascade: { type: "boolean", description: "Whether its parent is charged too. Default: true with a parent." },
   metadata: TEXTS,
   limits: { ...ref("limits"), description: "Short for those of _default_." },
+  ...OPTIONS,
+  ...TOTALS,
   access: { enum: ["disabled", "bypass", "enforce"], description: "Short for that of _default_." },
   resources: {
     type: "object",

@@ -1,8 +1,8 @@
 import type { Access, OnUnavailable } from "../domain/config.ts";
 import { ExistsError, NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
-import type { EntityValue } from "../domain/piece.ts";
-import type { ChangeOptions } from "../engine/administration.ts";
+import { type EntityValue, type LimitsValue, limitsOfValue, type PlanValue, scopeOfPiece } from "../domain/piece.ts";
+import type { ChangeOptions } from "../engine/level-options.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { LimiterParts } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
@@ -17,11 +17,16 @@ export async function writeChange(
   const { what, after } = change;
   switch (what) {
     case "limits":
-      return writeLimits(limiter, { admin }, change, who);
+    case "totals":
+      return writeLimits({ admin }, change, who);
+    case "plan":
+      return writePlan(limiter, change, who);
     case "access":
-      return limiter.setAccess(whereOf(change), (after as Access | null) ?? "inherit", who);
+      await limiter.setAccess(whereOf(change), (after as Access | null) ?? "inherit", who);
+      return;
     case "cascade":
-      return limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
+      await limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
+      return;
     case "onUnavailable":
       return admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
     case "entity":
@@ -29,22 +34,39 @@ export async function writeChange(
   }
 }
 
-async function writeLimits(
-  limiter: Limiter,
-  { admin }: Pick<LimiterParts, "admin">,
-  { level, resource = "", entityId = "", after }: Change,
-  who: ChangeOptions,
-): Promise<void> {
-  const limits = after as readonly Limit[] | null;
-  if (level === "system") return admin.changeSystem({ limits }, who);
-  if (level === "resource") {
-    if (limits !== null) return limiter.setResourceDefaults(resource, limits, who);
-    await limiter.deleteResourceDefaults(resource, who);
+async function writeLimits({ admin }: Pick<LimiterParts, "admin">, change: Change, who: ChangeOptions): Promise<void> {
+  const after = change.after as readonly Limit[] | LimitsValue | null;
+  const scope = scopeOfPiece(change);
+  if (scope === undefined) return;
+  if (scope.level === "system") {
+    return admin.changeSystem(after === null ? { limits: null } : limitsOfValue(after), who);
+  }
+  if (after === null) {
+    // With its plan they may be gone already.
+    await admin.deleteConfig(scope, who).catch(unlessMissing);
     return;
   }
-  const options = level === "entity" ? { resource, ...who } : who;
-  if (limits !== null) return limiter.setLimits(entityId, limits, options);
-  await limiter.deleteLimits(entityId, options);
+  const { limits, ...options } = limitsOfValue(after);
+  await admin.setConfig(scope, limits, { ...options, ...who });
+}
+
+async function writePlan(limiter: Limiter, { planId = "", before, after }: Change, who: ChangeOptions): Promise<void> {
+  if (after === null) return limiter.deletePlan(planId, who).catch(unlessMissing);
+  const { name, metadata } = after as PlanValue;
+  if (before === null) {
+    try {
+      await limiter.createPlan({ id: planId, name, metadata }, who);
+      return;
+    } catch (error) {
+      if (!(error instanceof ExistsError)) throw error;
+    }
+  }
+  await limiter.updatePlan(planId, { name, metadata }, who);
+}
+
+// Somebody was faster.
+function unlessMissing(error: unknown): void {
+  if (!(error instanceof NotFoundError)) throw error;
 }
 
 // What is absent of a declared entity has its default, so all of it is written.
@@ -54,21 +76,19 @@ async function writeEntity(
   who: ChangeOptions,
 ): Promise<void> {
   if (after === null) {
-    return limiter.deleteEntity(entityId, who).catch((error: unknown) => {
-      // Somebody was faster.
-      if (!(error instanceof NotFoundError)) throw error;
-    });
+    return limiter.deleteEntity(entityId, who).catch(unlessMissing);
   }
-  const { parentId, ...rest } = after as EntityValue;
+  const { parentId, planId, ...rest } = after as EntityValue;
   if (before === null) {
     try {
-      await limiter.createEntity({ id: entityId, ...rest, ...(parentId === undefined ? {} : { parentId }) }, who);
+      const owners = { ...(parentId === undefined ? {} : { parentId }), ...(planId === undefined ? {} : { planId }) };
+      await limiter.createEntity({ id: entityId, ...rest, ...owners }, who);
       return;
     } catch (error) {
       if (!(error instanceof ExistsError)) throw error;
     }
   }
-  await limiter.updateEntity(entityId, { ...rest, parentId: parentId ?? null }, who);
+  await limiter.updateEntity(entityId, { ...rest, parentId: parentId ?? null, planId: planId ?? null }, who);
 }
 
 function whereOf({ entityId, resource }: Change): { readonly entityId?: string; readonly resource?: string } {

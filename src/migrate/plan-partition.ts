@@ -175,8 +175,6 @@ function scopeOf({ kind, name }: Partition, resource: string): ConfigScope {
 /** Entities are counted by their items, resources are listed where they have limits. */
 function configOf(namespaceId: string, { scope, composite, limits }: Level): readonly ConfigOf[] {
   switch (scope.level) {
-    case "system":
-      return [];
     case "resource":
       return limits.length > 0 || hasLimits(composite?.item)
         ? [{ namespaceId, resource: scope.resource, of: "resource" }]
@@ -185,6 +183,8 @@ function configOf(namespaceId: string, { scope, composite, limits }: Level): rea
       return [{ namespaceId, resource: scope.resource, of: "entity" }];
     case "entityDefault":
       return [{ namespaceId, resource: "_default_", of: "entity" }];
+    default:
+      return [];
   }
 }
 

@@ -3,6 +3,7 @@ import type { AuditEvent } from "../domain/audit.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { BucketState } from "../domain/bucket-state.ts";
 import type { Ticket } from "../domain/give-back.ts";
+import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { KeyMark, LeaseWrite } from "./lease-write.ts";
@@ -13,6 +14,8 @@ export interface Claim {
   readonly set: LimitSet;
   readonly origin: SetOrigin;
   readonly take: readonly Amount[];
+  /** Of the set, those that the request may take of, for whoever shows them; absent: all. A store goes by `take`. */
+  readonly limits?: readonly Limit[];
   /** Let through and counted as usage; nothing is debited, and nothing can be short. */
   readonly bypass: boolean;
   /**

@@ -3,6 +3,9 @@ import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
+/** What became of a change of limits. `planMissing`: the scope is of a plan that there is not. */
+export type SetReply = "written" | "unchanged" | "planMissing";
+
 /** Stored limits of one namespace. Every change is written together with its audit event. */
 export interface ConfigStore {
   /**
@@ -18,15 +21,16 @@ export interface ConfigStore {
   resolveSync?(entityId: string, resource: string): LevelConfig;
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
   /**
-   * Replaces the limits of a scope and keeps its policy. What is absent of the change keeps what is stored. A store that keeps
-   * usage as it was opened refuses `usageKeptDays` with a `ValidationError`.
+   * Replaces the limits of a scope and keeps its policy. What is absent of the change keeps what is stored. `unchanged`: it said
+   * the same already, or there are limits and the change is for where none are; nothing was written or audited. A store that
+   * keeps usage as it was opened refuses `usageKeptDays` with a `ValidationError`.
    */
-  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): MaybePromise<void>;
-  /** Changes what a scope says about access and cascading, and keeps its limits. */
-  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<void>;
+  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): MaybePromise<SetReply>;
+  /** Changes what a scope says about access and cascading, and keeps its limits. False where it said so already. */
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): MaybePromise<boolean>;
   /** Deletes the limits of a scope and keeps its policy. False when there were none; then nothing is audited either. */
   delete(scope: ConfigScope, event: AuditEvent): MaybePromise<boolean>;
-  /** Scopes of one entity that have limits: its default first, then by resource. */
+  /** Scopes of one entity that have limits on resources: its default first, then by resource. */
   listForEntity(
     entityId: string,
     page: PageRequest,

@@ -1,9 +1,9 @@
 import type { AuditEvent } from "../domain/audit.ts";
-import type { Entity, EntityChange, EntityUpdate, ParentProblem } from "../domain/entity.ts";
+import type { Entity, EntityChange, EntityUpdate, ParentProblem, PlanProblem } from "../domain/entity.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
-export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | ParentProblem;
+export type CreateReply = { readonly kind: "created" } | { readonly kind: "exists" } | PlanProblem | ParentProblem;
 
 export type UpdateReply = EntityUpdate;
 

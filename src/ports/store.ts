@@ -5,6 +5,7 @@ import type { EntityStore } from "./entity-store.ts";
 import type { LeaseStore } from "./lease-store.ts";
 import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
+import type { PlanStore } from "./plan-store.ts";
 import type { Clock } from "./system.ts";
 import type { UsageStore } from "./usage-store.ts";
 
@@ -13,6 +14,7 @@ export interface ScopedStore {
   readonly buckets: BucketStore;
   readonly config: ConfigStore;
   readonly entities: EntityStore;
+  readonly plans: PlanStore;
   readonly usage: UsageStore;
   readonly audit: AuditStore;
   readonly manifests: ManifestStore;

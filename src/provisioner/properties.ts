@@ -25,8 +25,9 @@ export function targetOf(properties: Properties): Target {
 
 /** What a resource declares, as the text of a manifest without namespace and owner. Throws for a property that is not known. */
 export function manifestTextOf(properties: Properties): string {
-  const { System, Resources, Entities } = membersOf(properties, TOP, "the resource");
+  const { Plans, System, Resources, Entities } = membersOf(properties, TOP, "the resource");
   const document = {
+    ...(Plans === undefined ? {} : { plans: eachOf(Plans, "Plans", mapOf, PLAN) }),
     ...(System === undefined ? {} : { system: mapOf(System, SYSTEM, "System") }),
     ...(Resources === undefined ? {} : { resources: eachOf(Resources, "Resources", mapOf, LEVEL) }),
     ...(Entities === undefined ? {} : { entities: eachOf(Entities, "Entities", mapOf, ENTITY) }),
@@ -47,11 +48,28 @@ type Names = Readonly<Record<string, readonly [name: string, kind: Kind]>>;
 // The last two: what a manifest says of its owner is kept for whoever reads it, and an apply always compares everything.
 const TOP: readonly string[] = [
   ...["ServiceToken", "ServiceTimeout", "TableName", "Namespace", "NamespaceId", "System", "Resources", "Entities"],
-  ...["TakeOver", "Owner", "FullApply"],
+  ...["Plans", "TakeOver", "Owner", "FullApply"],
 ];
-const SYSTEM: Names = { OnUnavailable: ["on_unavailable", "text"], Limits: ["limits", "limits"] };
-const LEVEL: Names = {
+const SET: Names = {
   Limits: ["limits", "limits"],
+  Inherit: ["inherit", "boolean"],
+  AppliesTo: ["applies_to", "text"],
+};
+const TOTALS: Names = {
+  Totals: ["totals", "limits"],
+  TotalsInherit: ["totals_inherit", "boolean"],
+  TotalsAppliesTo: ["totals_applies_to", "text"],
+};
+const SYSTEM: Names = { OnUnavailable: ["on_unavailable", "text"], ...SET, ...TOTALS };
+const PLAN: Names = {
+  Name: ["name", "text"],
+  Metadata: ["metadata", "texts"],
+  ...SET,
+  ...TOTALS,
+  Resources: ["resources", "levels"],
+};
+const LEVEL: Names = {
+  ...SET,
   Disabled: ["disabled", "boolean"],
   Access: ["access", "text"],
   Cascade: ["cascade", "boolean"],
@@ -60,8 +78,10 @@ const ENTITY: Names = {
   Name: ["name", "text"],
   Parent: ["parent", "text"],
   Cascade: ["cascade", "boolean"],
+  Plan: ["plan", "text"],
   Metadata: ["metadata", "texts"],
-  Limits: ["limits", "limits"],
+  ...SET,
+  ...TOTALS,
   Access: ["access", "text"],
   Resources: ["resources", "levels"],
 };

@@ -40,8 +40,8 @@ export function standingsOfLease(lease: Lease, calendar: Calendar): readonly Lim
 function standingsOfPart({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): readonly LimitStanding[] {
   const at = { nowMs: takenAtMs, calendar };
   let next = 0;
-  return demands.flatMap(({ bucket, set, take }, level) => {
+  return demands.flatMap(({ bucket, set, limits, take }, level) => {
     const state = take.length === 0 ? undefined : taken[next++]?.state;
-    return state === undefined ? [] : standingsOf({ bucket, set, level }, state, at);
+    return state === undefined ? [] : standingsOf({ bucket, set, limits, level }, state, at);
   });
 }

@@ -7,7 +7,9 @@ import { limitRoutes } from "./routes/limits.ts";
 import { lookingRoutes } from "./routes/looking.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
 import { operationRoutes } from "./routes/operations.ts";
+import { planRoutes } from "./routes/plans.ts";
 import { takingRoutes } from "./routes/taking.ts";
+import { totalRoutes } from "./routes/totals.ts";
 
 /** Every route of the service but the files of the dashboard. */
 export const routes: readonly Route[] = [
@@ -18,6 +20,8 @@ export const routes: readonly Route[] = [
   ...lookingRoutes,
   ...entityRoutes,
   ...limitRoutes,
+  ...totalRoutes,
+  ...planRoutes,
   ...operationRoutes,
   ...eventRoutes,
 ];

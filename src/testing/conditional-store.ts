@@ -125,7 +125,7 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, leases: _, ...stored } = base.scope(namespaceId);
+      const { audit, manifests, plans, leases: _, ...stored } = base.scope(namespaceId);
       const { config, entities } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
@@ -139,6 +139,7 @@ export function openConditional(
         usage: new ConditionalUsage(table, namespaceId),
         audit,
         manifests,
+        plans,
         // No transaction covers them and the buckets.
         leases: Object.assign(new LeaseRecords(data, namespaceId), { isWrittenByTake: false }),
         buckets: overriding(own, {
@@ -158,9 +159,10 @@ export function openConditional(
             return { ...(await config.resolve(entityId, resource)), reading, isConsistent: true };
           },
           setPolicy: async (scope, change, event) => {
-            await config.setPolicy(scope, change, event);
+            const isWritten = await config.setPolicy(scope, change, event);
             if (change.access !== undefined) await propagation.accessChanged(scope, change.access);
             if (change.cascade !== undefined && "entityId" in scope) await propagation.ownerChanged(scope);
+            return isWritten;
           },
         }),
         entities: overriding(entities, {

@@ -6,6 +6,9 @@ import { type Place, type Suite, samePaged, T0 } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 
+/** Another set each time: one that is there already would be no change. */
+const another = (i: number) => [Limit.perMinute("rpm", 10 + i)];
+
 /** The audit log: every change with its event, no event without a change. */
 export function auditContract(suite: Suite): void {
   suite.test("events come back newest first as they were written, page by page", async (place) => {
@@ -20,7 +23,7 @@ export function auditContract(suite: Suite): void {
         ...(i % 2 === 0 ? { principal: "arn:aws:iam::1:user/x", resource: "api" } : {}),
         details: { limits: rpm, nested: { list: [1, null, "ü"] } },
       };
-      await place.scope.config.set({ level: "system" }, { limits: rpm }, event);
+      await place.scope.config.set({ level: "system" }, { limits: another(i) }, event);
       events.unshift(event);
     }
     await samePaged((page) => place.scope.audit.list({}, page), events);
@@ -31,7 +34,7 @@ export function auditContract(suite: Suite): void {
     for (let i = 0; i < 6; i++) {
       const entityId = i % 2 === 0 ? "a" : "ab";
       const event = place.event("limits_set", entityId);
-      await place.scope.config.set({ level: "entityDefault", entityId }, { limits: rpm }, event);
+      await place.scope.config.set({ level: "entityDefault", entityId }, { limits: another(i) }, event);
       if (entityId === "a") ofA.unshift(event);
     }
     await samePaged((page) => place.scope.audit.list({ entityId: "a" }, page), ofA);
@@ -39,9 +42,9 @@ export function auditContract(suite: Suite): void {
   });
 
   suite.test("events that come while the log is read do not shift its pages", async (place) => {
-    for (let i = 0; i < 4; i++) await place.set({ level: "system" }, rpm);
+    for (let i = 0; i < 4; i++) await place.set({ level: "system" }, another(i));
     const first = await place.scope.audit.list({}, { limit: 2 });
-    await place.set({ level: "system" }, rpm);
+    await place.set({ level: "system" }, another(4));
     assert.ok(first.cursor !== undefined);
     const second = await place.scope.audit.list({}, { limit: 2, cursor: first.cursor });
     const ids = [...first.items, ...second.items].map(({ eventId }) => eventId);

@@ -97,6 +97,8 @@ export function configContract(suite: Suite): void {
       created: false,
       limits: [],
       source: "none",
+      totals: [],
+      totalsSource: "none",
       access: "enforce",
       accessSource: "none",
       cascade: false,

@@ -4,13 +4,14 @@ import type { Amount, Tokens } from "../domain/amounts.ts";
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
-import type { ConfigScope, LevelConfig, PolicyChange } from "../domain/config.ts";
+import type { ConfigScope, LevelConfig, LevelOptions, PolicyChange } from "../domain/config.ts";
 import { type Entity, type NewEntity, newEntity } from "../domain/entity.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Limit, limitMakers } from "../domain/limit.ts";
 import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { type NewPlan, newPlan, type Plan } from "../domain/plan.ts";
 import type {
   Answer,
   Claim,
@@ -21,6 +22,7 @@ import type {
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
+import type { SetReply } from "../ports/config-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 
 /**
@@ -214,11 +216,18 @@ export class Place {
     return level;
   }
 
-  set(scope: ConfigScope, limits: readonly Limit[]): MaybePromise<void> {
-    return this.scope.config.set(scope, { limits }, this.event("limits_set", "somebody"));
+  set(scope: ConfigScope, limits: readonly Limit[], options: LevelOptions = {}): MaybePromise<SetReply> {
+    return this.scope.config.set(scope, { limits, ...options }, this.event("limits_set", "somebody"));
   }
 
-  setPolicy(scope: ConfigScope, change: PolicyChange): MaybePromise<void> {
+  async createPlan(given: NewPlan): Promise<Plan> {
+    const plan = newPlan(given, T0);
+    const reply = await this.scope.plans.create(plan, this.event("plan_created", `$PLAN:${plan.id}`));
+    assert.deepEqual(reply, { kind: "created" });
+    return plan;
+  }
+
+  setPolicy(scope: ConfigScope, change: PolicyChange): MaybePromise<boolean> {
     return this.scope.config.setPolicy(scope, change, this.event("access_set", "somebody"));
   }
 

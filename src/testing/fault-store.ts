@@ -14,6 +14,7 @@ import type { ChangeReply } from "../ports/lease-change.ts";
 import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { ManifestStore } from "../ports/manifest-store.ts";
 import type { NamespaceStore } from "../ports/namespace-store.ts";
+import type { PlanStore } from "../ports/plan-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../ports/store.ts";
 import type { SeededRandom } from "./random.ts";
 
@@ -90,6 +91,7 @@ export class FaultStore implements Store {
       buckets: this.#bucketsOf(inner.buckets),
       config: this.#configOf(inner.config),
       entities: this.#entitiesOf(inner.entities),
+      plans: this.#plansOf(inner.plans),
       usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
       audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
       manifests: this.#manifestsOf(inner.manifests),
@@ -180,6 +182,17 @@ export class FaultStore implements Store {
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       children: (...args) => this.#plain("look", () => inner.children(...args)),
       list: (...args) => this.#plain("look", () => inner.list(...args)),
+    };
+  }
+
+  #plansOf(inner: PlanStore): PlanStore {
+    return {
+      create: (...args) => this.#plain("change", () => inner.create(...args)),
+      get: (...args) => this.#plain("look", () => inner.get(...args)),
+      update: (...args) => this.#plain("change", () => inner.update(...args)),
+      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
+      list: (...args) => this.#plain("look", () => inner.list(...args)),
+      listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
     };
   }
 

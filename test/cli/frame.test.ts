@@ -176,7 +176,11 @@ test("completion: commands, options, and ids from the store; silent where there 
   for (const id of ["key-1", "key-2", "proj-1"]) await here(["entity", "create", id, "--store", store]);
   await here(["resource", "set-defaults", "gpt-4", "-l", "rpm:1", "-l", "tpm:1", "--store", store]);
   assert.deepEqual(await of("ent"), ["entity"]);
-  assert.deepEqual(await of("entity", "set"), ["set-limits"]);
+  assert.deepEqual(await of("entity", "set"), ["set-limits", "set-totals"]);
+  await here(["plan", "create", "gold", "--store", store]);
+  assert.deepEqual(await of("entity", "update", "key-1", "--plan", ""), ["gold"]);
+  assert.deepEqual(await of("plan", "get", ""), ["gold"]);
+  assert.deepEqual(await of("system", "set-defaults", "--applies-to", ""), ["callers", "everyone"].reverse());
   assert.deepEqual(await of("entity", "show", "key"), ["key-1", "key-2"]);
   assert.deepEqual(await of("acquire", "key-1", ""), ["gpt-4"]);
   assert.deepEqual(await of("acquire", "key-1", "gpt-4", "-c", ""), ["rpm", "tpm"]);
@@ -196,7 +200,7 @@ test("a list of 100,000 entities streams, and ends at once when its reader leave
   const database = new DatabaseSync(file);
   database.exec(`
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
-    INSERT INTO entity SELECT 'default', printf('e%06d', i), printf('e%06d', i), NULL, 0, '{}', 1, 0, 0 FROM n`);
+    INSERT INTO entity SELECT 'default', printf('e%06d', i), printf('e%06d', i), NULL, 0, '{}', 1, 0, 0, NULL FROM n`);
   database.close();
   const store = ["--store", `sqlite:${file}`];
   const left = await here(["entity", "list", "--ndjson", ...store], { readerLeavesAfter: 1 });

@@ -35,6 +35,13 @@ const PREPARED = [
   "entity create key-1 --parent proj-1",
   "entity set-limits key-1 -r gpt-4 -l rpm:100 -l tpm:10k/min:20k",
   "system set-defaults -l rpm:10",
+  "plan create gold",
+  "plan set-limits gold -l rpm:10",
+  "plan set-limits gold -r gpt-4 -l rpm:10",
+  "plan set-totals gold -l usd:5/day",
+  "entity create acme",
+  "entity set-totals acme -l usd:5/day",
+  "system set-totals -l usd:5/day",
   "namespace register tenant-z",
   "acquire key-1 gpt-4 -c rpm=1,tpm=500",
 ];

@@ -42,7 +42,8 @@ export async function operatorStory(where: readonly string[], store: string): Pr
 
   // Who is limited, and by what.
   assert.match(await fault(at("access set disabled -r gpt-4"), 4, "resource_not_found"), /--allow-unknown/);
-  const defaults = await json(at(`resource set-defaults gpt-4 -l rpm:1/day:100 -l ${SLOW}`), 0);
+  const { changed, ...defaults } = await json(at(`resource set-defaults gpt-4 -l rpm:1/day:100 -l ${SLOW}`), 0);
+  assert.equal(changed, true);
   assert.deepEqual([defaults.resource, defaults.limits.length, defaults.limits[1].capacity], ["gpt-4", 2, 20_000]);
   assert.deepEqual(await json(at("resource get-defaults gpt-4"), 0), defaults);
   assert.match(await fault(at("resource get-defaults gpt-5"), 4, "limits_not_found"), /gpt-4/);
@@ -92,7 +93,9 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   await fault(at("entity set-limits key-1 -r gtp-4 -l rpm:5"), 4, "resource_not_found");
   await fault(at("entity set-limits key-1 -r gpt-4 -l rpm:5x"), 2, "usage");
   await fault(at("entity get-limits key-1 -r gpt-4"), 4, "limits_not_found");
-  const limits = await json(at(`entity set-limits key-1 -r gpt-4 -l rpm:1/day:50 -l ${SLOW} --soft rpm`), 0);
+  const set = await json(at(`entity set-limits key-1 -r gpt-4 -l rpm:1/day:50 -l ${SLOW} --soft rpm`), 0);
+  const { changed: isSet, ...limits } = set;
+  assert.equal(isSet, true);
   assert.deepEqual([limits.entityId, limits.resource, limits.limits[0].soft], ["key-1", "gpt-4", true]);
   assert.deepEqual(await json(at("entity get-limits key-1 -r gpt-4"), 0), limits);
   assert.deepEqual((await json(at("entity set-limits key-1 -l x:1 --dry-run"), 0)).dryRun, true);

@@ -98,7 +98,7 @@ export function admissionDefects(kit: Kit): void {
   test("W12: changed limits of every level reach a live bucket and keep what was used", async () => {
     const { limiters } = await kit.processes([0, 0]);
     const [writer, reader] = limiters as [RateLimiter, RateLimiter];
-    const levels: ((limits: Limit[]) => Promise<void>)[] = [
+    const levels: ((limits: Limit[]) => Promise<unknown>)[] = [
       (limits) => writer.setSystemDefaults(limits),
       (limits) => writer.setResourceDefaults("api", limits),
       (limits) => writer.setLimits("a", limits),

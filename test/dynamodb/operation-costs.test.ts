@@ -45,8 +45,9 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   const { limiter, cost } = await process(clock);
 
   await cost("`setSystemDefaults`", () => limiter.setSystemDefaults(two));
-  await cost("`setResourceDefaults`, the first time", () => limiter.setResourceDefaults("gpt-4", two));
-  await cost("`setResourceDefaults`, again", () => limiter.setResourceDefaults("gpt-4", two));
+  await cost("`setResourceDefaults`, the first time", () => limiter.setResourceDefaults("gpt-4", two.slice(0, 1)));
+  await cost("`setResourceDefaults`, others", () => limiter.setResourceDefaults("gpt-4", two));
+  await cost("`setResourceDefaults`, what is there already", () => limiter.setResourceDefaults("gpt-4", two));
   await cost("`createEntity`", () => limiter.createEntity({ id: "project" }));
   await cost("`createEntity` below a parent", () =>
     limiter.createEntity({ id: "child", parentId: "project", cascade: true }),
@@ -156,6 +157,16 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   const paid = { entityId: "bare", resource: "images", consume: { usd: 1 } };
   for (let i = 0; i < 2; i++) await limiter.acquire(paid);
   await cost("`acquire`, a child that is charged nothing, and its parent", () => limiter.acquire(paid));
+
+  await cost("`createPlan`", () => limiter.createPlan({ id: "gold" }));
+  await cost("`setPlanLimits`", () => limiter.setPlanLimits("gold", two));
+  await cost("`createEntity` with a plan", () => limiter.createEntity({ id: "member", planId: "gold" }));
+  await cost("`setTotals`, no bucket yet", () => limiter.setTotals("member", two));
+  await clock.advance(10_000);
+  await cost("`resolveLimits`, a plan that this process has not seen", () => limiter.resolveLimits("member", "gpt-4"));
+  await cost("`resolveLimits`, a plan that it has seen", () => limiter.resolveLimits("member", "gpt-4"));
+  await cost("`updateEntity`, its plan", () => limiter.updateEntity("member", { planId: null }));
+  await cost("`deletePlan`", () => limiter.deletePlan("gold"));
   return costs;
 }
 

@@ -120,6 +120,8 @@ await describeDynamo("configuration in the table", (dynamodb) => {
         Kinds.custom("tpm", { capacity: 9, refillAmount: 3, refillPeriodMs: 60_000, soft: true }),
       ],
       source: "resource",
+      totals: [],
+      totalsSource: "none",
       access: "enforce",
       accessSource: "entity",
       cascade: true,
@@ -145,7 +147,9 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     const counts = async () => withoutKeys(await records.get(entityConfigRegistryKey(namespaceId)));
     await place.set(A_ON_API, rpm);
     await place.setPolicy(A_ON_API, { access: "disabled" });
-    await place.set(A_ON_API, rpm);
+    await place.set(A_ON_API, [Limit.perMinute("rpm", 11)]);
+    // What is there already is no change.
+    await place.set(A_ON_API, [Limit.perMinute("rpm", 11)]);
     assert.deepEqual((await records.get(configKey(namespaceId, A_ON_API)))?.config_version, N(3));
     await place.setPolicy({ level: "entity", entityId: "b", resource: "api" }, { cascade: true });
     await place.set(ANY_OF_A, rpm);

@@ -108,13 +108,15 @@ test("limits are set, read and deleted at four levels, and the narrowest is in f
     ["?entityId=key-1&resource=api/v1", "entity"],
   ] as const;
   const effective = () => call("GET", `${NS}/limits/effective?entityId=key-1&resource=api/v1`);
-  assert.deepEqual((await effective()).body, { limits: [], source: "none" });
+  assert.deepEqual((await effective()).body, { limits: [], source: "none", sources: {} });
   for (const [query, level] of levels) {
     problem(await call("GET", `${NS}/limits${query}`), 404, "limits_not_found");
     const set = await call("PUT", `${NS}/limits${query}`, { body: { limits } });
     assert.deepEqual([set.status, set.body.level, set.body.limits], [200, level, limits]);
-    assert.deepEqual((await call("GET", `${NS}/limits${query}`)).body, set.body);
-    assert.deepEqual((await effective()).body, { limits, source: level });
+    const { changed, ...stored } = set.body;
+    assert.equal(changed, true);
+    assert.deepEqual((await call("GET", `${NS}/limits${query}`)).body, stored);
+    assert.deepEqual((await effective()).body, { limits, source: level, sources: { rpm: level } });
   }
   assert.deepEqual((await call("GET", `${NS}/entities/key-1/limits`)).body.items.length, 2);
   assert.deepEqual((await call("GET", `${NS}/resources`)).body.items.sort(), ["api/v1", "gpt-4"]);

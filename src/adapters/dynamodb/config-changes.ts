@@ -1,5 +1,7 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { auditIdOf, type ConfigScope, type StoredConfig } from "../../domain/config.ts";
+import { auditIdOf, type ConfigScope } from "../../domain/config.ts";
+import type { ConfigChange } from "../../domain/config-change.ts";
+import type { SetReply } from "../../ports/config-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
 import { encodeConfig, FLAGS, hasLimits, wordsIn } from "./config-codec.ts";
@@ -8,6 +10,7 @@ import { countConfigs, isCounted, listResource } from "./config-registry.ts";
 import { DELETING, isBeingDeleted } from "./entities-record.ts";
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
+import { isPlan, planOf } from "./plans-record.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
@@ -19,7 +22,15 @@ import {
   putRecord,
   type RecordWrite,
 } from "./records-write.ts";
-import { CONFIG_VERSION, configKey, configResource, entityKey, namespaceIdKey } from "./schema.ts";
+import {
+  CONFIG_VERSION,
+  configKey,
+  configResource,
+  entityKey,
+  namespaceIdKey,
+  planKey,
+  type TableKey,
+} from "./schema.ts";
 
 export interface ChangeParts {
   readonly records: Records;
@@ -28,9 +39,6 @@ export interface ChangeParts {
   readonly removal: EntityRemoval;
   readonly recent: RecentChange;
 }
-
-/** The configuration that a scope gets, undefined to remove it; or `nothing`: it stays as it is. */
-type ConfigChange = { readonly config: StoredConfig | undefined } | "nothing";
 
 /**
  * Changes of configuration: the item, both registries and the audit event in one transaction. Its condition is that every
@@ -46,18 +54,18 @@ export class ConfigChanges {
     this.#parts = parts;
   }
 
-  /** False where there was nothing to change. */
   async make(
     scope: ConfigScope,
     event: AuditEvent,
     change: (before: Attributes | undefined) => ConfigChange,
-  ): Promise<boolean> {
+  ): Promise<SetReply> {
     const { records, audit, recent } = this.#parts;
     for (let attempt = 0; ; attempt++) {
       failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
-      const before = await this.#readToChange(scope);
+      const { before, isPlanMissing } = await this.#readToChange(scope);
+      if (isPlanMissing) return "planMissing";
       const changed = change(before);
-      if (changed === "nothing") return false;
+      if (changed.kind === "unchanged") return "unchanged";
       recent.note();
       const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope });
       const reply = await records.transact([
@@ -68,22 +76,31 @@ export class ConfigChanges {
         await audit.entry(event),
       ]);
       recent.note();
-      if (reply.kind === "applied") return true;
+      if (reply.kind === "applied") return "written";
     }
   }
 
   /** The item as it is now. Throws when the namespace is not active; first removes what a deleted entity has left over. */
-  async #readToChange(scope: ConfigScope): Promise<Attributes | undefined> {
+  async #readToChange(
+    scope: ConfigScope,
+  ): Promise<{ readonly before: Attributes | undefined; readonly isPlanMissing: boolean }> {
     const { records, watch, removal } = this.#parts;
     const keys = [configKey(this.#namespaceId, scope), namespaceIdKey(this.#namespaceId)];
     for (let attempt = 0; ; attempt++) {
       failAfterMaxConflicts(attempt, `The configuration of ${auditIdOf(scope)}`);
-      const owner = "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
-      const [item, namespace, meta] = await records.getAll([...keys, ...owner], { consistent: true });
+      const [before, namespace, owner] = await records.getAll([...keys, ...this.#ownerKeys(scope)], {
+        consistent: true,
+      });
       watch.requireActive(this.#namespaceId, namespace);
-      if (!("entityId" in scope) || !isBeingDeleted(meta)) return item;
+      if ("planId" in scope) return { before, isPlanMissing: planOf(owner) === undefined };
+      if (!("entityId" in scope) || !isBeingDeleted(owner)) return { before, isPlanMissing: false };
       await removal.finish(scope.entityId);
     }
+  }
+
+  #ownerKeys(scope: ConfigScope): readonly TableKey[] {
+    if ("planId" in scope) return [planKey(this.#namespaceId, scope.planId)];
+    return "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
   }
 
   #replaced(scope: ConfigScope, before: Attributes | undefined, after: Attributes | undefined): readonly RecordWrite[] {
@@ -110,10 +127,10 @@ export class ConfigChanges {
     return isListed === wasListed ? [] : [listResource(this.#namespaceId, resource, isListed)];
   }
 
-  // Were the entity deleted meanwhile, its removal might already have passed this item.
+  // Were the owner deleted meanwhile, its removal might already have passed this item. An entity need not have been made.
   #ownerChecked(scope: ConfigScope): readonly RecordWrite[] {
-    if (!("entityId" in scope)) return [];
-    return [checkRecord(entityKey(this.#namespaceId, scope.entityId), isStill(DELETING, undefined))];
+    const stands = "planId" in scope ? isPlan : isStill(DELETING, undefined);
+    return this.#ownerKeys(scope).map((key) => checkRecord(key, stands));
   }
 }
 

@@ -12,6 +12,7 @@ import {
 import { type Attributes, type AttributeValue, decodeNumber } from "./codec.ts";
 import { texts } from "./records-write.ts";
 import {
+  APPLIES_TO,
   CASCADE,
   CONFIG_VERSION,
   configIndexKeys,
@@ -19,6 +20,7 @@ import {
   configResource,
   DISABLED,
   ENTITY_ID,
+  INHERIT,
   ON_UNAVAILABLE,
   RESOURCE,
   SCHED_TZ,
@@ -38,6 +40,8 @@ export function decodeConfig(item: Attributes | undefined): StoredConfig | undef
   const onUnavailable = item[ON_UNAVAILABLE]?.S as OnUnavailable | undefined;
   const usageKeptDays = usageKeptDaysIn(item);
   const said = {
+    ...(item[INHERIT]?.BOOL === true ? { inherit: true as const } : {}),
+    ...(item[APPLIES_TO]?.S === "callers" ? { appliesTo: "callers" as const } : {}),
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
     ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
     ...(access === undefined ? {} : { access }),
@@ -68,7 +72,7 @@ export function encodeConfig(
   if (config === undefined && Object.keys(others).length === 0) return undefined;
   const { namespaceId, scope } = place;
   const resource = configResource(scope);
-  const { limits, access, cascade, onUnavailable, usageKeptDays } = config ?? { limits: [] };
+  const { limits, inherit, appliesTo, access, cascade, onUnavailable, usageKeptDays } = config ?? { limits: [] };
   const version = Number(before?.[CONFIG_VERSION]?.N ?? 0) + 1;
   return {
     ...others,
@@ -77,6 +81,8 @@ export function encodeConfig(
     ...(resource === undefined ? {} : { [RESOURCE]: { S: resource } }),
     [CONFIG_VERSION]: { N: String(version) },
     ...encodedLimits(limits),
+    ...(inherit === true ? { [INHERIT]: { BOOL: true } } : {}),
+    ...(appliesTo === undefined ? {} : { [APPLIES_TO]: { S: appliesTo } }),
     ...(access === undefined ? {} : { [DISABLED]: encodedAccess(access) }),
     ...(cascade === undefined ? {} : { [CASCADE]: { BOOL: cascade } }),
     ...(onUnavailable === undefined ? {} : { [ON_UNAVAILABLE]: { S: onUnavailable } }),
@@ -90,7 +96,9 @@ export function wordsIn(item: Attributes): Attributes {
 }
 
 /** The flags of an item of configuration: what is not there must still not be there. */
-export const FLAGS = [DISABLED, CASCADE, ON_UNAVAILABLE, USAGE_KEPT_DAYS, SCHED_TZ, CONFIG_VERSION] as const;
+export const FLAGS = [
+  ...[DISABLED, CASCADE, ON_UNAVAILABLE, USAGE_KEPT_DAYS, SCHED_TZ, CONFIG_VERSION, INHERIT, APPLIES_TO],
+] as const;
 
 const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft|counts)$/;
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;

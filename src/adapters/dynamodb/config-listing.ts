@@ -15,8 +15,11 @@ import {
   NAMESPACE_INDEX,
   PK,
   parseConfigKey,
+  planKey,
+  planPk,
   resourcePk,
   SK,
+  type TableKey,
 } from "./schema.ts";
 
 interface Found {
@@ -38,9 +41,9 @@ export class StoredConfigs {
     if (entityId !== undefined) return { items: await this.#ofEntity(entityId) };
     const [after] = placeAfter(cursor, 1) ?? [];
     const items: Found[] = [];
-    if (after === undefined) items.push(...(await this.#read([{ level: "system" }])));
-    // Resources begin after entities: both are walked partition by partition, so that a page ends between two of them.
-    for (const kind of [entityPk(this.#namespaceId, ""), resourcePk(this.#namespaceId, "")]) {
+    if (after === undefined) items.push(...(await this.#read([{ level: "system" }, { level: "systemTotal" }])));
+    // Entities, plans, resources sort in this order: they are walked partition by partition, so that a page ends between two of them.
+    for (const kind of [entityPk, planPk, resourcePk].map((pk) => pk(this.#namespaceId, ""))) {
       if (after !== undefined && after >= `${kind}~`) continue;
       const from = after === undefined || after < kind ? kind : `${after}!`;
       for await (const scopes of this.#partitions(from, `${kind}~`)) {
@@ -81,21 +84,24 @@ export class StoredConfigs {
         consistent: true,
       }),
     );
-    return this.#read(items.flatMap((item) => parseConfigKey(keyIn(item)) ?? []));
+    const scopes = items.flatMap((item) => parseConfigKey(keyIn(item)) ?? []);
+    return this.#read([...scopes, { level: "entityTotal", entityId }]);
   }
 
   async #read(scopes: readonly ConfigScope[]): Promise<readonly Found[]> {
-    const owners = [...new Set(scopes.flatMap((scope) => ("entityId" in scope ? [scope.entityId] : [])))];
-    const keys = [
-      ...scopes.map((scope) => configKey(this.#namespaceId, scope)),
-      ...owners.map((entityId) => entityKey(this.#namespaceId, entityId)),
-    ];
+    const owners = [...new Map(scopes.flatMap((scope) => this.#ownerKey(scope)).map((key) => [key.pk, key])).values()];
+    const keys = [...scopes.map((scope) => configKey(this.#namespaceId, scope)), ...owners];
     const found = await this.#records.getAll(keys, { consistent: true });
-    const gone = new Set(owners.filter((_, i) => isBeingDeleted(found[scopes.length + i])));
+    const gone = new Set(owners.flatMap(({ pk }, i) => (isBeingDeleted(found[scopes.length + i]) ? [pk] : [])));
     return scopes.flatMap((scope, i) => {
       const config = decodeConfig(found[i]);
-      return config === undefined || ("entityId" in scope && gone.has(scope.entityId)) ? [] : [{ scope, config }];
+      return config === undefined || gone.has(configKey(this.#namespaceId, scope).pk) ? [] : [{ scope, config }];
     });
+  }
+
+  #ownerKey(scope: ConfigScope): readonly TableKey[] {
+    if ("planId" in scope) return [planKey(this.#namespaceId, scope.planId)];
+    return "entityId" in scope ? [entityKey(this.#namespaceId, scope.entityId)] : [];
   }
 }
 

@@ -51,9 +51,14 @@ export class ConfigPropagation {
 
   /** An entity's limits are written to its buckets, or announced there. Defaults of many are noticed when they are read. */
   async limitsChanged(scope: ConfigScope): Promise<void> {
-    if (scope.level === "resource" || scope.level === "system") return;
+    if (!("entityId" in scope)) return;
     const tell = (bucket: BucketKey, readingMs: number) => this.#renew(bucket, readingMs);
     await this.#afterChange(() => this.#switches.reach([{ scope, tell }], undefined));
+  }
+
+  /** An entity has another plan, or none any more. */
+  async planChanged(entityId: string): Promise<void> {
+    await this.limitsChanged({ level: "entityDefault", entityId });
   }
 
   /** An entity's parent changed, or whether the parent is charged too. */

@@ -1,5 +1,6 @@
+import { BoundedMap } from "../../domain/bounded-map.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type LevelConfig, resolveConfig, scopesOf } from "../../domain/config.ts";
+import { type ConfigScope, isTotal, type LevelConfig, resolveConfig, scopesOf } from "../../domain/config.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";
@@ -22,15 +23,22 @@ interface ReaderParts {
   readonly readings: ConfigReadings;
   readonly recent: RecentChange;
   readonly clock: Clock;
+  /** The original writes to this table too: there are neither plans nor totals. */
+  readonly shared: boolean;
 }
 
 /** Takes in the item of a bucket that was read together with its configuration. */
 export type OnFirstRead = (item: Item | undefined, atMs: number) => void;
 
-/** Reads what is configured for a bucket, in one call for all levels. */
+/**
+ * Reads what is configured for a bucket, in one call for all levels. Which plan an entity has stands in the entity: a process
+ * that has not seen it before reads the plan's limits in a second call, and from then on together with the rest.
+ */
 export class ConfigReader {
   readonly #namespaceId: string;
   readonly #parts: ReaderParts;
+  /** The plan that an entity had when it was last read. */
+  readonly #plans = new BoundedMap<string>(PLANS_REMEMBERED / 2);
 
   constructor(namespaceId: string, parts: ReaderParts) {
     this.#namespaceId = namespaceId;
@@ -56,26 +64,44 @@ export class ConfigReader {
     const namespaceId = this.#namespaceId;
     const reading = readings.begin();
     const atMs = clock.now();
-    const scopes = scopesOf(entityId, resource);
+    const likelyPlan = this.#plans.get(entityId);
+    const likely = this.#stored(scopesOf(entityId, resource, likelyPlan));
     const isWatched = consistent || !watch.wasActive(namespaceId);
-    const found = await records.getAll(
+    const read = await records.getAll(
       [
-        ...scopes.map((scope) => configKey(namespaceId, scope)),
+        ...likely.map((scope) => configKey(namespaceId, scope)),
         entityKey(namespaceId, entityId),
         ...(isWatched ? [namespaceIdKey(namespaceId)] : []),
         ...(onFirstRead === undefined ? [] : [itemTableKey(namespaceId, { bucket, shard: 0 })]),
       ],
       { consistent },
     );
-    const meta = found[scopes.length];
-    if (isWatched) watch.requireActive(namespaceId, found[scopes.length + 1]);
-    onFirstRead?.(decoded(found[scopes.length + (isWatched ? 2 : 1)]), atMs);
-    for (const one of [audit, kept]) one.learn(found[scopes.length - 1]);
-    const stored = scopes.map((scope, i) =>
-      "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(found[i]),
+    const meta = read[likely.length];
+    if (isWatched) watch.requireActive(namespaceId, read[likely.length + 1]);
+    onFirstRead?.(decoded(read[likely.length + (isWatched ? 2 : 1)]), atMs);
+    const items = new Map(likely.map(({ level }, i) => [level, read[i]]));
+    for (const one of [audit, kept]) one.learn(items.get("system"));
+    const entity = entityOf(meta);
+    const planId = entity?.planId;
+    const scopes = scopesOf(entityId, resource, planId);
+    if (planId !== likelyPlan) {
+      const ofPlan = scopes.filter((scope) => "planId" in scope);
+      const keys = ofPlan.map((scope) => configKey(namespaceId, scope));
+      const more = keys.length === 0 ? [] : await records.getAll(keys, { consistent });
+      for (const [i, { level }] of ofPlan.entries()) items.set(level, more[i]);
+      if (planId === undefined) this.#plans.delete(entityId);
+      else this.#plans.set(entityId, planId);
+    }
+    const stored = scopes.map((scope) =>
+      "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(items.get(scope.level)),
     );
-    const resolved = { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
+    const resolved = { ...resolveConfig(stored, scopes, entity), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
+  }
+
+  /** Those that may be in the table. */
+  #stored(scopes: readonly ConfigScope[]): readonly ConfigScope[] {
+    return this.#parts.shared ? scopes.filter((scope) => !isTotal(scope)) : scopes;
   }
 }
 
@@ -107,6 +133,8 @@ interface ResolveOptions {
   readonly consistent: boolean;
   readonly onFirstRead: OnFirstRead | undefined;
 }
+
+const PLANS_REMEMBERED = 20_000;
 
 /** Longer than a replica of the table lags behind. */
 const FRESH_MS = 5_000;

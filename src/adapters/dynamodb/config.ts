@@ -1,27 +1,29 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
+import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config.ts";
 import {
-  type ConfigScope,
-  type LevelConfig,
-  type LimitsChange,
-  type PolicyChange,
-  type StoredConfig,
-  withLimits,
+  type ConfigChange,
+  limitsChanged,
+  limitsDeleted,
+  policyChanged,
   withoutLimits,
-  withPolicy,
-} from "../../domain/config.ts";
+} from "../../domain/config-change.ts";
+import { VersionError } from "../../domain/errors.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
 import { refuseCountsShared } from "../../domain/shared-counts.ts";
-import type { ConfigStore } from "../../ports/config-store.ts";
+import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
+import type { Attributes } from "./codec.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
 import type { ConfigPropagation } from "./config-propagation.ts";
 import type { ConfigReader, OnFirstRead } from "./config-reader.ts";
 import { isBeingDeleted } from "./entities-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
+import { planOf } from "./plans-record.ts";
 import type { Records } from "./records.ts";
 import {
+  CONFIG_VERSION,
   configKey,
   DEFAULT_RESOURCE,
   ENTITY_INDEX,
@@ -33,10 +35,12 @@ import {
   GSI3SK,
   PK,
   parseConfigKey,
+  planKey,
   RESOURCES,
   resourceRegistryKey,
   SK,
 } from "./schema.ts";
+import { refuseLevelShared } from "./shared-table.ts";
 import type { VersionGate } from "./version-gate.ts";
 
 interface ConfigParts extends ChangeParts {
@@ -76,38 +80,46 @@ export class DynamoConfig implements ConfigStore {
 
   async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
     const key = configKey(this.#namespaceId, scope);
-    if (!("entityId" in scope)) return decodeConfig(await this.#records.get(key));
-    const [item, meta] = await this.#records.getAll([key, entityKey(this.#namespaceId, scope.entityId)], CONSISTENT);
-    return isBeingDeleted(meta) ? undefined : decodeConfig(item);
+    if ("entityId" in scope) {
+      const [item, meta] = await this.#records.getAll([key, entityKey(this.#namespaceId, scope.entityId)], CONSISTENT);
+      return isBeingDeleted(meta) ? undefined : decodeConfig(item);
+    }
+    if (!("planId" in scope)) return decodeConfig(await this.#records.get(key));
+    const [item, meta] = await this.#records.getAll([key, planKey(this.#namespaceId, scope.planId)], CONSISTENT);
+    return planOf(meta) === undefined ? undefined : decodeConfig(item);
   }
 
-  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
-    if (this.#parts.shared) {
+  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
+    const { shared, gate, propagation } = this.#parts;
+    if (shared) {
       refuseUsageKeptDaysShared(change);
+      refuseLevelShared(scope, change);
       refuseCountsShared(change.limits ?? []);
     }
-    await this.#parts.gate.demandFor(change.limits ?? []);
-    // Limits that are replaced need not be legible.
-    const decoded = change.limits === undefined ? decodeConfig : decodePolicy;
-    await this.#changes.make(scope, event, (before) => ({ config: withLimits(decoded(before), change) }));
-    await this.#parts.propagation.limitsChanged(scope);
+    await gate.demandFor(change.limits ?? []);
+    const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
+    // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.
+    if (reply === "written" || (reply === "unchanged" && shared)) await propagation.limitsChanged(scope);
+    return reply;
   }
 
-  async setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
+  /** Live buckets are told of a switch in any case: an earlier call may have been cut off before it told them. */
+  async setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
     await this.#parts.gate.demandForPolicy(change);
-    await this.#changes.make(scope, event, (before) => ({ config: withPolicy(decodeConfig(before), change) }));
+    const reply = await this.#changes.make(scope, event, (before) => policyChanged(decodeConfig(before), change));
     if (change.access !== undefined) await this.#parts.propagation.accessChanged(scope, change.access);
     if (change.cascade !== undefined) await this.#parts.propagation.cascadeChanged(scope);
+    return reply === "written";
   }
 
   async delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
-    const isDone = await this.#changes.make(scope, event, (before) => {
+    const reply = await this.#changes.make(scope, event, (before) => {
+      // Limits that are deleted need not be legible.
       const policy = decodePolicy(before);
-      if (!hasLimits(before) && policy?.onUnavailable === undefined) return "nothing";
-      return { config: policy === undefined ? undefined : withoutLimits(policy) };
+      return hasLimits(before) ? withoutLimits(policy) : limitsDeleted(policy);
     });
-    if (isDone) await this.#parts.propagation.limitsChanged(scope);
-    return isDone;
+    if (reply === "written") await this.#parts.propagation.limitsChanged(scope);
+    return reply === "written";
   }
 
   async listForEntity(
@@ -195,3 +207,21 @@ export class DynamoConfig implements ConfigStore {
 }
 
 const CONSISTENT = { consistent: true } as const;
+
+function changedItem(before: Attributes | undefined, change: LimitsChange): ConfigChange {
+  if (change.limits === undefined) return limitsChanged(decodeConfig(before), change);
+  if (change.ifAbsent === true && hasLimits(before)) return { kind: "unchanged" };
+  // Limits that are replaced need not be legible. Without a version it was made by the original's provisioner, which lists
+  // nothing: it is written again, so that it is listed.
+  const legible = before?.[CONFIG_VERSION] === undefined ? undefined : readOrNothing(before);
+  return limitsChanged(legible ?? decodePolicy(before), change);
+}
+
+function readOrNothing(item: Attributes): StoredConfig | undefined {
+  try {
+    return decodeConfig(item);
+  } catch (error) {
+    if (error instanceof VersionError) return undefined;
+    throw error;
+  }
+}

@@ -14,6 +14,7 @@ import {
   NAME,
   PARENT_GENERATION,
   PARENT_ID,
+  PLAN_ID,
   type TableKey,
   UPDATED_AT,
 } from "./schema.ts";
@@ -37,11 +38,12 @@ export function entityItem(namespaceId: string, entity: Entity, incarnation: str
 }
 
 /** The attributes that a change replaces, except the keys in the index of children. */
-export function changeable({ name, parentId, cascade, metadata, version, updatedAtMs }: Entity): Attributes {
+export function changeable({ name, parentId, planId, cascade, metadata, version, updatedAtMs }: Entity): Attributes {
   const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
   return {
     [NAME]: { S: name },
     [PARENT_ID]: parentId === undefined ? { NULL: true } : { S: parentId },
+    ...(planId === undefined ? {} : { [PLAN_ID]: { S: planId } }),
     [CASCADE]: { BOOL: cascade },
     [METADATA]: { M: Object.fromEntries(entries) },
     [VERSION]: { N: String(version) },
@@ -54,6 +56,7 @@ export function entityOf(item: Attributes | undefined): Entity | undefined {
   if (item === undefined || isBeingDeleted(item)) return undefined;
   const id = item[ENTITY_ID]?.S ?? "";
   const parentId = parentIn(item);
+  const planId = item[PLAN_ID]?.S;
   const createdAtMs = instantOf(item[CREATED_AT]?.S);
   const updatedAt = item[UPDATED_AT]?.S;
   const metadata = Object.entries(item[METADATA]?.M ?? {}).map(([key, value]) => {
@@ -64,6 +67,7 @@ export function entityOf(item: Attributes | undefined): Entity | undefined {
     id,
     name: item[NAME]?.S ?? id,
     ...(parentId === undefined ? {} : { parentId }),
+    ...(planId === undefined ? {} : { planId }),
     cascade: item[CASCADE]?.BOOL ?? false,
     metadata: Object.fromEntries(metadata),
     // The original counts no changes.

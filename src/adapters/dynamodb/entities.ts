@@ -24,6 +24,7 @@ import {
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
 import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
+import { hasPlan, planMoved } from "./plans-record.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
 import {
   all,
@@ -50,7 +51,9 @@ import {
   NAMESPACE_INDEX,
   namespaceIdKey,
   PARENT_GENERATION,
+  PLAN_ID,
 } from "./schema.ts";
+import { notShared } from "./shared-table.ts";
 import type { VersionGate } from "./version-gate.ts";
 
 interface EntityParts {
@@ -62,6 +65,8 @@ interface EntityParts {
   readonly propagation: ConfigPropagation;
   readonly gate: VersionGate;
   readonly ids: Random;
+  /** The original writes to this table too; it knows no plans. */
+  readonly shared: boolean;
 }
 
 /** Entities of one namespace. A change is conditional on what it read, and tried again when another change came first. */
@@ -79,12 +84,13 @@ export class DynamoEntities implements EntityStore {
   }
 
   async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
-    const { id, parentId } = entity;
+    const { id, parentId, planId } = entity;
     for (let attempt = 0; ; attempt++) {
       failAfterMaxConflicts(attempt, `Entity ${id}`);
       if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
       const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, true);
       if (placement.kind === "refused") return placement.problem;
+      if (planId !== undefined && !(await this.#hasPlan(planId))) return { kind: "planMissing", planId };
       const reply = await this.#records.transact([
         putRecord(
           entityKey(this.#namespaceId, id),
@@ -93,6 +99,7 @@ export class DynamoEntities implements EntityStore {
         ),
         ...placement.writes,
         ...this.#linked(id, parentId),
+        ...planMoved(this.#namespaceId, id, { from: undefined, to: planId }),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
       ]);
@@ -120,16 +127,22 @@ export class DynamoEntities implements EntityStore {
       const parentId = typeof patch.parentId === "string" ? patch.parentId : undefined;
       const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, false);
       if (placement.kind === "refused") return placement.problem;
+      const plans = { from: entity.planId, to: updated.planId };
+      if (plans.to !== undefined && plans.to !== plans.from && !(await this.#hasPlan(plans.to))) {
+        return { kind: "planMissing", planId: plans.to };
+      }
       const reply = await this.#records.transact([
         this.#changed(item, updated, isMoved),
         ...(isMoved
           ? [...placement.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)]
           : []),
+        ...planMoved(this.#namespaceId, id, plans),
         activeCheck(this.#namespaceId),
         await this.#parts.audit.entry(event),
       ]);
       if (reply.kind === "failed") continue;
       if (isMoved || updated.cascade !== entity.cascade) await this.#parts.propagation.ownerChanged(id);
+      if (plans.from !== plans.to) await this.#parts.propagation.planChanged(id);
       return { kind: "updated", entity: updated };
     }
   }
@@ -153,6 +166,7 @@ export class DynamoEntities implements EntityStore {
             all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ])),
           ),
           ...this.#unlinked(id, parentIn(item)),
+          ...planMoved(this.#namespaceId, id, { from: item[PLAN_ID]?.S, to: undefined }),
           activeCheck(this.#namespaceId),
           await audit.entry(event),
         ]);
@@ -225,8 +239,16 @@ export class DynamoEntities implements EntityStore {
       ...(isMoved ? { [PARENT_GENERATION]: { N: String(generation) } } : {}),
       ...(isMoved && parentId !== undefined ? texts(childKeys(this.#namespaceId, parentId, id)) : {}),
     };
-    const remove = isMoved && parentId === undefined ? CHILD_KEYS : [];
+    const remove = [
+      ...(isMoved && parentId === undefined ? CHILD_KEYS : []),
+      ...(updated.planId === undefined && before[PLAN_ID] !== undefined ? [PLAN_ID] : []),
+    ];
     return updateRecord(entityKey(this.#namespaceId, id), { set, remove }, isUnchanged(before));
+  }
+
+  async #hasPlan(planId: string): Promise<boolean> {
+    if (this.#parts.shared) throw notShared("Plans");
+    return hasPlan(this.#records, this.#namespaceId, planId);
   }
 
   #linked(id: string, parentId: string | undefined): readonly RecordWrite[] {

@@ -21,9 +21,11 @@ import {
   RESOURCE_INDEX,
   SK,
 } from "./schema-names.ts";
+import { planPk, TOTAL_SK } from "./schema-plans.ts";
 
 // Keys, attribute names and units of the table shared with the original: the only place that knows them.
 export * from "./schema-names.ts";
+export * from "./schema-plans.ts";
 
 /** The primary key of an item. */
 export interface TableKey {
@@ -90,10 +92,20 @@ export function configKey(namespaceId: string, scope: ConfigScope): TableKey {
       return { pk: entityPk(namespaceId, scope.entityId), sk: `${CONFIG_SK}#${scope.resource}` };
     case "entityDefault":
       return { pk: entityPk(namespaceId, scope.entityId), sk: `${CONFIG_SK}#${DEFAULT_RESOURCE}` };
+    case "plan":
+      return { pk: planPk(namespaceId, scope.planId), sk: `${CONFIG_SK}#${scope.resource}` };
+    case "planDefault":
+      return { pk: planPk(namespaceId, scope.planId), sk: `${CONFIG_SK}#${DEFAULT_RESOURCE}` };
     case "resource":
       return { pk: resourcePk(namespaceId, scope.resource), sk: CONFIG_SK };
     case "system":
       return { pk: systemPk(namespaceId), sk: CONFIG_SK };
+    case "entityTotal":
+      return { pk: entityPk(namespaceId, scope.entityId), sk: TOTAL_SK };
+    case "planTotal":
+      return { pk: planPk(namespaceId, scope.planId), sk: TOTAL_SK };
+    case "systemTotal":
+      return { pk: systemPk(namespaceId), sk: TOTAL_SK };
   }
 }
 
@@ -104,10 +116,10 @@ export function configIndexKeys(namespaceId: string, scope: ConfigScope): IndexK
   return { ...own, [GSI3PK]: entityConfigsPk(namespaceId, resource), [GSI3SK]: scope.entityId };
 }
 
-/** The resource as a configuration item names it: an entity's default has a name for it too. */
+/** The resource as a configuration item of the original names it: an entity's default has a name for it too. */
 export function configResource(scope: ConfigScope): string | undefined {
   if (scope.level === "entityDefault") return DEFAULT_RESOURCE;
-  return scope.level === "system" ? undefined : scope.resource;
+  return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
 }
 
 /** In the entity index: which entities have a configuration of their own for a resource. */
@@ -317,16 +329,24 @@ export function parseUsageSk(sk: string): { readonly resource: string; readonly 
 /** Which scope a configuration item is of. */
 export function parseConfigKey({ pk, sk }: TableKey): ConfigScope | undefined {
   const namespaceId = namespaceOf(pk);
-  if (namespaceId === undefined || !sk.startsWith(CONFIG_SK)) return undefined;
+  if (namespaceId === undefined || !(sk.startsWith(CONFIG_SK) || sk === TOTAL_SK)) return undefined;
   const owner = pk.slice(namespaceId.length + 1);
-  const resource = sk.slice(CONFIG_SK.length + 1);
+  const isTotal = sk === TOTAL_SK;
+  const resource = isTotal ? "" : sk.slice(CONFIG_SK.length + 1);
+  const isDefault = resource === DEFAULT_RESOURCE;
   if (owner.startsWith("ENTITY#")) {
     const entityId = owner.slice("ENTITY#".length);
+    if (isTotal) return { level: "entityTotal", entityId };
     if (resource === "") return undefined;
-    return resource === DEFAULT_RESOURCE
-      ? { level: "entityDefault", entityId }
-      : { level: "entity", entityId, resource };
+    return isDefault ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
   }
+  if (owner.startsWith("PLAN#")) {
+    const planId = owner.slice("PLAN#".length);
+    if (isTotal) return { level: "planTotal", planId };
+    if (resource === "") return undefined;
+    return isDefault ? { level: "planDefault", planId } : { level: "plan", planId, resource };
+  }
+  if (owner === "SYSTEM#" && isTotal) return { level: "systemTotal" };
   if (sk !== CONFIG_SK) return undefined;
   if (owner.startsWith("RESOURCE#")) return { level: "resource", resource: owner.slice("RESOURCE#".length) };
   return owner === "SYSTEM#" ? { level: "system" } : undefined;

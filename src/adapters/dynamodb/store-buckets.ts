@@ -35,13 +35,20 @@ export class LiveBuckets {
       case "entity":
         return [bucketKey(scope.entityId, scope.resource)];
       case "entityDefault":
+      case "entityTotal":
         return bucketsIn(await this.itemsOf(scope.entityId));
       case "resource":
         return bucketsIn(
           await this.#places(RESOURCE_INDEX, [GSI2PK, resourcePk(this.#namespaceId, scope.resource)], GSI2SK),
         );
       case "system":
+      case "systemTotal":
         return bucketsIn(await this.#places(NAMESPACE_INDEX, [GSI4PK, this.#namespaceId], GSI4SK));
+      // Whose they are is not asked: a change of a plan is noticed when configuration is read.
+      case "plan":
+      case "planDefault":
+      case "planTotal":
+        return [];
     }
   }
 

@@ -23,6 +23,7 @@ import { DynamoLeases } from "./leases.ts";
 import { DynamoManifests } from "./manifests.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
+import { DynamoPlans } from "./plans.ts";
 import { Records } from "./records.ts";
 import { configKey, namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
@@ -136,7 +137,9 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const readings = new ConfigReadings();
   const recent = new RecentChange(clock);
   const kept = new UsageKept();
-  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, kept, readings, recent, clock });
+  const reader = new ConfigReader(namespaceId, {
+    ...{ records, urgent, watch, audit, kept, readings, recent, clock, shared },
+  });
   const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
   const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
   const live = new LiveBuckets(records, namespaceId);
@@ -155,7 +158,10 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
       watch.requireActive(namespaceId, await records.get(namespaceIdKey(namespaceId)));
     }),
     config,
-    entities: new DynamoEntities(namespaceId, { records, watch, audit, removal, recent, propagation, gate, ids }),
+    entities: new DynamoEntities(namespaceId, {
+      ...{ records, watch, audit, removal, recent, propagation, gate, ids, shared },
+    }),
+    plans: new DynamoPlans(namespaceId, { records, watch, audit, recent, shared }),
     // What the original's aggregator writes counts where the original takes too.
     usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
     audit,

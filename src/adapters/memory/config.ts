@@ -7,16 +7,14 @@ import {
   resolveConfig,
   type StoredConfig,
   scopesOf,
-  withLimits,
-  withoutLimits,
-  withPolicy,
 } from "../../domain/config.ts";
+import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { ConfigStore } from "../../ports/config-store.ts";
+import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { textList } from "./list-orders.ts";
 
@@ -41,30 +39,29 @@ export class MemoryConfig implements ConfigStore {
 
   resolveSync(entityId: string, resource: string): LevelConfig {
     requireActive(this.#all, this.#namespaceId);
-    const scopes = scopesOf(entityId, resource);
+    const entity = this.#data.entities.get(entityId);
+    const scopes = scopesOf(entityId, resource, entity?.planId);
     const found = scopes.map((scope) => this.get(scope));
-    return resolveConfig(found, scopes, this.#data.entities.get(entityId));
+    return resolveConfig(found, scopes, entity);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
     return this.#data.configs.get(keyOf(scope))?.config;
   }
 
-  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): void {
+  set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): SetReply {
     refuseUsageKeptDays(change);
-    this.#put(scope, withLimits(this.get(scope), change), event);
+    requireActive(this.#all, this.#namespaceId);
+    if ("planId" in scope && !this.#data.plans.has(scope.planId)) return "planMissing";
+    return this.#make(scope, limitsChanged(this.get(scope), change), event) ? "written" : "unchanged";
   }
 
-  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): void {
-    this.#put(scope, withPolicy(this.get(scope), change), event);
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): boolean {
+    return this.#make(scope, policyChanged(this.get(scope), change), event);
   }
 
   delete(scope: ConfigScope, event: AuditEvent): boolean {
-    requireActive(this.#all, this.#namespaceId);
-    const config = this.get(scope);
-    if (config === undefined || (config.limits.length === 0 && config.onUnavailable === undefined)) return false;
-    this.#put(scope, withoutLimits(config), event);
-    return true;
+    return this.#make(scope, limitsDeleted(this.get(scope)), event);
   }
 
   listForEntity(entityId: string, page: PageRequest): MaybePromise<Page<{ scope: ConfigScope; config: StoredConfig }>> {
@@ -113,12 +110,15 @@ export class MemoryConfig implements ConfigStore {
     return found !== undefined && found.config.limits.length > 0 ? found : undefined;
   }
 
-  #put(scope: ConfigScope, config: StoredConfig | undefined, event: AuditEvent): void {
+  #make(scope: ConfigScope, change: ConfigChange, event: AuditEvent): boolean {
     requireActive(this.#all, this.#namespaceId);
+    if (change.kind === "unchanged") return false;
+    const { config } = change;
     if (config === undefined) this.#data.configs.delete(keyOf(scope));
     else this.#data.configs.set(keyOf(scope), { scope, config });
     this.#data.audit.push(event);
     this.#all.generation++;
+    return true;
   }
 }
 
@@ -139,9 +139,19 @@ function keyOf(scope: ConfigScope): string {
       return `entity\n${scope.entityId}\n${scope.resource}`;
     case "entityDefault":
       return `entity\n${scope.entityId}`;
+    case "plan":
+      return `plan\n${scope.planId}\n${scope.resource}`;
+    case "planDefault":
+      return `plan\n${scope.planId}`;
     case "resource":
       return `resource\n${scope.resource}`;
     case "system":
       return "system";
+    case "entityTotal":
+      return `entity\n${scope.entityId}\n*`;
+    case "planTotal":
+      return `plan\n${scope.planId}\n*`;
+    case "systemTotal":
+      return "system\n*";
   }
 }

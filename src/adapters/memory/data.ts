@@ -5,6 +5,7 @@ import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import type { Entity } from "../../domain/entity.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { OwnedPiece } from "../../domain/piece.ts";
+import type { Plan } from "../../domain/plan.ts";
 import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
@@ -32,6 +33,7 @@ interface DoneOperation {
 export interface NamespaceData {
   readonly buckets: Map<string, BucketCell>;
   readonly entities: Map<string, Entity>;
+  readonly plans: Map<string, Plan>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
@@ -60,6 +62,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
     found = {
       buckets: new Map(),
       entities: new Map(),
+      plans: new Map(),
       configs: new Map(),
       operations: new Map(),
       owned: new Map(),

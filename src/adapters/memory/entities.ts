@@ -1,5 +1,13 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf } from "../../domain/entity.ts";
+import {
+  type Entity,
+  type EntityChange,
+  type Hierarchy,
+  type PlansKnown,
+  parentProblem,
+  planProblem,
+  updateOf,
+} from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
@@ -22,7 +30,8 @@ export class MemoryEntities implements EntityStore {
     requireActive(this.#all, this.#namespaceId);
     if (this.#data.entities.has(entity.id)) return { kind: "exists" };
     const problem =
-      entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy);
+      (entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy)) ??
+      planProblem(entity.planId, this.#hierarchy);
     if (problem !== undefined) return problem;
     this.#changed(entity, event);
     return { kind: "created" };
@@ -46,9 +55,7 @@ export class MemoryEntities implements EntityStore {
     if (childId !== undefined) return { kind: "children", childId };
     this.#data.entities.delete(id);
     for (const [key, { scope }] of this.#data.configs) {
-      if ((scope.level === "entity" || scope.level === "entityDefault") && scope.entityId === id) {
-        this.#data.configs.delete(key);
-      }
+      if ("entityId" in scope && scope.entityId === id) this.#data.configs.delete(key);
     }
     for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
     for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
@@ -80,7 +87,8 @@ export class MemoryEntities implements EntityStore {
     );
   }
 
-  readonly #hierarchy: Hierarchy = {
+  readonly #hierarchy: Hierarchy & PlansKnown = {
+    hasPlan: (id) => this.#data.plans.has(id),
     parentOf: (id) => this.#data.entities.get(id),
     childrenOf: (id) =>
       [...this.#data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),

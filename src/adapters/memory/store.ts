@@ -10,6 +10,7 @@ import { MemoryEntities } from "./entities.ts";
 import { MemoryLeases } from "./leases.ts";
 import { MemoryManifests } from "./manifests.ts";
 import { MemoryNamespaces } from "./namespaces.ts";
+import { MemoryPlans } from "./plans.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
@@ -41,6 +42,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
         buckets,
         config: new MemoryConfig(data, namespaceId),
         entities: new MemoryEntities(data, namespaceId),
+        plans: new MemoryPlans(data, namespaceId),
         usage: new MemoryUsage(data, namespaceId),
         audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
         manifests: new MemoryManifests(data, namespaceId),

@@ -1,55 +1,61 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import {
-  type Access,
   type ConfigScope,
+  type ConfiguredEntity,
   type LevelConfig,
   type LimitsChange,
-  type OnUnavailable,
   type PolicyChange,
   resolveConfig,
   type StoredConfig,
   scopesOf,
-  withLimits,
-  withoutLimits,
-  withPolicy,
 } from "../../domain/config.ts";
-import type { Limit } from "../../domain/limit.ts";
+import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
-import type { ConfigStore } from "../../ports/config-store.ts";
+import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
+import {
+  CONFIG_COLUMNS,
+  ConfigRows,
+  configOf,
+  configuredEntity,
+  HAS_LIMITS,
+  PLAN_CONFIG_COLUMNS,
+  scopeOfRow,
+} from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
-import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
 import type { Watch } from "./watch.ts";
 
-// The namespace first, the only row that must be there; then the four levels in the order of `scopesOf`; then the entity.
+const PLACE = "CASE resource WHEN '' THEN 'any' WHEN '*' THEN 'total' ELSE 'one' END";
+
+// The namespace first, the only row that must be there; then the entity; then configuration in any order.
 const RESOLVE = `
-  SELECT -1 AS place, NULL AS a, NULL AS b, NULL AS c, NULL AS d FROM namespace WHERE id = ? AND status = 'active'
-  UNION ALL SELECT 0, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = ? AND resource = ?
-  UNION ALL SELECT 1, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = ? AND resource = ''
-  UNION ALL SELECT 2, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ?
-  UNION ALL SELECT 3, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ''
-  UNION ALL SELECT 4, parent_id, cascade, NULL, NULL FROM entity WHERE namespace = ? AND id = ?`;
+  SELECT 'namespace' AS place, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f
+    FROM namespace WHERE id = ? AND status = 'active'
+  UNION ALL SELECT 'who', parent_id, cascade, plan_id, NULL, NULL, NULL FROM entity WHERE namespace = ? AND id = ?
+  UNION ALL SELECT 'entity ' || ${PLACE}, ${CONFIG_COLUMNS} FROM config
+    WHERE namespace = ? AND entity = ? AND resource IN (?, '', '*')
+  UNION ALL SELECT 'system ' || ${PLACE}, ${CONFIG_COLUMNS} FROM config
+    WHERE namespace = ? AND entity = '' AND resource IN (?, '', '*')
+  UNION ALL SELECT 'plan ' || ${PLACE}, ${PLAN_CONFIG_COLUMNS} FROM plan_config
+    WHERE namespace = ? AND plan = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?) AND resource IN (?, '', '*')`;
 
-const ENTITY_PLACE = 4;
+const PLACES: Readonly<Record<ConfigScope["level"], string>> = {
+  ...{ entity: "entity one", entityDefault: "entity any", entityTotal: "entity total" },
+  ...{ plan: "plan one", planDefault: "plan any", planTotal: "plan total" },
+  ...{ resource: "system one", system: "system any", systemTotal: "system total" },
+};
 
-const COLUMNS = "limits, on_unavailable, access, cascade";
-
-/** A scope may have a policy and no limits. */
-const HAS_LIMITS = "limits <> '[]'";
-
-/** Limits at the four levels: an empty entity or resource stands for "any". */
+/** Limits at all levels: an empty entity or resource stands for "any", the resource `*` for totals. */
 export class SqliteConfig implements ConfigStore {
   readonly #connection: Connection;
   readonly #watch: Watch;
   readonly #changes: Changes;
   readonly #namespaceId: string;
   readonly #resolve: Statement;
-  readonly #get: Statement;
-  readonly #put: Statement;
-  readonly #delete: Statement;
+  readonly #rows: ConfigRows;
   readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
   readonly #listEntities: Statement;
   readonly #listResources: Statement;
@@ -65,15 +71,11 @@ export class SqliteConfig implements ConfigStore {
     this.#changes = parts.changes;
     this.#namespaceId = namespaceId;
     this.#resolve = connection.prepare(RESOLVE);
-    this.#get = connection.prepare(`SELECT ${COLUMNS} FROM config WHERE namespace = ? AND entity = ? AND resource = ?`);
-    this.#put = connection.prepare(
-      `INSERT OR REPLACE INTO config (namespace, entity, resource, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#delete = connection.prepare("DELETE FROM config WHERE namespace = ? AND entity = ? AND resource = ?");
+    this.#rows = new ConfigRows(connection, namespaceId);
     const listForEntity = (after: string) =>
       connection.prepare(
-        `SELECT ${COLUMNS}, resource FROM config
-         WHERE namespace = ? AND entity = ? AND resource ${after} ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
+        `SELECT ${CONFIG_COLUMNS}, resource FROM config
+         WHERE namespace = ? AND entity = ? AND resource ${after} ? AND resource <> '*' AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
       );
     this.#listForEntity = { first: listForEntity(">="), next: listForEntity(">") };
     this.#listEntities = connection.prepare(
@@ -82,11 +84,11 @@ export class SqliteConfig implements ConfigStore {
     );
     this.#listEntityResources = connection.prepare(
       `SELECT DISTINCT resource FROM config
-       WHERE namespace = ? AND entity > '' AND resource > ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
+       WHERE namespace = ? AND entity > '' AND resource > ? AND resource <> '*' AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
     );
     this.#listResources = connection.prepare(
       `SELECT resource FROM config
-       WHERE namespace = ? AND entity = '' AND resource > ? AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
+       WHERE namespace = ? AND entity = '' AND resource > ? AND resource <> '*' AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
     );
   }
 
@@ -100,39 +102,46 @@ export class SqliteConfig implements ConfigStore {
 
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
-    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e));
-    if (rows[0]?.[0] !== -1) throw namespaceNotActive(this.#namespaceId);
-    const scopes = scopesOf(entityId, resource);
-    const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
-    let entity: EntityRow | undefined;
+    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r));
+    if (rows[0]?.[0] !== "namespace") throw namespaceNotActive(this.#namespaceId);
+    const found = new Map<string, StoredConfig>();
+    let entity: ConfiguredEntity | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
-      if (place === ENTITY_PLACE) entity = entityRowOf(columns);
-      else found[place as number] = configOf(columns);
+      if (place === "who") entity = configuredEntity(columns);
+      else found.set(place as string, configOf(columns));
     }
-    return resolveConfig(found, scopes, entity);
+    const scopes = scopesOf(entityId, resource, entity?.planId);
+    return resolveConfig(
+      scopes.map(({ level }) => found.get(PLACES[level])),
+      scopes,
+      entity,
+    );
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
-    return this.#connection.read(() => this.#stored(scope));
+    return this.#connection.read(() => this.#rows.get(scope));
   }
 
-  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
+  async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
     refuseUsageKeptDays(change);
-    return this.#change(scope, event, (before) => withLimits(before, change));
+    return this.#changes.makeIn(this.#namespaceId, (record): SetReply => {
+      if ("planId" in scope && !this.#rows.hasPlan(scope.planId)) return "planMissing";
+      return this.#make(scope, limitsChanged(this.#rows.get(scope), change), () => record(event))
+        ? "written"
+        : "unchanged";
+    });
   }
 
-  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<void> {
-    return this.#change(scope, event, (before) => withPolicy(before, change));
+  setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
+    return this.#changes.makeIn(this.#namespaceId, (record) =>
+      this.#make(scope, policyChanged(this.#rows.get(scope), change), () => record(event)),
+    );
   }
 
   delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
-    return this.#changes.makeIn(this.#namespaceId, (record) => {
-      const before = this.#stored(scope);
-      if (before === undefined || (before.limits.length === 0 && before.onUnavailable === undefined)) return false;
-      this.#store(scope, withoutLimits(before));
-      record(event);
-      return true;
-    });
+    return this.#changes.makeIn(this.#namespaceId, (record) =>
+      this.#make(scope, limitsDeleted(this.#rows.get(scope)), () => record(event)),
+    );
   }
 
   listForEntity(
@@ -142,11 +151,11 @@ export class SqliteConfig implements ConfigStore {
     // The default has the empty resource: it comes first, and "after the default" is not "from the beginning".
     const list = cursor === undefined ? this.#listForEntity.first : this.#listForEntity.next;
     const rows = this.#connection.read(() => list.all(this.#namespaceId, entityId, textAfter(cursor), limit + 1));
-    const page = pageOf(rows, limit, (columns) => keyCursor(columns[4] as string));
+    const page = pageOf(rows, limit, (columns) => keyCursor(columns[6] as string));
     return {
       ...page,
       items: page.items.map((columns) => ({
-        scope: scopeOf(entityId, columns[4] as string),
+        scope: scopeOfRow(entityId, columns[6] as string),
         config: configOf(columns),
       })),
     };
@@ -164,81 +173,16 @@ export class SqliteConfig implements ConfigStore {
     return this.#texts(() => this.#listResources.all(this.#namespaceId, textAfter(cursor), limit + 1), limit);
   }
 
-  #stored(scope: ConfigScope): StoredConfig | undefined {
-    const row = this.#get.get(this.#namespaceId, ...keyOf(scope));
-    return row === undefined ? undefined : configOf(row);
-  }
-
-  #store(scope: ConfigScope, config: StoredConfig | undefined): void {
-    const key = [this.#namespaceId, ...keyOf(scope)] as const;
-    if (config === undefined) {
-      this.#delete.run(...key);
-      return;
-    }
-    const { limits, onUnavailable, access, cascade } = config;
-    const flag = cascade === undefined ? null : cascade ? 1 : 0;
-    this.#put.run(...key, JSON.stringify(limits), onUnavailable ?? null, access ?? null, flag);
-  }
-
-  // The rest of the scope is read and written in the same transaction, so that no other change is lost.
-  #change(
-    scope: ConfigScope,
-    event: AuditEvent,
-    change: (before: StoredConfig | undefined) => StoredConfig | undefined,
-  ): Promise<void> {
-    return this.#changes.makeIn(this.#namespaceId, (record) => {
-      this.#store(scope, change(this.#stored(scope)));
-      record(event);
-    });
+  // What the scope said was read in the same transaction, so that no other change is lost.
+  #make(scope: ConfigScope, change: ConfigChange, record: () => void): boolean {
+    if (change.kind === "unchanged") return false;
+    this.#rows.store(scope, change.config);
+    record();
+    return true;
   }
 
   #texts(query: () => readonly Row[], limit: number): Page<string> {
     const texts = this.#connection.read(query).map(([text]) => text as string);
     return pageOf(texts, limit, (text) => keyCursor(text));
   }
-}
-
-function keyOf(scope: ConfigScope): [entity: string, resource: string] {
-  switch (scope.level) {
-    case "entity":
-      return [scope.entityId, scope.resource];
-    case "entityDefault":
-      return [scope.entityId, ""];
-    case "resource":
-      return ["", scope.resource];
-    case "system":
-      return ["", ""];
-  }
-}
-
-function scopeOf(entityId: string, resource: string): ConfigScope {
-  return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
-}
-
-function limitsOf(text: unknown): readonly Limit[] {
-  const found = readableJson(text, LIMITS);
-  // Whether they are limits in all respects was checked when they were set.
-  if (Array.isArray(found) && found.every((one) => isLimit(one, ANY_CRON))) return found;
-  throw rowUnreadable(text, LIMITS);
-}
-
-const LIMITS = { table: "config", column: "limits", of: "" };
-const ANY_CRON = { problemOf: () => undefined };
-
-export function configOf([limits, onUnavailable, access, cascade]: Row): StoredConfig {
-  return {
-    limits: limitsOf(limits),
-    ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
-    ...(access === null ? {} : { access: access as Access }),
-    ...(cascade === null ? {} : { cascade: cascade === 1 }),
-  };
-}
-
-interface EntityRow {
-  readonly parentId?: string;
-  readonly cascade: boolean;
-}
-
-function entityRowOf([parentId, cascade]: Row): EntityRow {
-  return { ...(parentId === null ? {} : { parentId: parentId as string }), cascade: cascade === 1 };
 }

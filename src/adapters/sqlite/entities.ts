@@ -1,5 +1,13 @@
 import type { AuditEvent } from "../../domain/audit.ts";
-import { type Entity, type EntityChange, type Hierarchy, parentProblem, updateOf } from "../../domain/entity.ts";
+import {
+  type Entity,
+  type EntityChange,
+  type Hierarchy,
+  type PlansKnown,
+  parentProblem,
+  planProblem,
+  updateOf,
+} from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Changes } from "./changes.ts";
@@ -7,7 +15,7 @@ import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { readableJson } from "./row-damage.ts";
 
-const COLUMNS = "id, name, parent_id, cascade, metadata, version, created_at_ms, updated_at_ms";
+export const ENTITY_COLUMNS = "id, name, parent_id, cascade, metadata, version, created_at_ms, updated_at_ms, plan_id";
 
 export class SqliteEntities implements EntityStore {
   readonly #connection: Connection;
@@ -17,6 +25,7 @@ export class SqliteEntities implements EntityStore {
   readonly #put: Statement;
   readonly #children: Statement;
   readonly #childIds: Statement;
+  readonly #plan: Statement;
   readonly #list: Statement;
   readonly #deletes: readonly Statement[];
 
@@ -25,15 +34,18 @@ export class SqliteEntities implements EntityStore {
     this.#connection = connection;
     this.#changes = parts.changes;
     this.#namespaceId = namespaceId;
-    this.#get = connection.prepare(`SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND id = ?`);
+    this.#get = connection.prepare(`SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND id = ?`);
     this.#put = connection.prepare(
-      `INSERT OR REPLACE INTO entity (namespace, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO entity (namespace, ${ENTITY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#children = connection.prepare(
-      `SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND parent_id = ? AND id > ? ORDER BY id LIMIT ?`,
+      `SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND parent_id = ? AND id > ? ORDER BY id LIMIT ?`,
     );
     this.#childIds = connection.prepare("SELECT id FROM entity WHERE namespace = ? AND parent_id = ? ORDER BY id");
-    this.#list = connection.prepare(`SELECT ${COLUMNS} FROM entity WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`);
+    this.#plan = connection.prepare("SELECT 1 FROM plan WHERE namespace = ? AND id = ?");
+    this.#list = connection.prepare(
+      `SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`,
+    );
     this.#deletes = [
       "DELETE FROM entity WHERE namespace = ? AND id = ?",
       "DELETE FROM config WHERE namespace = ? AND entity = ?",
@@ -47,7 +59,8 @@ export class SqliteEntities implements EntityStore {
     return this.#changes.makeIn(this.#namespaceId, (record): CreateReply => {
       if (this.#find(entity.id) !== undefined) return { kind: "exists" };
       const problem =
-        entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy);
+        (entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy)) ??
+        planProblem(entity.planId, this.#hierarchy);
       if (problem !== undefined) return problem;
       this.#store(entity);
       record(event);
@@ -88,7 +101,8 @@ export class SqliteEntities implements EntityStore {
     return this.#page(limit, () => this.#list.all(this.#namespaceId, textAfter(cursor), limit + 1));
   }
 
-  readonly #hierarchy: Hierarchy = {
+  readonly #hierarchy: Hierarchy & PlansKnown = {
+    hasPlan: (id) => this.#plan.get(this.#namespaceId, id) !== undefined,
     parentOf: (id) => this.#find(id),
     childrenOf: (id) => this.#childIds.all(this.#namespaceId, id).map(([childId]) => childId as string),
   };
@@ -99,10 +113,10 @@ export class SqliteEntities implements EntityStore {
   }
 
   #store(entity: Entity): void {
-    const { id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs } = entity;
+    const { id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs, planId } = entity;
     const text = JSON.stringify(metadata);
-    const flag = cascade ? 1 : 0;
-    this.#put.run(this.#namespaceId, id, name, parentId ?? null, flag, text, version, createdAtMs, updatedAtMs);
+    const owned = [parentId ?? null, cascade ? 1 : 0, text] as const;
+    this.#put.run(this.#namespaceId, id, name, ...owned, version, createdAtMs, updatedAtMs, planId ?? null);
   }
 
   #page(limit: number, query: () => readonly Row[]): Page<Entity> {
@@ -110,11 +124,13 @@ export class SqliteEntities implements EntityStore {
   }
 }
 
-function entityOf([id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs]: Row): Entity {
+export function entityOf(row: Row): Entity {
+  const [id, name, parentId, cascade, metadata, version, createdAtMs, updatedAtMs, planId] = row;
   return {
     id: id as string,
     name: name as string,
     ...(parentId === null ? {} : { parentId: parentId as string }),
+    ...(planId === null ? {} : { planId: planId as string }),
     cascade: cascade === 1,
     metadata: readableJson<Entity["metadata"]>(metadata, { table: "entity", column: "metadata", of: id as string }),
     version: version as number,

@@ -3,7 +3,7 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type OwnedPiece, type Piece, type PieceValue, pieceKey, pieceOfKey } from "../../domain/piece.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../../ports/manifest-store.ts";
 import type { Changes } from "./changes.ts";
-import { configOf } from "./config.ts";
+import { CONFIG_COLUMNS, configOf, PLAN_CONFIG_COLUMNS, scopeOfPlanRow, scopeOfRow } from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { readableJson } from "./row-damage.ts";
@@ -63,15 +63,26 @@ export class SqliteManifests implements ManifestStore {
     { entityId }: { readonly entityId?: string },
     { limit, cursor }: PageRequest,
   ): Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }> {
-    const after = keyAfter(cursor, 2);
-    const { first, next } = entityId === undefined ? this.#sql.configs : this.#sql.configsOf;
-    const ofEntity = entityId === undefined ? [] : [entityId];
-    const rows = this.#connection.read(() =>
-      after === undefined
-        ? first.all(this.#namespaceId, ...ofEntity, limit + 1)
-        : next.all(this.#namespaceId, ...ofEntity, ...after, limit + 1),
-    );
-    const page = pageOf(rows, limit, (row) => keyCursor(row[4] as string, row[5] as string));
+    // Those of plans first, with an empty entity; those of one entity are never among them.
+    const [plan = "", entity = "", resource] = keyAfter(cursor, 3) ?? [];
+    const isEntity = entityId !== undefined;
+    const { configs, configsOf, planConfigs } = this.#sql;
+    const rows = this.#connection.read(() => {
+      const wanted = limit + 1;
+      // A cursor past the plans has no plan in it; there is always a resource, which may be empty.
+      const isPastPlans = isEntity || (resource !== undefined && plan === "");
+      const ofPlans = isPastPlans ? [] : planConfigs.all(this.#namespaceId, plan, resource ?? "", wanted);
+      const left = wanted - ofPlans.length;
+      const after = isPastPlans && resource !== undefined ? [entity, resource] : undefined;
+      const { first, next } = isEntity ? configsOf : configs;
+      const owner = isEntity ? [entityId] : [];
+      const others =
+        after === undefined
+          ? first.all(this.#namespaceId, ...owner, left)
+          : next.all(this.#namespaceId, ...owner, ...after, left);
+      return [...ofPlans, ...others];
+    });
+    const page = pageOf(rows, limit, ([, , , , , , ...place]) => keyCursor(...(place as string[])));
     return { ...page, items: page.items.map((row) => ({ scope: scopeOf(row), config: configOf(row) })) };
   }
 
@@ -97,16 +108,15 @@ function ownedOf([key, owner, atMs, applied]: Row): OwnedPiece {
 }
 
 function scopeOf(row: Row): ConfigScope {
-  const [entityId, resource] = [row[4] as string, row[5] as string];
-  if (entityId === "") return resource === "" ? { level: "system" } : { level: "resource", resource };
-  return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+  const [plan, entityId, resource] = row.slice(6) as [string, string, string];
+  return plan === "" ? scopeOfRow(entityId, resource) : scopeOfPlanRow(plan, resource);
 }
 
 type Statements = ReturnType<typeof statementsOn>;
 
 function statementsOn(connection: Connection) {
   const configs = (which: string): { readonly first: Statement; readonly next: Statement } => {
-    const from = `SELECT limits, on_unavailable, access, cascade, entity, resource FROM config WHERE namespace = ?${which}`;
+    const from = `SELECT ${CONFIG_COLUMNS}, '' AS plan, entity, resource FROM config WHERE namespace = ?${which}`;
     const order = "ORDER BY entity, resource LIMIT ?";
     return {
       first: connection.prepare(`${from} ${order}`),
@@ -121,6 +131,10 @@ function statementsOn(connection: Connection) {
     strike: connection.prepare("DELETE FROM owned WHERE namespace = ? AND piece = ? AND owner = ?"),
     list: connection.prepare(
       "SELECT piece, owner, at_ms, applied FROM owned WHERE namespace = ? AND piece > ? ORDER BY piece LIMIT ?",
+    ),
+    planConfigs: connection.prepare(
+      `SELECT ${PLAN_CONFIG_COLUMNS}, plan, '' AS entity, resource FROM plan_config
+       WHERE namespace = ? AND (plan, resource) > (?, ?) ORDER BY plan, resource LIMIT ?`,
     ),
     configs: configs(""),
     configsOf: configs(" AND entity = ?"),

@@ -94,6 +94,25 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX lease_key_forget ON lease_key (namespace, forget_at_ms);
   `,
+  // Plans, and how the limits of a level go with those of others: `inherit` is 1 or null, `applies_to` 'callers' or null. In
+  // both tables of configuration the empty resource stands for "any other", and '*' for totals over all resources.
+  `
+  CREATE TABLE plan (
+    namespace TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, metadata TEXT NOT NULL, version INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL, updated_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE plan_config (
+    namespace TEXT NOT NULL, plan TEXT NOT NULL, resource TEXT NOT NULL,
+    limits TEXT NOT NULL, inherit INTEGER, applies_to TEXT,
+    PRIMARY KEY (namespace, plan, resource)
+  ) STRICT, WITHOUT ROWID;
+
+  ALTER TABLE entity ADD COLUMN plan_id TEXT;
+  CREATE INDEX entity_plan ON entity (namespace, plan_id, id) WHERE plan_id IS NOT NULL;
+  ALTER TABLE config ADD COLUMN inherit INTEGER;
+  ALTER TABLE config ADD COLUMN applies_to TEXT;
+  `,
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

@@ -13,6 +13,8 @@ const TABLES = [
   { table: "usage", key: "namespace, hour_ms, entity, resource" },
   { table: "config", key: "namespace, entity, resource" },
   { table: "entity", key: "namespace, id" },
+  { table: "plan_config", key: "namespace, plan, resource" },
+  { table: "plan", key: "namespace, id" },
   { table: "owned", key: "namespace, piece" },
   { table: "owner", key: "namespace, owner" },
   { table: "lease", key: "namespace, id" },

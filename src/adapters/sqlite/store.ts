@@ -18,6 +18,7 @@ import { SqliteManifests } from "./manifests.ts";
 import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
 import { Operations } from "./operations.ts";
+import { SqlitePlans } from "./plans.ts";
 import { Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
 import { UsageHours } from "./usage-hours.ts";
@@ -87,6 +88,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
         leases: new SqliteLeases(parts, leaseRows, (context) => buckets.rowsAt(context)),
         config: new SqliteConfig(parts, namespaceId),
         entities: new SqliteEntities(parts, namespaceId),
+        plans: new SqlitePlans(parts, namespaceId),
         usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
         audit: audit.of(namespaceId),
         manifests: new SqliteManifests(parts, namespaceId),

@@ -4,6 +4,7 @@ import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { requireParent } from "../known.ts";
+import { requirePlan } from "../known-plan.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
 import { printChange } from "../print.ts";
@@ -14,6 +15,7 @@ interface EntityCreateOptions extends GlobalOptions {
   /** Of `--name` and `--display-name`. */
   readonly displayName?: string;
   readonly parent?: string;
+  readonly plan?: string;
   readonly cascade?: boolean;
   readonly meta?: readonly string[];
 }
@@ -24,31 +26,34 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
       .argument("<id>", "letters, digits and _ . - : @")
       .option("--name, --display-name <text>", "for people; default: the id")
       .option("--parent <id>", "it is charged too, unless --no-cascade")
+      .option("--plan <plan>", "whose limits it goes by where it has none of its own")
       .option("--cascade", "taking from this one takes from its parent too; the default with --parent")
       .option("--no-cascade", "it belongs to its parent and is not charged to it")
       .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
       .addHelpText(
         "after",
         examples(
-          "zae-limiter entity create team-a --name 'Team A' --meta plan=gold",
+          "zae-limiter entity create team-a --name 'Team A' --plan gold",
           "zae-limiter entity create key-2 --parent proj-1 --cascade",
         ),
       )
-      .addHelpText("after", "\nExit codes: 1 it exists already, 4 there is no such parent.\n");
+      .addHelpText("after", "\nExit codes: 1 it exists already, 4 there is no such parent or plan.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
-      const { displayName: name, parent: parentId, cascade, meta } = options;
+      const { displayName: name, parent: parentId, plan: planId, cascade, meta } = options;
       const given = {
         id,
         ...(name === undefined ? {} : { name }),
         ...(parentId === undefined ? {} : { parentId }),
+        ...(planId === undefined ? {} : { planId }),
         ...(cascade === undefined ? {} : { cascade }),
         ...(meta === undefined ? {} : { metadata: metadataOf(meta) }),
       };
       // Checked before the store is asked, and what would be is known.
       const planned = newEntity(given, Date.now());
       if (parentId !== undefined) await requireParent(limiter, parentId);
+      if (planId !== undefined) await requirePlan(limiter, planId);
       if (options.dryRun === true) await requireAbsent(limiter, id);
       const entity =
         options.dryRun === true ? planned : await limiter.createEntity(given, principalOf(context, options));

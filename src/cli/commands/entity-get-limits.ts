@@ -1,8 +1,10 @@
+import type { ConfigScope } from "../../domain/config.ts";
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { limitsBlock, limitsMissing } from "../show-limits.ts";
+import { levelBlock, limitsMissing } from "../show-limits.ts";
 
 interface EntityGetLimitsOptions extends GlobalOptions {
   readonly resource?: string;
@@ -19,14 +21,17 @@ export const entityGetLimits: CommandFile<EntityGetLimitsOptions> = {
   run: (context, options, [entityId = ""]) =>
     onStore(context, options, async (limiter) => {
       const where = options.resource === undefined ? {} : { resource: options.resource };
-      const limits = await limiter.getLimits(entityId, where);
+      const scope: ConfigScope =
+        options.resource === undefined
+          ? { level: "entityDefault", entityId }
+          : { level: "entity", entityId, resource: options.resource };
+      const config = await partsOf(limiter).admin.getConfig(scope, {});
       const on = options.resource === undefined ? "" : ` on ${options.resource}`;
-      if (limits.length === 0) {
+      if (config.limits.length === 0) {
         throw limitsMissing(`${entityId} has no limits of its own${on}`, "`zae-limiter explain` shows which apply");
       }
-      const policy = await limiter.getPolicy({ entityId, ...where });
-      await printValue(context, options, { entityId, ...where, limits, ...policy }, () =>
-        limitsBlock(`${entityId}${on}`, limits, policy),
+      await printValue(context, options, { entityId, ...where, ...config }, () =>
+        levelBlock(`${entityId}${on}`, config),
       );
       return EXIT.done;
     }),

@@ -16,6 +16,10 @@ export const entityListLimits: CommandFile<ListOptions> = {
         page: (request) => pageFrom(limiter.listLimits(id, request)),
         columns: [
           { title: "RESOURCE", text: ({ resource }) => resource ?? "(all others)" },
+          {
+            title: "WITH",
+            text: ({ inherit, appliesTo }) => [inherit ? "inherit" : "", appliesTo ?? ""].filter(Boolean).join(", "),
+          },
           { title: "LIMITS", text: ({ limits }) => limitsText(limits), flexible: true },
         ],
         empty: `${id} has no limits of its own.`,

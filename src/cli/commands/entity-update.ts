@@ -5,6 +5,7 @@ import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { requireEntity, requireParent } from "../known.ts";
+import { requirePlan } from "../known-plan.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
 import { printChange } from "../print.ts";
@@ -15,6 +16,8 @@ interface EntityUpdateOptions extends GlobalOptions {
   readonly displayName?: string;
   /** False: `--no-parent`. */
   readonly parent?: string | false;
+  /** An id, or `none`. */
+  readonly plan?: string;
   readonly cascade?: boolean;
   readonly meta?: readonly string[];
   readonly unsetMeta?: readonly string[];
@@ -28,6 +31,7 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
       .option("--name, --display-name <text>", "for people")
       .option("--parent <id>", "another parent")
       .option("--no-parent", "it belongs to nobody any more")
+      .option("--plan <plan|none>", "another plan, or none any more")
       .option("--cascade", "its parent is charged too")
       .option("--no-cascade", "its parent is not charged")
       .option("--meta <key=value>", "set one, the others stay; repeated", repeated)
@@ -37,10 +41,11 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
         "after",
         examples(
           "zae-limiter entity update key-1 --name 'Build server' --meta owner=ops",
+          "zae-limiter entity update key-1 --plan gold",
           "zae-limiter entity update key-1 --no-cascade --dry-run",
         ),
       )
-      .addHelpText("after", "\nExit codes: 1 it was changed meanwhile, 4 there is no such entity or parent.\n");
+      .addHelpText("after", "\nExit codes: 1 it was changed meanwhile, 4 there is no such entity, parent or plan.\n");
   },
   run: (context, options, [id = ""]) => {
     const { meta, unsetMeta, ifVersion } = options;
@@ -48,10 +53,11 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
     const changes = meta === undefined ? undefined : metadataOf(meta);
     const patch: EntityPatch = patchOf(options);
     if (Object.keys(patch).length === 0 && changes === undefined && unsetMeta === undefined) {
-      throw new UsageError("Nothing is to be changed; give --name, --parent, --cascade, --meta or their like.");
+      throw new UsageError("Nothing is to be changed; give --name, --parent, --plan, --cascade, --meta or their like.");
     }
     return onStore(context, options, async (limiter) => {
       if (typeof patch.parentId === "string") await requireParent(limiter, patch.parentId);
+      if (typeof patch.planId === "string") await requirePlan(limiter, patch.planId);
       for (;;) {
         const before = await requireEntity(limiter, id);
         requireVersion(before, version);
@@ -77,10 +83,11 @@ export const entityUpdate: CommandFile<EntityUpdateOptions> = {
   },
 };
 
-function patchOf({ displayName, parent, cascade }: EntityUpdateOptions): EntityPatch {
+function patchOf({ displayName, parent, plan, cascade }: EntityUpdateOptions): EntityPatch {
   return {
     ...(displayName === undefined ? {} : { name: displayName }),
     ...(parent === undefined ? {} : { parentId: parent === false ? null : parent }),
+    ...(plan === undefined ? {} : { planId: plan === "none" ? null : plan }),
     ...(cascade === undefined ? {} : { cascade }),
   };
 }

@@ -1,10 +1,11 @@
 import { NotFoundError } from "../../domain/errors.ts";
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { resourcesOf } from "../known.ts";
 import { nearText, onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
-import { limitsBlock } from "../show-limits.ts";
+import { levelBlock } from "../show-limits.ts";
 
 export const resourceGetDefaults: CommandFile<GlobalOptions> = {
   configure: (command) => {
@@ -15,16 +16,15 @@ export const resourceGetDefaults: CommandFile<GlobalOptions> = {
   },
   run: (context, options, [resource = ""]) =>
     onStore(context, options, async (limiter) => {
-      const limits = await limiter.getResourceDefaults(resource);
-      if (limits.length === 0) {
+      const config = await partsOf(limiter).admin.getConfig({ level: "resource", resource }, {});
+      if (config.limits.length === 0) {
         const near = nearText(resource, await resourcesOf(limiter));
         throw new NotFoundError(
           "limits_not_found",
           `The resource "${resource}" has no defaults${near} Set some with \`zae-limiter resource set-defaults\`.`,
         );
       }
-      const policy = await limiter.getPolicy({ resource });
-      await printValue(context, options, { resource, limits, ...policy }, () => limitsBlock(resource, limits, policy));
+      await printValue(context, options, { resource, ...config }, () => levelBlock(resource, config));
       return EXIT.done;
     }),
 };

@@ -1,3 +1,4 @@
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
@@ -13,11 +14,10 @@ export const systemGetDefaults: CommandFile<GlobalOptions> = {
   },
   run: (context, options) =>
     onStore(context, options, async (limiter) => {
-      const { limits, onUnavailable } = await limiter.getSystemDefaults();
-      if (limits.length === 0 && onUnavailable === undefined) {
+      const system = await partsOf(limiter).admin.getConfig({ level: "system" }, {});
+      if (system.limits.length === 0 && system.onUnavailable === undefined) {
         throw limitsMissing("There are no system defaults", "set some with `zae-limiter system set-defaults`");
       }
-      const system = { limits, ...(onUnavailable === undefined ? {} : { onUnavailable }) };
       await printValue(context, options, system, () => systemText(system));
       return EXIT.done;
     }),

@@ -1,6 +1,10 @@
+import type { ConfigScope } from "../../domain/config.ts";
+import { limitsChanged } from "../../domain/config-change.ts";
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { checkedLimits } from "../checked-limits.ts";
-import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { type CommandFile, examples, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { flagsOf, type LevelFlags, levelFlags } from "../level-commands.ts";
 import { limitsOf } from "../limit-text.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
@@ -8,15 +12,17 @@ import { printChange } from "../print.ts";
 import { systemText } from "../show-system.ts";
 import { choiceOf } from "../values.ts";
 
-interface SystemSetDefaultsOptions extends GlobalOptions {
+interface SystemSetDefaultsOptions extends LevelFlags {
   readonly limit?: readonly string[];
   readonly soft?: readonly string[];
   readonly onUnavailable?: string;
 }
 
+const SYSTEM: ConfigScope = { level: "system" };
+
 export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
   configure: (command) => {
-    command
+    levelFlags(command)
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
       .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
       .option("--on-unavailable <allow|block>", "what an outage of the store means")
@@ -29,14 +35,25 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
     const onUnavailable = word === undefined ? undefined : choiceOf(word, ["allow", "block"], "--on-unavailable");
     const given = limit === undefined ? undefined : checkedLimits(limitsOf(limit, soft ?? []));
     return onStore(context, options, async (limiter) => {
-      const before = await limiter.getSystemDefaults();
-      const limits = given ?? before.limits;
-      const outage = onUnavailable === undefined ? {} : { onUnavailable };
-      if (options.dryRun !== true) {
-        await limiter.setSystemDefaults(limits, { ...outage, ...principalOf(context, options) });
-      }
-      const after = options.dryRun === true ? { ...before, limits, ...outage } : await limiter.getSystemDefaults();
-      await printChange(context, options, after, () => systemText(after));
+      const { admin } = partsOf(limiter);
+      const before = await admin.getConfig(SYSTEM, {});
+      // Without -l the limits stay as they are, with their options.
+      const { limits, inherit, appliesTo } = before;
+      const flags = given === undefined ? { inherit, appliesTo } : flagsOf(options);
+      const set = {
+        ...(flags.inherit === true ? { inherit: true as const } : {}),
+        ...(flags.appliesTo === "callers" ? { appliesTo: "callers" as const } : {}),
+        ...(options.ifAbsent === true ? { ifAbsent: true as const } : {}),
+        ...(onUnavailable === undefined ? {} : { onUnavailable }),
+      };
+      const planned = limitsChanged(before, { limits: given ?? limits, ...set });
+      const changed =
+        options.dryRun === true
+          ? planned.kind === "changed"
+          : await admin.setConfig(SYSTEM, given ?? limits, { ...set, ...principalOf(context, options) });
+      const wouldBe = planned.kind === "changed" ? (planned.config ?? { limits: [] }) : before;
+      const after = options.dryRun === true ? wouldBe : await admin.getConfig(SYSTEM, {});
+      await printChange(context, options, { ...after, changed }, () => systemText(after));
       return EXIT.done;
     });
   },

@@ -1,6 +1,6 @@
 import { given, listOf, pageAnswer, pageOf } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
-import { entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";
+import { entitiesQuery, entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 
 export const entityRoutes: readonly Route[] = [
@@ -8,10 +8,16 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities`,
     scope: "read",
-    summary: "All entities",
-    query: listQuery,
+    summary: "All entities, or those of a plan",
+    query: entitiesQuery,
     answers: { 200: { description: "By id.", schema: listOf(output.entity) } },
-    handle: async ({ limiter, query }) => pageAnswer(await limiter.listEntities(pageOf(query))),
+    handle: async ({ limiter, query }) =>
+      pageAnswer(
+        await limiter.listEntities({
+          ...pageOf(query),
+          ...(query.planId === undefined ? {} : { planId: query.planId }),
+        }),
+      ),
   }),
   route({
     method: "post",

@@ -76,6 +76,7 @@ export const newEntityBody = z.strictObject({
   id: name,
   name: z.string().optional(),
   parentId: name.optional(),
+  planId: name.optional(),
   cascade: z.boolean().optional(),
   metadata: metadata.optional(),
 });
@@ -83,13 +84,34 @@ export const newEntityBody = z.strictObject({
 export const entityPatchBody = z.strictObject({
   name: z.string().optional(),
   parentId: name.nullable().optional().openapi({ description: "null: no parent." }),
+  planId: name.nullable().optional().openapi({ description: "null: no plan." }),
   cascade: z.boolean().optional(),
   metadata: metadata.optional(),
   version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
 });
 
-export const limitsBody = z.strictObject({
+export const newPlanBody = z.strictObject({ id: name, name: z.string().optional(), metadata: metadata.optional() });
+
+export const planPatchBody = z.strictObject({
+  name: z.string().optional(),
+  metadata: metadata.optional(),
+  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
+});
+
+export const totalsBody = z.strictObject({
   limits: z.array(limit),
+  inherit: z
+    .boolean()
+    .optional()
+    .openapi({ description: "Adds to the levels after it: limits of the same name replace, others stay." }),
+  appliesTo: z
+    .enum(["everyone", "callers"])
+    .optional()
+    .openapi({ description: "callers: only the entity that asks, not parents that are charged." }),
+  ifAbsent: z.boolean().optional().openapi({ description: "Only where no limits are." }),
+});
+
+export const limitsBody = totalsBody.extend({
   onUnavailable: z.enum(["allow", "block"]).optional().openapi({ description: "System level only." }),
 });
 
@@ -115,12 +137,16 @@ const page = {
 
 const entityId = name.openapi({ description: "An entity." });
 const resource = name.openapi({ description: "A resource." });
+const planId = name.openapi({ description: "A plan." });
 
 export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
 export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
 export const pairQuery = z.strictObject({ entityId, resource });
-export const levelQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional() });
+export const policyQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional() });
+export const totalsQuery = z.strictObject({ entityId: entityId.optional(), planId: planId.optional() });
+export const levelQuery = totalsQuery.extend({ resource: resource.optional() });
+export const entitiesQuery = z.strictObject({ planId: planId.optional(), ...page });
 export const auditQuery = z.strictObject({ entityId: entityId.optional(), ...page });
 
 const usage = {

@@ -84,7 +84,10 @@ export const attempt = z
   ])
   .openapi("Attempt");
 
-const source = z.enum(["entity", "entityDefault", "resource", "system", "none"]);
+const LEVELS = ["entity", "entityDefault", "plan", "planDefault", "resource", "system"] as const;
+const TOTAL_LEVELS = ["entityTotal", "planTotal", "systemTotal"] as const;
+
+const source = z.enum([...LEVELS, ...TOTAL_LEVELS, "none"]);
 
 export const explanation = z
   .object({
@@ -97,7 +100,9 @@ export const explanation = z
     levels: z.array(
       z.object({
         entityId: z.string(),
-        source: z.enum(["entity", "entityDefault", "resource", "system", "none", "request"]),
+        source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
+        planId: z.string().optional(),
+        reason: z.string().optional(),
         access: z.enum(["disabled", "bypass", "enforce"]),
         accessSource: source,
         cascade: z.boolean(),
@@ -107,6 +112,7 @@ export const explanation = z
           z.object({
             limit: z.string(),
             counts: z.string(),
+            source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
             kind: z.enum(["drip", "calendar", "session"]),
             soft: z.boolean(),
             definition: limit,
@@ -145,6 +151,7 @@ export const entity = z
     id: z.string(),
     name: z.string(),
     parentId: z.string().optional(),
+    planId: z.string().optional(),
     cascade: z.boolean(),
     metadata: z.record(z.string(), z.string()),
     version: z.int(),
@@ -153,23 +160,44 @@ export const entity = z
   })
   .openapi("Entity");
 
-export const levelLimits = z
+export const plan = z
   .object({
-    level: z.enum(["entity", "entityDefault", "resource", "system"]),
-    entityId: z.string().optional(),
-    resource: z.string().optional(),
-    limits: z.array(limit),
-    access: z.enum(["disabled", "bypass", "enforce"]).optional(),
-    cascade: z.boolean().optional(),
-    onUnavailable: z.enum(["allow", "block"]).optional(),
-    usageKeptDays: z.number().optional(),
+    id: z.string(),
+    name: z.string(),
+    metadata: z.record(z.string(), z.string()),
+    version: z.int(),
+    createdAtMs: instant,
+    updatedAtMs: instant,
   })
-  .openapi("LevelLimits");
+  .openapi("Plan");
+
+const levelOptions = {
+  inherit: z.boolean().optional(),
+  appliesTo: z.enum(["everyone", "callers"]).optional(),
+};
+
+const level = z.object({
+  level: z.enum([...LEVELS, ...TOTAL_LEVELS]),
+  entityId: z.string().optional(),
+  planId: z.string().optional(),
+  resource: z.string().optional(),
+  limits: z.array(limit),
+  ...levelOptions,
+  access: z.enum(["disabled", "bypass", "enforce"]).optional(),
+  cascade: z.boolean().optional(),
+  onUnavailable: z.enum(["allow", "block"]).optional(),
+  usageKeptDays: z.number().optional(),
+});
+
+export const levelLimits = level.openapi("LevelLimits");
+export const changedLimits = level.extend({ changed: z.boolean() }).openapi("ChangedLimits");
 
 export const entityLimits = z
-  .object({ resource: z.string().optional(), limits: z.array(limit) })
+  .object({ resource: z.string().optional(), limits: z.array(limit), ...levelOptions })
   .openapi("EntityLimits");
-export const effective = z.object({ limits: z.array(limit), source }).openapi("EffectiveLimits");
+export const effective = z
+  .object({ limits: z.array(limit), source, sources: z.record(z.string(), source) })
+  .openapi("EffectiveLimits");
 
 export const operation = z
   .object({ entityId: z.string(), resource: z.string(), amounts, repeated: z.boolean() })

@@ -1,0 +1,79 @@
+/**
+ * The places where limits are stored, most specific first: six for what is taken on a resource, three for totals over all
+ * resources. The first that has any wins whole, unless it says `inherit`: then it adds to what comes after it.
+ */
+export type ConfigScope =
+  | { readonly level: "entity"; readonly entityId: string; readonly resource: string }
+  | { readonly level: "entityDefault"; readonly entityId: string }
+  | { readonly level: "plan"; readonly planId: string; readonly resource: string }
+  | { readonly level: "planDefault"; readonly planId: string }
+  | { readonly level: "resource"; readonly resource: string }
+  | { readonly level: "system" }
+  | { readonly level: "entityTotal"; readonly entityId: string }
+  | { readonly level: "planTotal"; readonly planId: string }
+  | { readonly level: "systemTotal" };
+
+/** The level of configuration that something came from. */
+export type LimitSource = ConfigScope["level"] | "none";
+
+/** Whom limits meet: also parents that are charged, or only the entity that asks. */
+export type AppliesTo = "everyone" | "callers";
+
+/** How the limits of a level go with the levels after it, and whom they meet. What is absent is the default. */
+export interface LevelOptions {
+  /** Adds to the levels after it: limits of the same name replace, others stay. Default: the level wins whole. */
+  readonly inherit?: true;
+  /** `callers`: only the entity that asks. Default: also parents that are charged. */
+  readonly appliesTo?: "callers";
+}
+
+/**
+ * The scopes that apply to an entity on a resource, in the order in which they are asked: those of limits, then those of totals.
+ * `planId`: undefined where the entity has none.
+ */
+export function scopesOf(entityId: string, resource: string, planId: string | undefined): readonly ConfigScope[] {
+  return [
+    { level: "entity", entityId, resource },
+    { level: "entityDefault", entityId },
+    ...(planId === undefined ? [] : planScopes(planId, resource)),
+    { level: "resource", resource },
+    { level: "system" },
+    { level: "entityTotal", entityId },
+    ...(planId === undefined ? [] : [{ level: "planTotal", planId } as const]),
+    { level: "systemTotal" },
+  ];
+}
+
+function planScopes(planId: string, resource: string): readonly ConfigScope[] {
+  return [
+    { level: "plan", planId, resource },
+    { level: "planDefault", planId },
+  ];
+}
+
+/** Whether a scope has limits over all resources. */
+export function isTotal({ level }: ConfigScope): boolean {
+  return level === "entityTotal" || level === "planTotal" || level === "systemTotal";
+}
+
+/** Under which id a scope's changes appear in the audit log; `$` cannot begin an entity id. */
+export function auditIdOf(scope: ConfigScope): string {
+  switch (scope.level) {
+    case "system":
+    case "systemTotal":
+      return "$SYSTEM";
+    case "resource":
+      return `$RESOURCE:${scope.resource}`;
+    case "plan":
+    case "planDefault":
+    case "planTotal":
+      return planAuditId(scope.planId);
+    default:
+      return scope.entityId;
+  }
+}
+
+/** Under which id the changes of a plan appear in the audit log. */
+export function planAuditId(planId: string): string {
+  return `$PLAN:${planId}`;
+}

@@ -1,0 +1,204 @@
+import type { ConfigScope, LimitSource, SystemSettings } from "../domain/config.ts";
+import type { Limit } from "../domain/limit.ts";
+import { allSources, mergeError } from "../domain/merged-limits.ts";
+import { checkEntityId, checkResource } from "../domain/names.ts";
+import type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
+import type { Administration } from "./administration.ts";
+import type { ChangeOptions, SetOptions } from "./level-options.ts";
+import { type Listing, type ListOptions, listing } from "./listing.ts";
+import { PlanAdministration } from "./plan-administration.ts";
+import type { EngineDeps } from "./settings.ts";
+import { limitsListed, type StoredSet } from "./stored-lists.ts";
+
+/** Where limits of an entity or a plan stand: on one resource, or on all that have none of their own. */
+export interface EntityScope {
+  readonly resource?: string;
+}
+
+/** What a limiter does with stored limits, totals and plans. Every call that sets answers whether it wrote. */
+export class StoredLimits {
+  readonly #deps: EngineDeps;
+  readonly #admin: Administration;
+  readonly #plans: PlanAdministration;
+
+  /** @internal */
+  constructor(deps: EngineDeps, admin: Administration) {
+    this.#deps = deps;
+    this.#admin = admin;
+    this.#plans = new PlanAdministration(deps, admin);
+  }
+
+  // Limits
+
+  /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
+  setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig(entityScope(entityId, options), limits, options);
+  }
+
+  async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
+  }
+
+  /** Answers whether there was something to delete. */
+  deleteLimits(entityId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig(entityScope(entityId, options), options);
+  }
+
+  /** Every set of limits stored for an entity; the one without `resource` is its default. */
+  listLimits(entityId: string, options: ListOptions = {}): Listing<StoredSet> {
+    return limitsListed(this.#deps, entityId, options);
+  }
+
+  /** Ids of the entities that have limits of their own on a resource. */
+  listEntitiesWithLimits(resource: string, options: ListOptions = {}): Listing<string> {
+    checkResource(resource);
+    return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
+  }
+
+  /** Resources on which some entity, created or not, has limits of its own. */
+  listResourcesWithEntityLimits(options: ListOptions = {}): Listing<string> {
+    return listing((page) => this.#deps.scope.config.listEntityResources(page), options);
+  }
+
+  setResourceDefaults(resource: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig({ level: "resource", resource }, limits, options);
+  }
+
+  async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig({ level: "resource", resource }, {})).limits;
+  }
+
+  deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "resource", resource }, options);
+  }
+
+  /** Resources that have defaults. */
+  listResources(options: ListOptions = {}): Listing<string> {
+    return listing((page) => this.#deps.scope.config.listResources(page), options);
+  }
+
+  /** Limits for everybody on everything else, what an outage means, how long usage is kept; absent keeps what is stored. */
+  setSystemDefaults(limits: readonly Limit[], options: SystemSettings & SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig({ level: "system" }, limits, options);
+  }
+
+  getSystemDefaults(): Promise<{ readonly limits: readonly Limit[] } & SystemSettings> {
+    return this.#admin.getConfig({ level: "system" }, {});
+  }
+
+  deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "system" }, options);
+  }
+
+  /**
+   * The stored limits that apply to an entity on a resource when it asks itself. `source`: the first level that has any;
+   * `sources`: the level of each limit, by its name.
+   */
+  async resolveLimits(
+    entityId: string,
+    resource: string,
+  ): Promise<{
+    readonly limits: readonly Limit[];
+    readonly source: LimitSource;
+    readonly sources: Readonly<Record<string, LimitSource>>;
+  }> {
+    checkEntityId(entityId);
+    checkResource(resource);
+    const config = await this.#deps.scope.config.resolve(entityId, resource);
+    if (config.problem !== undefined) throw mergeError({ entityId, resource }, config.problem);
+    return { limits: config.limits, source: config.source, sources: allSources(config) };
+  }
+
+  // Totals
+
+  /** Limits of an entity over all its resources together. */
+  setTotals(entityId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig({ level: "entityTotal", entityId }, limits, options);
+  }
+
+  async getTotals(entityId: string): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig({ level: "entityTotal", entityId }, {})).limits;
+  }
+
+  /** Answers whether there was something to delete. */
+  deleteTotals(entityId: string, options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "entityTotal", entityId }, options);
+  }
+
+  /** Totals of each entity of a plan that has none of its own. */
+  setPlanTotals(planId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig({ level: "planTotal", planId }, limits, options);
+  }
+
+  async getPlanTotals(planId: string): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig({ level: "planTotal", planId }, {})).limits;
+  }
+
+  deletePlanTotals(planId: string, options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "planTotal", planId }, options);
+  }
+
+  /** Totals of each entity that has none of its own, nor by its plan. */
+  setSystemTotals(limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig({ level: "systemTotal" }, limits, options);
+  }
+
+  async getSystemTotals(): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig({ level: "systemTotal" }, {})).limits;
+  }
+
+  deleteSystemTotals(options: ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig({ level: "systemTotal" }, options);
+  }
+
+  // Plans
+
+  /** Makes a plan, to which entities refer by `planId`. */
+  createPlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
+    return this.#plans.create(plan, options);
+  }
+
+  /** Throws `NotFoundError` when there is none. */
+  getPlan(id: string): Promise<Plan> {
+    return this.#plans.get(id);
+  }
+
+  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  updatePlan(id: string, patch: PlanPatch, options: { version?: number } & ChangeOptions = {}): Promise<Plan> {
+    return this.#plans.update(id, patch, options);
+  }
+
+  /** Removes the plan with its limits and totals. Refused while an entity refers to it. */
+  deletePlan(id: string, options: ChangeOptions = {}): Promise<void> {
+    return this.#plans.delete(id, options);
+  }
+
+  listPlans(options: ListOptions = {}): Listing<Plan> {
+    return listing((page) => this.#deps.scope.plans.list(page), options);
+  }
+
+  /** Limits of each entity of a plan that has none of its own: on one resource, or on all that the plan has none for. */
+  setPlanLimits(planId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
+    return this.#admin.setConfig(planScope(planId, options), limits, options);
+  }
+
+  async getPlanLimits(planId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
+    return (await this.#admin.getConfig(planScope(planId, options), options)).limits;
+  }
+
+  /** Answers whether there was something to delete. */
+  deletePlanLimits(planId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
+    return this.#admin.deleteConfig(planScope(planId, options), options);
+  }
+}
+
+function entityScope(entityId: string, options: EntityScope): ConfigScope {
+  // What is no object is refused where the options are checked.
+  const resource = options?.resource;
+  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
+}
+
+function planScope(planId: string, options: EntityScope): ConfigScope {
+  const resource = options?.resource;
+  return resource === undefined ? { level: "planDefault", planId } : { level: "plan", planId, resource };
+}

@@ -1,0 +1,54 @@
+import { isTotal } from "../domain/config.ts";
+import { ConflictError } from "../domain/errors.ts";
+import { type EntityValue, pieceIn, pieceKey, pieceText } from "../domain/piece.ts";
+import type { LimiterParts } from "../engine/limiter-parts.ts";
+import type { Deletions } from "./entity-deletion.ts";
+import { allConfigs, allOf } from "./live.ts";
+
+/** Why plans cannot be deleted: an entity refers to one, or somebody else has set limits of it. */
+export async function planBlockers(parts: LimiterParts, deletions: Deletions): Promise<readonly ConflictError[]> {
+  const found: ConflictError[] = [];
+  for (const { what, planId = "" } of deletions.deleted) {
+    if (what !== "plan") continue;
+    const blocker = (await memberOf(parts, planId, deletions)) ?? (await useOf(parts, planId, deletions));
+    if (blocker !== undefined) found.push(blocker);
+  }
+  return found;
+}
+
+async function memberOf(
+  { deps }: LimiterParts,
+  planId: string,
+  { deleted, declared }: Deletions,
+): Promise<ConflictError | undefined> {
+  const members = await allOf((page) => deps.scope.plans.listEntities(planId, page));
+  const stays = members.find(({ id }) => {
+    if (deleted.some((each) => each.what === "entity" && each.entityId === id)) return false;
+    const value = declared.get(pieceKey({ what: "entity", entityId: id }))?.value as EntityValue | undefined;
+    return value === undefined || value.planId === planId;
+  });
+  if (stays === undefined) return undefined;
+  return new ConflictError(
+    "plan_in_use",
+    `The plan ${planId} is no longer declared and entities refer to it, ${stays.id} among them; declare it, give them ` +
+      "another, or give --keep.",
+  );
+}
+
+async function useOf(
+  parts: LimiterParts,
+  planId: string,
+  { owned, owner }: Deletions,
+): Promise<ConflictError | undefined> {
+  for (const { scope } of await allConfigs(parts, {})) {
+    if (!("planId" in scope) || scope.planId !== planId) continue;
+    const piece = pieceIn(isTotal(scope) ? "totals" : "limits", scope);
+    if (owned.get(pieceKey(piece))?.owner === owner) continue;
+    return new ConflictError(
+      "plan_in_use",
+      `The plan ${planId} is no longer declared, but ${pieceText(piece)} would go with it, which this manifest does not ` +
+        "own; delete that first, declare it, or give --keep.",
+    );
+  }
+  return undefined;
+}

@@ -1,0 +1,52 @@
+import type { CronCheck } from "../domain/calendar.ts";
+import { checkResource } from "../domain/names.ts";
+import type { DeclaredPiece, PlanValue } from "../domain/piece.ts";
+import { metadataOf, nameOf } from "./read-entity.ts";
+import { limitsIn, OPTION_KEYS, TOTAL_KEYS, totalsIn } from "./read-level.ts";
+import { sentence } from "./read-limit.ts";
+import type { Member, Reading } from "./reading.ts";
+
+export const PLAN_KEYS = ["name", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "resources"];
+export const PLAN_LEVEL_KEYS = ["limits", ...OPTION_KEYS];
+
+/** A plan, which is declared by its id alone; its limits, on resources too, and its totals. */
+export function readPlan(reading: Reading, member: Member, calendar: CronCheck): readonly DeclaredPiece[] {
+  const planId = member.key;
+  const found = new Map(reading.members(member, PLAN_KEYS, {}).map((each) => [each.key, each]));
+  const namePlace = found.get("name");
+  const metadataPlace = found.get("metadata");
+  const value: PlanValue = {
+    name: (namePlace === undefined ? undefined : nameOf(reading, namePlace)) || planId,
+    metadata: Object.fromEntries(metadataPlace === undefined ? [] : metadataOf(reading, metadataPlace)),
+  };
+  return [
+    { piece: { what: "plan", planId }, value },
+    ...limitsIn(reading, found, { level: "planDefault", planId }, calendar),
+    ...totalsIn(reading, found, { level: "planTotal", planId }, calendar),
+    ...resourcesIn(reading, found.get("resources"), planId, calendar),
+  ];
+}
+
+function resourcesIn(
+  reading: Reading,
+  place: Member | undefined,
+  planId: string,
+  calendar: CronCheck,
+): readonly DeclaredPiece[] {
+  if (place === undefined) return [];
+  return reading.members(place, undefined, {}).flatMap((member) => {
+    const resource = member.key;
+    try {
+      checkResource(resource);
+    } catch (error) {
+      reading.fail("name_invalid", member.keyAt, member.path, sentence(error));
+      return [];
+    }
+    const before = reading.problems.length;
+    const found = new Map(reading.members(member, PLAN_LEVEL_KEYS, {}).map((each) => [each.key, each]));
+    if (!found.has("limits") && reading.problems.length === before) {
+      reading.fail("empty", member.keyAt, member.path, `"${resource}" says nothing; give it limits, or leave it out`);
+    }
+    return limitsIn(reading, found, { level: "plan", planId, resource }, calendar);
+  });
+}

@@ -1,0 +1,35 @@
+import { NS, type Route, route } from "../route.ts";
+import { totalsBody, totalsQuery } from "../schemas/input.ts";
+import * as output from "../schemas/output.ts";
+import { deleteAt, setAt, storedAt, totalOf } from "./levels.ts";
+
+export const totalRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: `${NS}/totals`,
+    scope: "read",
+    summary: "The limits over all resources of an entity, of each entity of a plan, or of everybody",
+    query: totalsQuery,
+    answers: { 200: { description: "What that very level says.", schema: output.levelLimits } },
+    handle: async ({ limiter, query }) => ({ status: 200, body: await storedAt(limiter, totalOf(query)) }),
+  }),
+  route({
+    method: "put",
+    path: `${NS}/totals`,
+    scope: "admin",
+    summary: "Set the limits over all resources",
+    query: totalsQuery,
+    body: totalsBody,
+    answers: { 200: { description: "As they are now, and whether they were changed.", schema: output.changedLimits } },
+    handle: ({ limiter, caller, query, body }) => setAt(limiter, caller, totalOf(query), body),
+  }),
+  route({
+    method: "delete",
+    path: `${NS}/totals`,
+    scope: "admin",
+    summary: "Delete the limits over all resources",
+    query: totalsQuery,
+    answers: { 204: { description: "They are gone." } },
+    handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, totalOf(query)),
+  }),
+];

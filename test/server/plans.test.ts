@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { LIMITS, NS, serviceOf } from "./service-kit.ts";
+
+test("plans are made, listed, changed, given to entities and deleted", async (t) => {
+  const { call } = await serviceOf(t);
+  const made = await call("POST", `${NS}/plans`, { body: { id: "gold", metadata: { price: "10" } } });
+  assert.deepEqual([made.status, made.body.name, made.body.version], [201, "gold", 1]);
+  assert.equal(made.headers.get("location"), `${NS}/plans/gold`);
+  assert.equal((await call("POST", `${NS}/plans`, { body: { id: "gold" } })).body.code, "plan_exists");
+  const changed = await call("PATCH", `${NS}/plans/gold`, { body: { name: "Gold", version: 1 } });
+  assert.deepEqual([changed.status, changed.body.name, changed.body.version], [200, "Gold", 2]);
+  assert.deepEqual((await call("GET", `${NS}/plans/gold`)).body, changed.body);
+  assert.deepEqual((await call("GET", `${NS}/plans`)).body.items, [changed.body]);
+  const missing = await call("POST", `${NS}/entities`, { body: { id: "a", planId: "golf" } });
+  assert.deepEqual([missing.status, missing.body.code], [404, "plan_not_found"]);
+  const entity = await call("POST", `${NS}/entities`, { body: { id: "a", planId: "gold" } });
+  assert.deepEqual([entity.status, entity.body.planId], [201, "gold"]);
+  const members = await call("GET", `${NS}/entities?planId=gold`);
+  assert.deepEqual(
+    members.body.items.map(({ id }: { id: string }) => id),
+    ["a"],
+  );
+  assert.deepEqual((await call("DELETE", `${NS}/plans/gold`)).body.code, "plan_in_use");
+  assert.equal((await call("PATCH", `${NS}/entities/a`, { body: { planId: null } })).body.planId, undefined);
+  assert.equal((await call("DELETE", `${NS}/plans/gold`)).status, 204);
+  assert.equal((await call("GET", `${NS}/plans/gold`)).status, 404);
+});
+
+test("limits of a plan, their options, and whether a set changed anything", async (t) => {
+  const { call } = await serviceOf(t);
+  await call("POST", `${NS}/plans`, { body: { id: "gold" } });
+  const body = { limits: LIMITS, inherit: true, appliesTo: "callers" };
+  const first = await call("PUT", `${NS}/limits?planId=gold`, { body });
+  assert.deepEqual([first.status, first.body.changed, first.body.level], [200, true, "planDefault"]);
+  assert.deepEqual([first.body.planId, first.body.inherit, first.body.appliesTo], ["gold", true, "callers"]);
+  assert.equal((await call("PUT", `${NS}/limits?planId=gold`, { body })).body.changed, false);
+  const absent = { limits: LIMITS.slice(0, 1), ifAbsent: true };
+  assert.equal((await call("PUT", `${NS}/limits?planId=gold`, { body: absent })).body.changed, false);
+  assert.equal((await call("PUT", `${NS}/limits?planId=gold&resource=api`, { body: absent })).body.changed, true);
+  assert.equal((await call("GET", `${NS}/limits?planId=gold&resource=api`)).body.level, "plan");
+  await call("POST", `${NS}/entities`, { body: { id: "a", planId: "gold" } });
+  const effective = await call("GET", `${NS}/limits/effective?entityId=a&resource=api`);
+  assert.equal(effective.body.source, "plan");
+  assert.deepEqual(Object.values(effective.body.sources), ["plan"]);
+  assert.equal((await call("PUT", `${NS}/limits?planId=golf`, { body })).body.code, "plan_not_found");
+  assert.equal((await call("PUT", `${NS}/limits?planId=gold&entityId=a`, { body })).status, 400);
+  assert.equal((await call("DELETE", `${NS}/limits?planId=gold`)).status, 204);
+  assert.equal((await call("GET", `${NS}/limits?planId=gold`)).status, 404);
+});
+
+test("totals of an entity, a plan and everybody", async (t) => {
+  const { call } = await serviceOf(t);
+  await call("POST", `${NS}/plans`, { body: { id: "gold" } });
+  for (const [query, level] of [
+    ["?entityId=acme", "entityTotal"],
+    ["?planId=gold", "planTotal"],
+    ["", "systemTotal"],
+  ] as const) {
+    assert.equal((await call("GET", `${NS}/totals${query}`)).status, 404);
+    const set = await call("PUT", `${NS}/totals${query}`, { body: { limits: LIMITS, appliesTo: "callers" } });
+    assert.deepEqual([set.status, set.body.level, set.body.changed], [200, level, true]);
+    const { changed: _, ...stored } = set.body;
+    assert.deepEqual((await call("GET", `${NS}/totals${query}`)).body, stored);
+    assert.equal((await call("DELETE", `${NS}/totals${query}`)).status, 204);
+  }
+});
