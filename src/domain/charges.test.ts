@@ -20,7 +20,7 @@ import { limitSet } from "./limit-set.ts";
 const quota = (name: string, counts: string) => Limit.quota(name, 1_000, { counts, resetAfterMs: 60_000 });
 
 function level(entityId: string, limits: readonly Limit[], access: Access = "enforce"): ChargedBucket {
-  return { bucket: bucketKey(entityId, "gpt-4"), set: limitSet(limits), access };
+  return { bucket: bucketKey(entityId, "gpt-4"), charged: limitSet(limits), access };
 }
 
 const key = level("key-1", [Limit.perMinute("rpm", 10, { counts: "requests" }), Limit.perMinute("tpm", 100)]);
@@ -67,8 +67,8 @@ test("each acquire is one request, unless it says how many; none where nothing c
 });
 
 test("a change of a lease is no further request", () => {
-  assert.deepEqual(chargedTo(key.set, changedBy({ tpm: 5 }, "consume")), [{ limit: "tpm", milli: 5_000 }]);
-  assert.deepEqual(chargedTo(key.set, changedBy({ requests: 2 }, "adjust")), [{ limit: "rpm", milli: 2_000 }]);
+  assert.deepEqual(chargedTo(key.charged, changedBy({ tpm: 5 }, "consume")), [{ limit: "tpm", milli: 5_000 }]);
+  assert.deepEqual(chargedTo(key.charged, changedBy({ requests: 2 }, "adjust")), [{ limit: "rpm", milli: 2_000 }]);
 });
 
 test("a request that would take nothing is refused with the measures there are", () => {
