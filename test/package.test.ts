@@ -281,8 +281,9 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   const limiter = await bundled(
     'import { Limit, RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open(), Limit);',
   );
-  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage.
-  assert.ok(limiter.bytes < 163_000, `${limiter.bytes} bytes`);
+  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage;
+  // 162 kB before measures: what is charged and why not, in words, and leases that come to totals.
+  assert.ok(limiter.bytes < 172_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 
