@@ -284,7 +284,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   );
   // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage;
   // plans, totals, levels that inherit, and the calls that set them: 12 kB.
-  assert.ok(limiter.bytes < 175_000, `${limiter.bytes} bytes`);
+  // 162 kB before measures: what is charged and why not, in words, and leases that come to totals.
+  assert.ok(limiter.bytes < 184_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 
