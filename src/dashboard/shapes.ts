@@ -72,6 +72,7 @@ export interface RefusedMessage {
   readonly entityId: string;
   readonly resource: string;
   readonly statuses: readonly StatusShown[];
+  readonly primary: StatusShown;
   readonly retryAfterMs: WaitMs;
 }
 

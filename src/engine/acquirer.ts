@@ -33,13 +33,14 @@ import {
   takable,
   timeLeft,
 } from "./plan.ts";
-import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import { type ObservedBucket, type Refusal, refusalOf, remembered } from "./refusal.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
-import { WaitingRoom } from "./waiting.ts";
+import { cannotWait, storeNotSync } from "./sync-request.ts";
+import { type Waiting, WaitingRoom } from "./waiting.ts";
 
 /** A question about an entity on a resource that takes nothing. */
 export interface Question {
@@ -95,32 +96,37 @@ export class Acquirer {
     };
   }
 
-  /** One attempt, without waiting for tokens. */
-  attempt(request: AcquireRequest, draft?: PartsDraft): Promise<Outcome> {
+  /** One attempt, without waiting for tokens. `waiting`: it is one of several, of a request that waits. */
+  attempt(request: AcquireRequest, waiting: Waiting | undefined, draft?: PartsDraft): Promise<Outcome> {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
       this.#lifecycle.requireOpen();
       // What is written down with the take needs the store's transaction.
-      const granted = draft === undefined ? this.#fastPath(request) : undefined;
+      const granted = draft === undefined ? this.#fastPath(request, waiting) : undefined;
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
       return Promise.reject(error);
     }
-    return runAsync(this.#steps(request, "async", draft));
+    return runAsync(this.#steps(request, "async", waiting, draft));
   }
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
     this.#lifecycle.requireOpen();
     if (request?.wait !== undefined) throw cannotWait();
-    const granted = this.#fastPath(request);
+    const granted = this.#fastPath(request, undefined);
     if (granted !== undefined) return granted;
-    if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
-    return runSync(this.#steps(request, "sync", undefined));
+    if (this.#deps.scope.buckets.takeSync === undefined) throw storeNotSync(this.#deps.store.name);
+    return runSync(this.#steps(request, "sync", undefined, undefined));
+  }
+
+  /** A request has ended refused. Once for each: an attempt of a request that goes on waiting is none. */
+  refused(request: AcquireRequest, refusal: Refusal): void {
+    this.#publisher.refused(request, refusal);
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
-  async peek(request: AcquireRequest): Promise<Outcome> {
+  async peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome> {
     const nowMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
@@ -130,14 +136,13 @@ export class Acquirer {
         demands.push(...demandsOf(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
-      if (claimsOf(demands).length === 0) return await this.attempt(request);
+      if (claimsOf(demands).length === 0) return await this.attempt(request, waiting);
       const refusal = refusalOf(
         await this.observe(demands, nowMs),
         { askedMs: nowMs, toldMs: nowMs },
         this.#deps.calendar,
       );
       checkRefusal(refusal);
-      this.#publisher.refused(request, refusal, false);
       return refusal;
     } catch (error) {
       if (!(error instanceof RateLimiterUnavailable)) throw error;
@@ -180,7 +185,7 @@ export class Acquirer {
    * The steps below for the plainest request on a store in memory, without a plan and with hardly an object. What is not
    * plain, and what is not granted, goes through the steps: nothing has happened then.
    */
-  #fastPath(request: AcquireRequest): Granted | undefined {
+  #fastPath(request: AcquireRequest, waiting: Waiting | undefined): Granted | undefined {
     const { buckets } = this.#deps.scope;
     if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
@@ -198,11 +203,16 @@ export class Acquirer {
     const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS);
+    return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS, waiting);
   }
 
   /** An attempt, from the request to its outcome. */
-  *#steps(request: AcquireRequest, mode: Mode, draft: PartsDraft | undefined): Steps<Outcome> {
+  *#steps(
+    request: AcquireRequest,
+    mode: Mode,
+    waiting: Waiting | undefined,
+    draft: PartsDraft | undefined,
+  ): Steps<Outcome> {
     checkRequest(request);
     request.signal?.throwIfAborted();
     const startedMs = this.#deps.clock.now();
@@ -224,7 +234,10 @@ export class Acquirer {
       const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
       const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
       if (plan === "stale") continue;
-      if (plan.ok === false) return plan;
+      if (plan.ok === false) {
+        if (waiting === undefined) this.refused(request, plan);
+        return plan;
+      }
       const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
       if (taken.kind === "stale") {
         this.configCache.expire(levelsOf(taken.buckets, chain, others));
@@ -232,11 +245,12 @@ export class Acquirer {
         if (taken.buckets !== undefined) how = "consistent";
         continue;
       }
-      const outcome = this.#outcome(plan, taken);
+      const outcome = this.#outcome(plan, taken, waiting);
       if (request.signal?.aborted) {
         if (outcome.ok) yield* waitFor(outcome.lease.rollback());
         request.signal.throwIfAborted();
       }
+      if (!outcome.ok && waiting === undefined) this.refused(request, outcome);
       return outcome;
     }
     throw configChurn(request);
@@ -322,8 +336,7 @@ export class Acquirer {
     if (observed === undefined) return undefined;
     const refusal = refusalOf(observed, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
     checkRefusal(refusal);
-    this.#publisher.refused(plan.request, refusal, true);
-    return refusal;
+    return remembered(refusal);
   }
 
   #outdated(levels: readonly ChainLink[]): boolean {
@@ -331,25 +344,29 @@ export class Acquirer {
     return levels.some((link) => link.generation !== generation);
   }
 
-  #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
+  #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>, waiting: Waiting | undefined): Outcome {
     const { request } = plan;
     switch (taken.kind) {
       case "granted": {
         const [part, ...others] = leaseParts(plan, taken.answers);
-        return this.#granted(request, part as LeasePart, others);
+        return this.#granted(request, part as LeasePart, others, waiting);
       }
       case "refused":
         checkRefusal(taken.refusal);
-        this.#publisher.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
         return this.unavailable(request, plan.demands, taken.cause);
     }
   }
 
-  #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
+  #granted(
+    request: AcquireRequest,
+    part: LeasePart,
+    others: readonly LeasePart[],
+    waiting: Waiting | undefined,
+  ): Granted {
     const lease = new Lease(this.#maker, part, others, false, request.signal);
-    this.#publisher.acquired(request, part, others);
+    this.#publisher.acquired(request, part, others, waiting?.waitedMs());
     return { ok: true, lease };
   }
 
@@ -372,16 +389,7 @@ export class Acquirer {
     return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
-  #syncUnsupported(): ValidationError {
-    const { name } = this.#deps.store;
-    return new ValidationError("sync_unsupported", `The store ${name} cannot answer synchronously; use tryAcquire.`);
-  }
-
   #allows(link: ChainLink | undefined): boolean {
     return (this.#settings.onUnavailable ?? link?.onUnavailable ?? this.#onUnavailable) === "allow";
   }
-}
-
-function cannotWait(): ValidationError {
-  return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
 }

@@ -387,7 +387,7 @@ export class Limiter {
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {
-    if (request?.wait === undefined) return this.#acquirer.attempt(request);
+    if (request?.wait === undefined) return this.#acquirer.attempt(request, undefined);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
 }
