@@ -43,6 +43,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       config: guard(scope.config),
       entities: guard(scope.entities),
       usage: guard(scope.usage),
+      refusals: guard(scope.refusals),
       audit: guard(scope.audit),
       manifests: guard(scope.manifests),
       leases: guard(scope.leases),

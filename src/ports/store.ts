@@ -5,6 +5,7 @@ import type { EntityStore } from "./entity-store.ts";
 import type { LeaseStore } from "./lease-store.ts";
 import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
+import type { RefusalStore } from "./refusal-store.ts";
 import type { Clock } from "./system.ts";
 import type { UsageStore } from "./usage-store.ts";
 
@@ -14,6 +15,7 @@ export interface ScopedStore {
   readonly config: ConfigStore;
   readonly entities: EntityStore;
   readonly usage: UsageStore;
+  readonly refusals: RefusalStore;
   readonly audit: AuditStore;
   readonly manifests: ManifestStore;
   readonly leases: LeaseStore;

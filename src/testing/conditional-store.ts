@@ -125,7 +125,7 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, leases: _, ...stored } = base.scope(namespaceId);
+      const { audit, manifests, refusals, leases: _, ...stored } = base.scope(namespaceId);
       const { config, entities } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
@@ -139,6 +139,7 @@ export function openConditional(
         usage: new ConditionalUsage(table, namespaceId),
         audit,
         manifests,
+        refusals,
         // No transaction covers them and the buckets.
         leases: Object.assign(new LeaseRecords(data, namespaceId), { isWrittenByTake: false }),
         buckets: overriding(own, {

@@ -12,6 +12,7 @@ import { leaseContract } from "./contract-leases.ts";
 import { manifestContract } from "./contract-manifests.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
 import { policiesContract } from "./contract-policies.ts";
+import { refusalContract } from "./contract-refusals.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
 import { switchesContract } from "./contract-switches.ts";
@@ -47,6 +48,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("namespaces", namespaceContract);
   under("audit", auditContract);
   under("usage", usageContract);
+  under("refusals", refusalContract);
   under("declared pieces", manifestContract);
   under("leases", leaseContract);
   under("changes of leases", leaseChangeContract);

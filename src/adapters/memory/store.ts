@@ -10,6 +10,7 @@ import { MemoryEntities } from "./entities.ts";
 import { MemoryLeases } from "./leases.ts";
 import { MemoryManifests } from "./manifests.ts";
 import { MemoryNamespaces } from "./namespaces.ts";
+import { MemoryRefusals } from "./refusals.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
@@ -42,6 +43,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
         config: new MemoryConfig(data, namespaceId),
         entities: new MemoryEntities(data, namespaceId),
         usage: new MemoryUsage(data, namespaceId),
+        refusals: new MemoryRefusals(data, namespaceId),
         audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
         manifests: new MemoryManifests(data, namespaceId),
         leases: new MemoryLeases(data, namespaceId, buckets),
