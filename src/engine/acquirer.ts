@@ -34,6 +34,7 @@ import {
   timeLeft,
 } from "./plan.ts";
 import { type ObservedBucket, type Refusal, refusalOf, remembered } from "./refusal.ts";
+import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -63,6 +64,7 @@ export class Acquirer {
   readonly client: StoreClient;
   /** Who hears of writes: stored leases tell them of theirs. */
   readonly listeners: Listeners;
+  readonly refusals: RefusalCounts;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -80,6 +82,7 @@ export class Acquirer {
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
     this.#publisher = new EventPublisher(deps.events, settings);
+    this.refusals = new RefusalCounts(deps, settings, this.#publisher);
     const { deny } = this;
     const { returns, clock, scope } = deps;
     const { namespace } = settings;
@@ -123,6 +126,7 @@ export class Acquirer {
   /** A request has ended refused. Once for each: an attempt of a request that goes on waiting is none. */
   refused(request: AcquireRequest, refusal: Refusal): void {
     this.#publisher.refused(request, refusal);
+    this.refusals.counted(request, refusal);
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */

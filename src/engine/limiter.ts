@@ -1,10 +1,11 @@
 import type { Tokens } from "../domain/amounts.ts";
-import type { Access, ConfigScope, LimitSource, SystemSettings } from "../domain/config.ts";
+import type { Access, LimitSource, SystemSettings } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkEntityId, checkNamespace, checkResource } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
 import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
 import type { UsageFormat } from "../domain/usage-export.ts";
 import { Acquirer, type Question } from "./acquirer.ts";
@@ -14,6 +15,7 @@ import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-li
 import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
+import { type EntityScope, entityScope } from "./entity-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
@@ -31,16 +33,12 @@ import {
   type ResetRequest,
   type TopUpRequest,
 } from "./policies.ts";
+import type { RefusalRequest, RefusalTotalsRequest } from "./refusal-counts.ts";
 import type { AcquireRequest } from "./request.ts";
 import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type AuditListing, auditListed, limitsListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
-
-/** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
-export interface EntityScope {
-  readonly resource?: string;
-}
 
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
 export class Limiter {
@@ -337,6 +335,16 @@ export class Limiter {
     return this.#inspect.exportUsage(query);
   }
 
+  /** How many requests were refused per window (UTC), oldest first: who asked for what, and whose limit stood in the way. */
+  refusals(query: RefusalRequest): Listing<RefusalCount> {
+    return this.#acquirer.refusals.list(query);
+  }
+
+  /** The same added up by entity, by resource or by limit, the most refused first. */
+  refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
+    return this.#acquirer.refusals.totals(query);
+  }
+
   /**
    * Buckets that were taken from, and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A
    * bucket that nobody has taken from is full and not listed.
@@ -351,13 +359,8 @@ export class Limiter {
   }
 
   /** Whether the store answers. Never throws. */
-  async isAvailable(): Promise<boolean> {
-    try {
-      await this.#deps.store.ping();
-      return true;
-    } catch {
-      return false;
-    }
+  isAvailable(): Promise<boolean> {
+    return this.#inspect.isAvailable();
   }
 
   cacheStats(): CacheStats {
@@ -379,7 +382,8 @@ export class Limiter {
   async close(options: CloseOptions = {}): Promise<void> {
     const drainMs = drainOf(options);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
-    await this.#lifecycle.close({ drainMs, clock: this.#given.clock, closeStore });
+    const lastWrites = () => this.#acquirer.refusals.close(this.#ownsStore ? "store" : "limiter");
+    await this.#lifecycle.close({ drainMs, clock: this.#given.clock, lastWrites, closeStore });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -390,10 +394,4 @@ export class Limiter {
     if (request?.wait === undefined) return this.#acquirer.attempt(request, undefined);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
-}
-
-function entityScope(entityId: string, options: EntityScope): ConfigScope {
-  // What is no object is refused where the options are checked.
-  const resource = options?.resource;
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }

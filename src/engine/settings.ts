@@ -16,6 +16,8 @@ export interface Settings {
   /** Overrides what is stored. */
   readonly onUnavailable: OnUnavailable | undefined;
   readonly unknownEntities: UnknownEntities;
+  /** Whether refused requests are counted, and can be asked for. */
+  readonly countRefusals: boolean;
 }
 
 /** What the engine works with. */

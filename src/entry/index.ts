@@ -20,6 +20,7 @@ export { ItemUnreadable } from "../domain/item-unreadable.ts";
 export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
+export type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
@@ -40,6 +41,7 @@ export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
 export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 export type { Refusal } from "../engine/refusal.ts";
+export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";
 export type { AcquireRequest } from "../engine/request.ts";
 export type {
   AcquiredEvent,

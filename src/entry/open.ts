@@ -44,6 +44,8 @@ export interface OpenOptions extends RetentionOptions {
    * `NotFoundError` for whoever takes or asks for it.
    */
   readonly unknownEntities?: UnknownEntities;
+  /** Count refused requests, for `refusals()`; kept as long as usage. Default true; `false`: asking for them is an error. */
+  readonly countRefusals?: boolean;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
@@ -80,6 +82,7 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   },
   ...{
     coalesce: true,
+    countRefusals: true,
     onUnavailable: true,
     unknownEntities: true,
     durability: true,
@@ -111,7 +114,7 @@ export async function prepare(
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["create", "coalesce", "sharedTable", "exact"] as const)
+  for (const name of ["create", "coalesce", "countRefusals", "sharedTable", "exact"] as const)
     checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
@@ -142,6 +145,7 @@ export async function prepare(
         timeoutMs,
         onUnavailable,
         unknownEntities,
+        countRefusals: options.countRefusals ?? true,
       },
     };
   } catch (error) {
