@@ -3,7 +3,7 @@ import { isAskedFor, type RefusalCount, type RefusalKey } from "../domain/refusa
 import { hourOf, windowStartMs } from "../domain/usage.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore } from "../ports/refusal-store.ts";
 import type { Clock, Random } from "../ports/system.ts";
-import { type RefusalLine, RefusalLines } from "./refusal-lines.ts";
+import { type RefusalLine, RefusalLines, wasStored } from "./refusal-lines.ts";
 
 /** The limiter that counts, writes or asks: books are shared by all limiters of a process on one namespace of a store. */
 export interface BookUser {
@@ -142,7 +142,7 @@ export class RefusalBook {
 
   #rowOf(line: RefusalLine): RefusalRow {
     const { id, hourMs, entityId, resource } = line;
-    const mustExist = line.standing === "stored";
+    const mustExist = wasStored(line);
     const counts = [...line.counts.values()].map(({ limit, level, total, count }) => ({ limit, level, total, count }));
     this.#lines.sent(line);
     return { id, hourMs, entityId, resource, version: this.#version, mustExist, counts };

@@ -138,6 +138,12 @@ export class RefusalLines {
   }
 }
 
+/** Whether its row was certainly in the store once: it is there still, unless its entity was deleted. */
+export function wasStored({ counts }: RefusalLine): boolean {
+  for (const { stored } of counts.values()) if (stored > 0) return true;
+  return false;
+}
+
 function keyOf({ hourMs, entityId, resource }: RefusalLine): string {
   return `${hourMs}\n${entityId}\n${resource}`;
 }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { CHANNELS, Limit, type OpenOptions, RateLimiter, type RefusalCount } from "../src/entry/index.ts";
-import { openMemory } from "../src/entry/memory.ts";
-import type { RefusalRow } from "../src/ports/refusal-store.ts";
-import type { Store } from "../src/ports/store.ts";
-import { FaultStore } from "../src/testing/fault-store.ts";
-import { SimulatedClock } from "../src/testing/simulated-clock.ts";
-import { heard } from "./listening.ts";
-import { tempFile } from "./sqlite/temp-store.ts";
+import { CHANNELS, Limit, type OpenOptions, RateLimiter, type RefusalCount } from "../../src/entry/index.ts";
+import { openMemory } from "../../src/entry/memory.ts";
+import type { RefusalRow } from "../../src/ports/refusal-store.ts";
+import type { Store } from "../../src/ports/store.ts";
+import { FaultStore } from "../../src/testing/fault-store.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { heard } from "../listening.ts";
+import { tempFile } from "../sqlite/temp-store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const HOUR_MS = 3_600_000;
@@ -73,7 +73,8 @@ describe("who was refused can be asked for", () => {
       await limiter.createEntity({ id: "key", parentId: "org", cascade: true });
       await limiter.setLimits("org", [Limit.perMinute("tpm", 100)]);
       await limiter.setLimits("key", [Limit.perMinute("rpm", 5), Limit.perMinute("tpm", 1_000)]);
-      const ask = (consume: Record<string, number>) => limiter.tryAcquire({ entityId: "key", resource: "api", consume });
+      const ask = (consume: Record<string, number>) =>
+        limiter.tryAcquire({ entityId: "key", resource: "api", consume });
       assert.equal((await ask({ rpm: 5, tpm: 100 })).ok, true);
       for (let i = 0; i < 3; i++) assert.equal((await ask({ tpm: 50 })).ok, false);
       assert.equal((await ask({ rpm: 5 })).ok, false);
@@ -191,33 +192,37 @@ test("closing writes the refusals of every namespace before the store closes", a
   assert.deepEqual(await summed(again.namespace("tenant")), { b: 3 });
 });
 
-describe("a hundred thousand different refused ids", () => {
+describe("thousands of different refused ids", () => {
   test("are a hundred rows and the rest for each write, and every refusal is counted", async () => {
     const { store, batches } = recorded(openMemory());
     const { clock, limiter } = await opened({ store });
     await limiter.setSystemDefaults([Limit.custom("rpm", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000 })]);
-    const PER_WRITE = 10_000;
+    const IDS = 12_000;
+    const PER_WRITE = 2_000;
     await refuse(limiter, "noisy", 1);
-    for (let i = 0; i < 100_000; i++) {
+    for (let i = 0; i < IDS; i++) {
       // Two of one id: the second is refused.
       const entityId = `id-${i}`;
       limiter.tryAcquireSync({ entityId, resource: "api", consume: { rpm: 1 } });
       limiter.tryAcquireSync({ entityId, resource: "api", consume: { rpm: 1 } });
-      if (i % 1_000 === 0) await refuse(limiter, "noisy", 3);
+      if (i % 200 === 0) await refuse(limiter, "noisy", 3);
       if (i % PER_WRITE === PER_WRITE - 1) await clock.advance(10_000);
     }
     await clock.advance(10_000);
-    assert.equal(batches.length, 100_000 / PER_WRITE);
+    assert.equal(batches.length, IDS / PER_WRITE);
     for (const batch of batches) {
       assert.ok(batch.length <= 101, `${batch.length} rows`);
       assert.ok(batch.some(({ entityId }) => entityId === "_other_"));
-      assert.ok(batch.some(({ entityId }) => entityId === "noisy"), "the most refused are written by their names");
+      assert.ok(
+        batch.some(({ entityId }) => entityId === "noisy"),
+        "the most refused are written by their names",
+      );
     }
     const sums = await summed(limiter);
-    assert.equal(sums.noisy, 301);
+    assert.equal(sums.noisy, 181);
     assert.equal(
       Object.values(sums).reduce((all, count) => all + count, 0),
-      100_000 + 301,
+      IDS + 181,
     );
     const [top] = await limiter.refusalTotals({ by: "entity", top: 1 });
     assert.deepEqual(top, { entityId: "_other_", count: sums._other_ });

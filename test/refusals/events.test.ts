@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CHANNELS, Limit, RateLimiter } from "../src/entry/index.ts";
-import { openMemory } from "../src/entry/memory.ts";
-import { FaultStore } from "../src/testing/fault-store.ts";
-import { gpt, openLimiter as open } from "./limiter-kit.ts";
-import { heard } from "./listening.ts";
+import { CHANNELS, Limit, RateLimiter } from "../../src/entry/index.ts";
+import { openMemory } from "../../src/entry/memory.ts";
+import { FaultStore } from "../../src/testing/fault-store.ts";
+import { gpt, openLimiter as open } from "../limiter-kit.ts";
+import { heard } from "../listening.ts";
 
 test("five requests that waited and were granted are no refusals, and say how long they waited", async (t) => {
   const { limiter, clock } = await open();
