@@ -1,4 +1,5 @@
 import type { CommandEntry } from "./command-entry.ts";
+import { REFUSAL_COMMANDS } from "./commands-refusals.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
@@ -13,6 +14,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   namespace: "Tenants of one store",
   bucket: "What is left",
   usage: "What was used",
+  refusals: "Who was refused, and by whose limit",
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
   limits: "Declared limits: a file says what they are",
@@ -246,6 +248,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Usage drawn in the terminal",
     load: async () => (await import("./commands/usage-chart.ts")).usageChart,
   },
+  ...REFUSAL_COMMANDS,
   {
     path: ["audit", "list"],
     summary: "What was changed, newest first",
