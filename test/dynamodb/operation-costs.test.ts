@@ -148,6 +148,13 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     limiter.resourceCapacity("gpt-4", "rpm"),
   );
   await cost("`isAvailable`", () => limiter.isAvailable());
+  await cost("`refusals` of an entity, a page", () => limiter.refusals({ window: "hourly", entityId: "key" }));
+  await cost<unknown>(
+    "`refusals`, `refusalTotals`, a page",
+    () => limiter.refusals({ window: "monthly" }),
+    () => limiter.refusalTotals({ by: "entity", top: 10 }),
+  );
+  await cost("`close`, refusals of two buckets to be written", () => limiter.close());
   return costs;
 }
 
