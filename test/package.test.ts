@@ -275,14 +275,16 @@ async function bundled(program: string) {
 test("a bundle of the memory store is small, and has neither SQLite nor a client in it", async () => {
   const store = await bundled('import { openMemory } from "zae-limiter/memory"; console.log(openMemory().name);');
   // 69 kB before changes of leases moved their tokens in one call, and long lists were sorted by turns: 3 kB for both.
-  assert.ok(store.bytes < 76_000, `${store.bytes} bytes`);
+  // Refusals that are kept: 4 kB, names that can be refused and cursors included.
+  assert.ok(store.bytes < 80_000, `${store.bytes} bytes`);
   assert.deepEqual(store.imports, []);
   // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
   const limiter = await bundled(
     'import { Limit, RateLimiter } from "zae-limiter/memory"; console.log(await RateLimiter.open(), Limit);',
   );
-  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage.
-  assert.ok(limiter.bytes < 163_000, `${limiter.bytes} bytes`);
+  // 143 kB before waits that miss no return, refusals that look, searches by one budget, walks by turns, and errors of damage;
+  // 162 kB before refusals were counted: 12 kB, with their store, for what is counted, written, sent again and answered.
+  assert.ok(limiter.bytes < 175_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 

@@ -22,6 +22,7 @@ export interface RefusalCount extends RefusalKey {
   readonly window: UsageWindow;
   /** First ms of the window. */
   readonly windowStartMs: number;
+  /** Requests that ended refused. */
   readonly count: number;
 }
 
@@ -33,6 +34,7 @@ export interface RefusalTotal {
   readonly resource?: string;
   /** Of totals by limit. */
   readonly limit?: string;
+  /** Requests that ended refused. */
   readonly count: number;
 }
 

@@ -44,6 +44,7 @@ export interface RefusalRequest {
 
 /** What is added up. */
 export interface RefusalTotalsRequest {
+  /** By who asked, by what for, or by the name of the limit in the way. */
   readonly by: "entity" | "resource" | "limit";
   /** How many are answered, the most refused first. Default 10. */
   readonly top?: number;

@@ -138,6 +138,7 @@ function blamed({ statuses, primary }: RefusedEvent): { limit: string; level: st
 /** Reasons are sentences with details in them; as a label a few words are enough. */
 function kindOfReason(reason: string): string {
   if (reason.startsWith("the store was unavailable")) return "store_unavailable";
+  if (reason.startsWith("counts of refusals")) return "refusals_not_stored";
   if (reason.includes("adjustment")) return "adjustment_not_stored";
   if (reason.includes("give")) return "give_back_not_stored";
   return reason.includes("lease") ? "lease_not_stored" : "other";
