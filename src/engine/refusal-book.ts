@@ -53,7 +53,7 @@ export class RefusalBook {
   async close(what: "limiter" | "store", user: BookUser): Promise<void> {
     this.#unschedule();
     // One that is under way has not sent what was counted since.
-    await this.#writing;
+    while (this.#writing !== undefined) await this.#writing;
     await this.#write(user, "all");
     // What could not be written may be written later, unless there is no later.
     if (what === "store") this.#unschedule();

@@ -71,6 +71,8 @@ export class RefusalCounts {
   readonly #settings: Settings;
   readonly #user: BookUser;
   readonly #isCounted: boolean;
+  /** Where this limiter has counted. */
+  #used: RefusalBook | undefined;
 
   constructor(deps: GuardedDeps, settings: Settings, publisher: EventPublisher) {
     this.#deps = deps;
@@ -91,7 +93,10 @@ export class RefusalCounts {
     const { entityId, resource } = request;
     const total = primary.resource === TOTAL_RESOURCE;
     const key = { entityId, resource, limit: primary.limit, level: primary.entityId, total };
-    const count = (book: RefusalBook) => book.count(key, this.#user);
+    const count = (book: RefusalBook) => {
+      this.#used = book;
+      book.count(key, this.#user);
+    };
     const book = this.#book();
     if (book instanceof Promise) void book.then(count, () => {});
     else count(book);
@@ -126,8 +131,9 @@ export class RefusalCounts {
 
   /** Writes what is not written yet, before the limiter closes; before the store does, that of all its limiters. */
   async close(what: "limiter" | "store"): Promise<void> {
-    const books = what === "store" ? this.#deps.refusalBooks.all() : this.#isCounted ? [await this.#bookIfKnown()] : [];
-    await Promise.all(books.map((book) => book?.close(what, this.#user)));
+    const own = this.#used === undefined ? [] : [this.#used];
+    const books = what === "store" ? this.#deps.refusalBooks.all() : own;
+    await Promise.all(books.map((book) => book.close(what, this.#user)));
   }
 
   async #page(query: RefusalQuery, page: PageRequest): Promise<Page<RefusalCount>> {
@@ -142,15 +148,6 @@ export class RefusalCounts {
     return id instanceof Promise
       ? id.then((known) => refusalBooks.of(known, random, clock.now()))
       : refusalBooks.of(id, random, clock.now());
-  }
-
-  /** A namespace that could not be asked for has refused nobody. */
-  async #bookIfKnown(): Promise<RefusalBook | undefined> {
-    try {
-      return await this.#book();
-    } catch {
-      return undefined;
-    }
   }
 }
 

@@ -93,7 +93,7 @@ export class MemoryRefusals implements RefusalStore {
     if (nowMs >= refusals.sweptAtMs && nowMs < refusals.sweptAtMs + SWEEP_EVERY_MS) return;
     refusals.sweptAtMs = nowMs;
     const untilMs = nowMs - (this.#all.retention.usageKeepMs ?? 0) - HOUR_MS;
-    this.#removeWhere((_, { hourMs }) => hourMs <= untilMs);
+    this.#removeWhere(({ hourMs }) => hourMs <= untilMs);
   }
 
   #oldestHours(): readonly number[] {
@@ -106,23 +106,23 @@ export class MemoryRefusals implements RefusalStore {
 
   /** A process that goes on with a row of that hour is told that it is gone, and begins another. */
   #foldHour(hourMs: number): void {
-    let count = 0;
-    this.#removeWhere((_, entry) => {
-      if (entry.hourMs !== hourMs) return false;
-      count += entry.count;
-      return true;
-    });
+    const count = this.#removeWhere((entry) => entry.hourMs === hourMs);
     this.#add(OTHER_KEY, { hourMs, rowId: "", count });
   }
 
-  #removeWhere(isOver: (cell: RefusalCell, entry: RefusalEntry) => boolean): void {
+  /** Answers how many refusals those entries had counted. */
+  #removeWhere(isOver: (entry: RefusalEntry) => boolean): number {
     const { refusals } = this.#data;
+    let count = 0;
     for (const [text, cell] of refusals.cells) {
-      const kept = cell.entries.filter((entry) => !isOver(cell, entry));
+      if (!cell.entries.some(isOver)) continue;
+      for (const entry of cell.entries) if (isOver(entry)) count += entry.count;
+      const kept = cell.entries.filter((entry) => !isOver(entry));
       refusals.entryCount -= cell.entries.length - kept.length;
       cell.entries = kept;
       if (kept.length === 0) refusals.cells.delete(text);
     }
+    return count;
   }
 
   *#places(query: RefusalQuery): Generator<RefusalPlace> {
