@@ -110,19 +110,23 @@ export function RefusalsPage() {
           Show older
         </button>
       )}
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
-        <Field label="All processes">
-          <Select
-            testid="refusal-range"
-            value={String(hours)}
-            options={RANGES.map((range) => ({ value: String(range.hours), label: range.label }))}
-            onChange={(next) => setHours(Number(next))}
-          />
-        </Field>
-      </form>
+      <div class="page-head further">
+        <h2 data-testid="refusal-total">
+          {value === undefined ? "All processes" : `${plural(value.all, "refusal")} on this store`}
+        </h2>
+        <div class="page-actions">
+          <Field label="Of all processes">
+            <Select
+              testid="refusal-range"
+              value={String(hours)}
+              options={RANGES.map((range) => ({ value: String(range.hours), label: range.label }))}
+              onChange={(next) => setHours(Number(next))}
+            />
+          </Field>
+        </div>
+      </div>
       {value !== undefined && value.all > 0 && (
         <>
-          <h2 data-testid="refusal-total">{plural(value.all, "refusal")} on this store</h2>
           {value.more && (
             <p class="note">
               Only the first {whole(COUNTS_MAX)} counts were read; choose a shorter range for the rest.
