@@ -5,13 +5,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkLimitName, checkResource, shown } from "../domain/names.ts";
 import { sortedByTurns } from "../domain/sorting.ts";
-import {
-  HOUR_MS,
-  type UsageSnapshot,
-  type UsageSummary,
-  UsageTally,
-  type UsageTotal,
-} from "../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, type UsageSummary, UsageTally, type UsageTotal } from "../domain/usage.ts";
 import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
