@@ -48,6 +48,7 @@ async function counted(...limits: readonly Limit[]) {
     onUnavailable: undefined,
     unknownEntities: "allow" as const,
     unnamedLimits: "allow" as const,
+    countRefusals: true,
   };
   const limiter = new Limiter(world, settings, true);
   await limiter.setResourceDefaults("api", limits);

@@ -1,5 +1,6 @@
 import type { CommandEntry } from "./command-entry.ts";
 import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
+import { REFUSAL_COMMANDS } from "./commands-refusals.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
@@ -15,6 +16,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   namespace: "Tenants of one store",
   bucket: "What is left",
   usage: "What was used",
+  refusals: "Who was refused, and by whose limit",
   audit: "What was changed, when and by whom",
   local: "DynamoDB Local on this machine, to try things out",
   limits: "Declared limits: a file says what they are",
@@ -251,6 +253,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Usage drawn in the terminal",
     load: async () => (await import("./commands/usage-chart.ts")).usageChart,
   },
+  ...REFUSAL_COMMANDS,
   {
     path: ["audit", "list"],
     summary: "What was changed, newest first",

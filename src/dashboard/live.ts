@@ -57,10 +57,8 @@ export class Live {
   }
 
   #refused(message: RefusedMessage): void {
-    const { atMs, entityId, resource, statuses, retryAfterMs } = message;
+    const { atMs, entityId, resource, statuses, primary, retryAfterMs } = message;
     const exceeded = statuses.filter((status) => status.exceeded && !status.soft);
-    const primary = longest(exceeded.length > 0 ? exceeded : statuses);
-    if (primary === undefined) return;
     const others = Math.max(0, exceeded.length - 1);
     const number = this.refusalCount.value + this.#waiting.length + 1;
     this.#waiting.unshift({ number, atMs, entityId, resource, primary, others, retryAfterMs });
@@ -77,13 +75,4 @@ export class Live {
     this.refusals.set([...arrived, ...this.refusals.value].slice(0, REFUSALS_MAX));
     this.refusalCount.set(this.refusalCount.value + arrived.length);
   }
-}
-
-/** Never is the longest wait of all. */
-function longest(statuses: readonly StatusShown[]): StatusShown | undefined {
-  const waitOf = ({ retryAfterMs }: StatusShown) => retryAfterMs ?? Number.POSITIVE_INFINITY;
-  return statuses.reduce<StatusShown | undefined>(
-    (most, status) => (most === undefined || waitOf(status) > waitOf(most) ? status : most),
-    undefined,
-  );
 }

@@ -1,22 +1,49 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { curl } from "./curl.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
-import { Empty, Link, Name, PageHead } from "./parts.tsx";
-import { useSession } from "./session.tsx";
+import { Empty, ErrorNote, Field, Link, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
+import { refusalSums } from "./refusal-sums.ts";
+import { RefusalTable } from "./refusal-table.tsx";
+import { useLoaded, useSession } from "./session.tsx";
+import type { RefusalCount, UsageWindow } from "./shapes.ts";
 import { plural, stampWords, timeWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
+const REREAD_MS = 15_000;
+/** Of one question; more would not be looked at. */
+const COUNTS_MAX = 10_000;
+const HOUR_MS = 3_600_000;
 
-/** Who was refused, by which limit, as it happens. */
+const RANGES: readonly { readonly hours: number; readonly label: string; readonly window: UsageWindow }[] = [
+  { hours: 1, label: "Last 2 hours", window: "hourly" },
+  { hours: 24, label: "Last 24 hours", window: "hourly" },
+  { hours: 7 * 24, label: "Last 7 days", window: "daily" },
+  { hours: 30 * 24, label: "Last 30 days", window: "daily" },
+];
+
+/** Who was refused, by which limit: as it happens, and how many on the whole store. */
 export function RefusalsPage() {
   const session = useSession();
-  const { live, ready } = session;
+  const { live, api, path } = session;
   const all = useObserved(live.refusals);
   const count = useObserved(live.refusalCount);
   // While paused: the list as it was, and how many there were.
   const [paused, setPaused] = useState<{ readonly list: readonly Refusal[]; readonly count: number }>();
-  useEffect(ready, [ready]);
+  const [hours, setHours] = useState(24);
+  // A storm of refusals is asked about once a second, not once each.
+  const heard = useSettled(count, 1_000);
+  const { value, error, reload } = useLoaded(
+    async () => {
+      const { window = "hourly" } = RANGES.find((range) => range.hours === hours) ?? {};
+      const query = { window, fromMs: Date.now() - hours * HOUR_MS };
+      const { items, more } = await api.all<RefusalCount>(`${path}/refusals`, query, COUNTS_MAX);
+      return { ...refusalSums(items), more };
+    },
+    [hours, heard],
+    "main",
+  );
+  useEvery(REREAD_MS, () => void reload());
   const [shownMax, setShownMax] = useState(SHOWN_MAX);
   const list = paused?.list ?? all;
   const waiting = paused === undefined ? 0 : count - paused.count;
@@ -24,7 +51,7 @@ export function RefusalsPage() {
     <>
       <PageHead
         title="Refusals"
-        note={count === 0 ? "Every refusal, as it happens." : `${plural(count, "refusal")} since this page was opened`}
+        note={count === 0 ? "Requests that ended refused." : `${plural(count, "refusal")} since this page was opened`}
       >
         <button
           type="button"
@@ -36,7 +63,8 @@ export function RefusalsPage() {
           {paused === undefined ? "Pause" : waiting > 0 ? `Go on (${whole(waiting)} waiting)` : "Go on"}
         </button>
       </PageHead>
-      {list.length === 0 ? (
+      <ErrorNote error={error} />
+      {list.length === 0 && value?.all === 0 && (
         <Empty
           title={paused === undefined ? "Nobody has been refused" : "Paused"}
           command={curl(session, "POST", `${session.path}/acquire`, {
@@ -46,10 +74,11 @@ export function RefusalsPage() {
             holdMs: 0,
           })}
         >
-          Since this page was opened every request fitted its limits. A refusal shows up here the moment this service
-          refuses. Ask for all there is, twice:
+          In this time every request fitted its limits. A refusal shows up here the moment this service refuses, and
+          that of another process once it is written. Ask for all there is, twice:
         </Empty>
-      ) : (
+      )}
+      {list.length > 0 && (
         <table class="cards refusals">
           <caption class="unseen">Refusals, newest first</caption>
           <thead>
@@ -80,6 +109,31 @@ export function RefusalsPage() {
         <button type="button" class="button" onClick={() => setShownMax(shownMax + SHOWN_MAX)}>
           Show older
         </button>
+      )}
+      <div class="page-head further">
+        <h2 data-testid="refusal-total">
+          {value === undefined ? "All processes" : `${plural(value.all, "refusal")} on this store`}
+        </h2>
+        <div class="page-actions">
+          <Field label="Of all processes">
+            <Select
+              testid="refusal-range"
+              value={String(hours)}
+              options={RANGES.map((range) => ({ value: String(range.hours), label: range.label }))}
+              onChange={(next) => setHours(Number(next))}
+            />
+          </Field>
+        </div>
+      </div>
+      {value !== undefined && value.all > 0 && (
+        <>
+          {value.more && (
+            <p class="note">
+              Only the first {whole(COUNTS_MAX)} counts were read; choose a shorter range for the rest.
+            </p>
+          )}
+          <RefusalTable key={hours} sums={value.sums} />
+        </>
       )}
     </>
   );

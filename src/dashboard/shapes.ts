@@ -3,6 +3,7 @@ import type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import type { RefusalCount } from "../domain/refusal-count.ts";
 import type { Status } from "../domain/status.ts";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
 import type { BucketListing } from "../engine/bucket-listing.ts";
@@ -21,6 +22,7 @@ export type {
   LimitSource,
   Namespace,
   OnUnavailable,
+  RefusalCount,
   UsageSnapshot,
   UsageSummary,
   UsageWindow,
@@ -72,6 +74,7 @@ export interface RefusedMessage {
   readonly entityId: string;
   readonly resource: string;
   readonly statuses: readonly StatusShown[];
+  readonly primary: StatusShown;
   readonly retryAfterMs: WaitMs;
 }
 

@@ -2,8 +2,7 @@ import type { Tokens } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
-import { NotFoundError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../domain/errors.ts";
-import type { Limit } from "../domain/limit.ts";
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Returned } from "../ports/bucket-store.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
@@ -15,6 +14,7 @@ import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { notReached, uncountedParts } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
 import {
@@ -22,6 +22,7 @@ import {
   configChurn,
   drafting,
   enabled,
+  isByConfig,
   isOneReading,
   leaseParts,
   levelsOf,
@@ -36,24 +37,16 @@ import {
   timeLeft,
   untoldIn,
 } from "./plan.ts";
-import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
+import type { Question } from "./question.ts";
+import { type ObservedBucket, type Refusal, refusalOf, remembered } from "./refusal.ts";
+import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
-import { cannotWait, syncUnsupported } from "./sync-errors.ts";
-import { WaitingRoom } from "./waiting.ts";
-
-/** A question about an entity on a resource that takes nothing. */
-export interface Question {
-  /** Who would ask. */
-  readonly entityId: string;
-  /** For what. */
-  readonly resource: string;
-  /** Answer for these limits in place of the stored ones. */
-  readonly limits?: readonly Limit[];
-}
+import { cannotWait, storeNotSync } from "./sync-request.ts";
+import { type Waiting, WaitingRoom } from "./waiting.ts";
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
 const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
@@ -66,6 +59,7 @@ export class Acquirer {
   readonly client: StoreClient;
   /** Who hears of writes: stored leases tell them of theirs. */
   readonly listeners: Listeners;
+  readonly refusals: RefusalCounts;
   readonly #requestLimits: RequestLimits;
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -83,6 +77,7 @@ export class Acquirer {
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
     this.#publisher = new EventPublisher(deps.events, settings);
+    this.refusals = new RefusalCounts(deps, settings, this.#publisher);
     const { deny } = this;
     const { returns, clock, scope } = deps;
     const { namespace } = settings;
@@ -99,32 +94,38 @@ export class Acquirer {
     };
   }
 
-  /** One attempt, without waiting for tokens. */
-  attempt(request: AcquireRequest, draft?: PartsDraft): Promise<Outcome> {
+  /** One attempt, without waiting for tokens. `waiting`: it is one of several, of a request that waits. */
+  attempt(request: AcquireRequest, waiting: Waiting | undefined, draft?: PartsDraft): Promise<Outcome> {
     // Not an async function: its frame would cost as much as a take from memory.
     try {
       this.#lifecycle.requireOpen();
       // What is written down with the take needs the store's transaction.
-      const granted = draft === undefined ? this.#fastPath(request) : undefined;
+      const granted = draft === undefined ? this.#fastPath(request, waiting) : undefined;
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
       return Promise.reject(error);
     }
-    return runAsync(this.#steps(request, "async", draft));
+    return runAsync(this.#steps(request, "async", waiting, draft));
   }
 
   /** One attempt, synchronously. */
   attemptSync(request: AcquireRequest): Outcome {
     this.#lifecycle.requireOpen();
     if (request?.wait !== undefined) throw cannotWait();
-    const granted = this.#fastPath(request);
+    const granted = this.#fastPath(request, undefined);
     if (granted !== undefined) return granted;
-    if (this.#deps.scope.buckets.takeSync === undefined) throw syncUnsupported(this.#deps.store);
-    return runSync(this.#steps(request, "sync", undefined));
+    if (this.#deps.scope.buckets.takeSync === undefined) throw storeNotSync(this.#deps.store.name);
+    return runSync(this.#steps(request, "sync", undefined, undefined));
+  }
+
+  /** A request has ended refused. Once for each: an attempt of a request that goes on waiting is none. */
+  refused(request: AcquireRequest, refusal: Refusal): void {
+    this.#publisher.refused(request, refusal);
+    this.refusals.counted(request, refusal);
   }
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
-  async peek(request: AcquireRequest): Promise<Outcome> {
+  async peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome> {
     const nowMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
@@ -134,15 +135,10 @@ export class Acquirer {
         demands.push(...this.demands(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
-      if (claimsOf(demands).length === 0) return await this.attempt(request);
-      const refusal = refusalOf(
-        await this.observe(demands, nowMs),
-        demands,
-        { askedMs: nowMs, toldMs: nowMs },
-        this.#deps.calendar,
-      );
+      if (claimsOf(demands).length === 0) return await this.attempt(request, waiting);
+      const observed = await this.observe(demands, nowMs);
+      const refusal = refusalOf(observed, demands, { askedMs: nowMs, toldMs: nowMs }, this.#deps.calendar);
       checkRefusal(refusal);
-      this.#publisher.refused(request, refusal, false);
       return refusal;
     } catch (error) {
       if (!(error instanceof RateLimiterUnavailable)) throw error;
@@ -190,7 +186,7 @@ export class Acquirer {
    * The steps below for the plainest request on a store in memory, without a plan and with hardly an object. What is not
    * plain, and what is not granted, goes through the steps: nothing has happened then.
    */
-  #fastPath(request: AcquireRequest): Granted | undefined {
+  #fastPath(request: AcquireRequest, waiting: Waiting | undefined): Granted | undefined {
     const { buckets } = this.#deps.scope;
     if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
     const nowMs = this.#deps.clock.now();
@@ -208,13 +204,19 @@ export class Acquirer {
     const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;
     this.#onUnavailable = link.onUnavailable;
-    return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS);
+    return this.#granted(request, new SinglePart(link, take, answer, nowMs), NO_PARTS, waiting);
   }
 
   /** An attempt, from the request to its outcome. */
-  *#steps(request: AcquireRequest, mode: Mode, draft: PartsDraft | undefined): Steps<Outcome> {
+  *#steps(
+    request: AcquireRequest,
+    mode: Mode,
+    waiting: Waiting | undefined,
+    draft: PartsDraft | undefined,
+  ): Steps<Outcome> {
     checkRequest(request);
     request.signal?.throwIfAborted();
+    const { entityId, resource } = request;
     const startedMs = this.#deps.clock.now();
     const sinceRead = this.configCache.reads;
     let how: HowRead = "any";
@@ -227,12 +229,8 @@ export class Acquirer {
         let others: readonly PartChain[];
         try {
           if (hasWaited) deadline ??= new Deadline(this.#deps.clock, timeLeft(this.#settings, nowMs - startedMs));
-          chain ??= yield* keptBy(
-            deadline,
-            this.configCache.chain(request.entityId, request.resource, nowMs, mode, how),
-          );
-          others =
-            request.also === undefined ? NO_OTHERS : yield* keptBy(deadline, this.#others(request, nowMs, mode, how));
+          chain ??= yield* keptBy(deadline, this.configCache.chain(entityId, resource, nowMs, mode, how));
+          others = yield* keptBy(deadline, this.#others(request, nowMs, mode, how));
         } catch (error) {
           if (!(error instanceof RateLimiterUnavailable)) throw error;
           // Not even the limits are known.
@@ -241,7 +239,10 @@ export class Acquirer {
         const timeoutMs = timeLeft(this.#settings, hasWaited ? this.#deps.clock.now() - startedMs : 0);
         const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
         if (plan === "stale") continue;
-        if (plan.ok === false) return plan;
+        if (plan.ok === false) {
+          if (waiting === undefined) this.refused(request, plan);
+          return plan;
+        }
         const untold = untoldIn(plan, chain, others, sinceRead);
         if (untold.length > 0) {
           this.configCache.expire(untold);
@@ -255,11 +256,12 @@ export class Acquirer {
           if (taken.buckets !== undefined) how = "consistent";
           continue;
         }
-        const outcome = this.#outcome(plan, taken);
+        const outcome = this.#outcome(plan, taken, waiting);
         if (request.signal?.aborted) {
           if (outcome.ok) yield* waitFor(outcome.lease.rollback());
           request.signal.throwIfAborted();
         }
+        if (!outcome.ok && waiting === undefined) this.refused(request, outcome);
         return outcome;
       }
     } finally {
@@ -280,8 +282,8 @@ export class Acquirer {
   }
 
   *#others(request: AcquireRequest, nowMs: number, mode: Mode, how: HowRead): Steps<readonly PartChain[]> {
-    const { entityId } = request;
-    const chainOf = (resource: string) => this.configCache.chain(entityId, resource, nowMs, mode, how);
+    if (request.also === undefined) return NO_OTHERS;
+    const chainOf = (resource: string) => this.configCache.chain(request.entityId, resource, nowMs, mode, how);
     const also = alsoOf(request);
     if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
     // All at once: they may have to be read over a network.
@@ -303,9 +305,7 @@ export class Acquirer {
       return this.#recalled(plan) ?? plan;
     } catch (error) {
       // Configuration that is known to be out of date must not decide that a limit is unknown or too low, or a resource off.
-      const isByConfig =
-        error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
-      if (!isByConfig || !this.#outdated(chain)) throw error;
+      if (!isByConfig(error) || !this.#outdated(chain)) throw error;
       this.configCache.expire();
       return "stale";
     }
@@ -348,8 +348,7 @@ export class Acquirer {
     if (observed === undefined) return undefined;
     const refusal = refusalOf(observed, plan.demands, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
     checkRefusal(refusal);
-    this.#publisher.refused(plan.request, refusal, true);
-    return refusal;
+    return remembered(refusal);
   }
 
   #outdated(levels: readonly ChainLink[]): boolean {
@@ -357,44 +356,40 @@ export class Acquirer {
     return levels.some((link) => link.generation !== generation);
   }
 
-  #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>): Outcome {
+  #outcome(plan: Plan, taken: Exclude<Taken, { kind: "stale" }>, waiting: Waiting | undefined): Outcome {
     const { request } = plan;
     switch (taken.kind) {
       case "granted": {
         const [part, ...others] = leaseParts(plan, taken.answers);
-        return this.#granted(request, part as LeasePart, others);
+        return this.#granted(request, part as LeasePart, others, waiting);
       }
       case "refused":
         checkRefusal(taken.refusal);
-        this.#publisher.refused(request, taken.refusal, false);
         return taken.refusal;
       case "unavailable":
         return this.unavailable(request, plan.demands, taken.cause);
     }
   }
 
-  #granted(request: AcquireRequest, part: LeasePart, others: readonly LeasePart[]): Granted {
+  #granted(
+    request: AcquireRequest,
+    part: LeasePart,
+    others: readonly LeasePart[],
+    waiting: Waiting | undefined,
+  ): Granted {
     const lease = new Lease(this.#maker, part, others, false, request.signal);
-    this.#publisher.acquired(request, part, others);
+    this.#publisher.acquired(request, part, others, waiting?.waitedMs());
     return { ok: true, lease };
   }
 
   unavailable(request: AcquireRequest, demands: readonly Demand[], cause: unknown): Granted {
-    const { entityId, resource } = request;
     if (!this.#allows(demands[0]?.link)) {
       this.#publisher.unavailable(request, cause);
-      throw new RateLimiterUnavailable(
-        `The limiter could not be reached for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
-          'Try again, or let work through meanwhile with onUnavailable: "allow".',
-        { cause },
-      );
+      throw notReached(request, cause);
     }
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
     this.#publisher.degraded(request, reason, cause);
-    const own = demands.filter(({ bucket }) => bucket.resource === resource);
-    const nothing = { taken: [], takenAtMs: this.#deps.clock.now() };
-    const part = { resource, demands: own, ...nothing };
-    const others = Object.keys(request.also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
+    const { part, others } = uncountedParts(request, demands, this.#deps.clock.now());
     return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 

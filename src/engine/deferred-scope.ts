@@ -1,4 +1,5 @@
 import type { Namespace } from "../domain/namespace.ts";
+import { NETWORK_WRITE_EVERY_MS } from "../domain/refusal-count.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../ports/store.ts";
 import { namespaceMissing } from "./namespaces.ts";
@@ -87,6 +88,13 @@ function deferred(scope: () => Promise<ScopedStore>): ScopedStore {
       listEntities: async (...args) => (await scope()).plans.listEntities(...args),
     },
     usage: { query: async (...args) => (await scope()).usage.query(...args) },
+    refusals: {
+      // A store that is asked over a network keeps them for as long as its configuration says.
+      isKept: true,
+      writeEveryMs: NETWORK_WRITE_EVERY_MS,
+      write: async (...args) => (await scope()).refusals.write(...args),
+      query: async (...args) => (await scope()).refusals.query(...args),
+    },
     manifests: {
       setRun: async (...args) => (await scope()).manifests.setRun(...args),
       getRun: async (...args) => (await scope()).manifests.getRun(...args),

@@ -2,7 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent } from "../ports/events.ts";
 import type { LeasePart } from "./lease-part.ts";
-import type { Refusal } from "./refusal.ts";
+import { isRemembered, type Refusal } from "./refusal.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
 interface About {
@@ -24,21 +24,23 @@ export class EventPublisher {
   }
 
   /** One event for each bucket that was taken from, so that they add up to what usage counts. */
-  acquired(request: About, part: LeasePart, others: readonly LeasePart[]): void {
+  acquired(request: About, part: LeasePart, others: readonly LeasePart[], waitedMs: number | undefined): void {
     if (!this.#acquired.active) return;
     for (const [i, { demands }] of [part, ...others].entries()) {
       for (const [level, { bucket, take }] of demands.entries()) {
         const role = i > 0 ? "also" : level > 0 ? "parent" : "entity";
         if (take.length === 0 && role !== "entity") continue;
-        this.#acquired.publish(this.#acquiredFrom({ ...request, ...bucket }, take, role));
+        const event = this.#acquiredFrom({ ...request, ...bucket }, take, role);
+        this.#acquired.publish(role === "entity" && waitedMs !== undefined ? { ...event, waitedMs } : event);
       }
     }
   }
 
-  refused(about: About, { statuses, retryAfterMs }: Refusal, remembered: boolean): void {
-    if (this.#events.refused.active) {
-      this.#events.refused.publish({ ...this.#on(about), statuses, retryAfterMs, remembered });
-    }
+  refused(about: About, refusal: Refusal): void {
+    if (!this.#events.refused.active) return;
+    const { statuses, primary, retryAfterMs } = refusal;
+    const remembered = isRemembered(refusal);
+    this.#events.refused.publish({ ...this.#on(about), statuses, primary, retryAfterMs, remembered });
   }
 
   charged(about: About, amounts: readonly Amount[], reason: ChargedEvent["reason"]): void {

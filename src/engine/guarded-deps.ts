@@ -2,6 +2,7 @@ import type { PageRequest } from "../domain/paging.ts";
 import type { BucketStore, MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore } from "../ports/store.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { type RefusalBooks, refusalBooksOf } from "./refusal-books.ts";
 import { type Returns, returnsOf } from "./returns.ts";
 import type { EngineDeps } from "./settings.ts";
 import { TurnBudget } from "./turn-budget.ts";
@@ -14,6 +15,8 @@ export interface GuardedDeps extends EngineDeps {
   readonly bucketLists: BucketLists;
   /** Of the store itself, which other limiters may share. */
   readonly returns: Returns;
+  /** Likewise. */
+  readonly refusalBooks: RefusalBooks;
 }
 
 /** Everything but the buckets, which leases go on using while bodies end: the acquirer decides about those. */
@@ -24,6 +27,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
   return {
     ...others,
     returns: returnsOf(store),
+    refusalBooks: refusalBooksOf(store),
     store: {
       name: store.name,
       atomicBucketsMax: store.atomicBucketsMax,
@@ -44,6 +48,7 @@ export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: 
       entities: guard(scope.entities),
       plans: guard(scope.plans),
       usage: guard(scope.usage),
+      refusals: guard(scope.refusals),
       audit: guard(scope.audit),
       manifests: guard(scope.manifests),
       leases: guard(scope.leases),

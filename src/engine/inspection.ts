@@ -4,41 +4,22 @@ import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/b
 import { noLimits } from "../domain/charge-errors.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
+import { checkLimitName, checkResource, shown } from "../domain/names.ts";
 import { sortedByTurns } from "../domain/sorting.ts";
-import {
-  HOUR_MS,
-  type UsageSnapshot,
-  type UsageSummary,
-  UsageTally,
-  type UsageTotal,
-  type UsageWindow,
-  windowStartMs,
-} from "../domain/usage.ts";
+import { HOUR_MS, type UsageSnapshot, type UsageSummary, UsageTally, type UsageTotal } from "../domain/usage.ts";
 import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
-import type { UsageQuery } from "../ports/usage-store.ts";
-import type { Acquirer, Question } from "./acquirer.ts";
+import type { Acquirer } from "./acquirer.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
+import type { Question } from "./question.ts";
 import { fitsAtMs } from "./refusal.ts";
 import { demandOf } from "./request.ts";
 import { runAsync } from "./steps.ts";
+import { type UsageRequest, usageQuery } from "./usage-query.ts";
 
-/** Which usage is asked for. */
-export interface UsageRequest {
-  /** Absent: of all. */
-  readonly entityId?: string;
-  /** Absent: of all. */
-  readonly resource?: string;
-  /** How long each window is. */
-  readonly window: UsageWindow;
-  /** The window that contains this instant is the first; absent: from the beginning. */
-  readonly fromMs?: number;
-  /** Windows that start before this instant; absent: to the end. */
-  readonly toMs?: number;
-}
+export type { UsageRequest } from "./usage-query.ts";
 
 /** What all buckets of a resource hold of one limit. */
 export interface ResourceCapacity {
@@ -94,6 +75,15 @@ export class Inspection {
     const chain = await this.#acquirer.chain(question, nowMs);
     const observed = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain), nowMs);
     return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
+  }
+
+  async isAvailable(): Promise<boolean> {
+    try {
+      await this.#deps.store.ping();
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
@@ -206,23 +196,4 @@ const CHAINS_PER_TURN = 4 * CHAINS_AT_ONCE;
 
 function usedPct(capacity: number, available: number): number {
   return capacity === 0 ? 0 : ((capacity - available) / capacity) * 100;
-}
-
-function usageQuery(request: UsageRequest): UsageQuery {
-  const { entityId, resource, window, fromMs, toMs } = request;
-  if (window !== "hourly" && window !== "daily" && window !== "monthly") {
-    throw new ValidationError("window_invalid", `window is ${shown(window)}; give "hourly", "daily" or "monthly".`);
-  }
-  for (const [name, value] of Object.entries({ fromMs, toMs })) {
-    if (value !== undefined && (typeof value !== "number" || Number.isNaN(value))) {
-      throw new ValidationError("instant_invalid", `${name} is ${shown(value)}; give milliseconds since 1970.`);
-    }
-  }
-  return {
-    ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
-    ...(resource === undefined ? {} : { resource: checkResource(resource) }),
-    window,
-    fromMs: fromMs === undefined || !Number.isFinite(fromMs) ? 0 : windowStartMs(window, fromMs),
-    toMs: toMs ?? Number.MAX_SAFE_INTEGER,
-  };
 }

@@ -14,6 +14,8 @@ type Phase = "open" | "closing" | "storeClosed";
 export interface Closing {
   readonly drainMs: number;
   readonly clock: Clock;
+  /** What this process still has to write, once nothing is under way. It must not throw. */
+  readonly lastWrites: () => Promise<void>;
   /** Undefined where the store belongs to somebody else. */
   readonly closeStore: (() => MaybePromise<void>) | undefined;
 }
@@ -93,7 +95,7 @@ export class Lifecycle {
     return this.#closing;
   }
 
-  async #close({ drainMs, clock, closeStore }: Closing): Promise<void> {
+  async #close({ drainMs, clock, lastWrites, closeStore }: Closing): Promise<void> {
     this.#phase = "closing";
     for (const callback of [...this.#onClosing]) callback();
     if (drainMs > 0 && this.#bodies > 0) await this.#noBodies(drainMs, clock);
@@ -101,6 +103,7 @@ export class Lifecycle {
     for (let round = 0; round < ROUNDS_MAX && this.#callsUnderWay.size > 0; round++) {
       await Promise.allSettled([...this.#callsUnderWay]);
     }
+    await lastWrites();
     if (closeStore !== undefined) {
       this.#phase = "storeClosed";
       await closeStore();

@@ -4,9 +4,10 @@ import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import { checkEntityId, checkNamespace } from "../domain/names.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
 import type { UsageSnapshot, UsageSummary, UsageTotal } from "../domain/usage.ts";
 import type { UsageFormat } from "../domain/usage-export.ts";
-import { Acquirer, type Question } from "./acquirer.ts";
+import { Acquirer } from "./acquirer.ts";
 import { Administration } from "./administration.ts";
 import type { Availability } from "./availability.ts";
 import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-listing.ts";
@@ -31,6 +32,8 @@ import {
   type ResetRequest,
   type TopUpRequest,
 } from "./policies.ts";
+import type { Question } from "./question.ts";
+import type { RefusalRequest, RefusalTotalsRequest } from "./refusal-counts.ts";
 import type { AcquireRequest } from "./request.ts";
 import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
@@ -262,6 +265,16 @@ export class Limiter extends StoredLimits {
     return this.#inspect.exportUsage(query);
   }
 
+  /** How many requests were refused per window (UTC), oldest first: who asked for what, and whose limit stood in the way. */
+  refusals(query: RefusalRequest): Listing<RefusalCount> {
+    return this.#acquirer.refusals.list(query);
+  }
+
+  /** The same added up by entity, by resource or by limit, the most refused first. */
+  refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
+    return this.#acquirer.refusals.totals(query);
+  }
+
   /**
    * Buckets that were taken from, and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A
    * bucket that nobody has taken from is full and not listed.
@@ -276,13 +289,8 @@ export class Limiter extends StoredLimits {
   }
 
   /** Whether the store answers. Never throws. */
-  async isAvailable(): Promise<boolean> {
-    try {
-      await this.#deps.store.ping();
-      return true;
-    } catch {
-      return false;
-    }
+  isAvailable(): Promise<boolean> {
+    return this.#inspect.isAvailable();
   }
 
   cacheStats(): CacheStats {
@@ -304,7 +312,8 @@ export class Limiter extends StoredLimits {
   async close(options: CloseOptions = {}): Promise<void> {
     const drainMs = drainOf(options);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
-    await this.#lifecycle.close({ drainMs, clock: this.#given.clock, closeStore });
+    const lastWrites = () => this.#acquirer.refusals.close(this.#ownsStore ? "store" : "limiter");
+    await this.#lifecycle.close({ drainMs, clock: this.#given.clock, lastWrites, closeStore });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -312,7 +321,7 @@ export class Limiter extends StoredLimits {
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {
-    if (request?.wait === undefined) return this.#acquirer.attempt(request);
+    if (request?.wait === undefined) return this.#acquirer.attempt(request, undefined);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
 }

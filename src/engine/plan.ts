@@ -1,7 +1,7 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { ConflictError, ResourceDisabled } from "../domain/errors.ts";
+import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
@@ -90,6 +90,11 @@ export function untoldIn(
 ): readonly ChainLink[] {
   if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
   return [chain, ...others.map((other) => other.chain)].flatMap((one) => untoldLevels(demands, one, sinceRead));
+}
+
+/** Whether an error is about what configuration says, which may be out of date. */
+export function isByConfig(error: unknown): boolean {
+  return error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
 }
 
 /** Whether all links were read from the same configuration. */

@@ -58,6 +58,18 @@ export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
   return OBSERVED.get(refusal) ?? [];
 }
 
+const REMEMBERED = new WeakSet<Refusal>();
+
+/** Marks a refusal that was answered from memory, without asking the store. */
+export function remembered(refusal: Refusal): Refusal {
+  REMEMBERED.add(refusal);
+  return refusal;
+}
+
+export function isRemembered(refusal: Refusal): boolean {
+  return REMEMBERED.has(refusal);
+}
+
 /**
  * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
  * has to be waited for, and its wait is that of the whole refusal. `chain`: every level with limits, the entity that asks

@@ -18,6 +18,8 @@ export interface Settings {
   readonly onUnavailable: OnUnavailable | undefined;
   readonly unknownEntities: UnknownEntities;
   readonly unnamedLimits: UnnamedLimits;
+  /** Whether refused requests are counted, and can be asked for. */
+  readonly countRefusals: boolean;
 }
 
 /** What the engine works with. */

@@ -4,16 +4,12 @@ import { allSources, mergeError } from "../domain/merged-limits.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
 import type { Administration } from "./administration.ts";
+import { type EntityScope, entityScope } from "./entity-scope.ts";
 import type { ChangeOptions, SetOptions } from "./level-options.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { PlanAdministration } from "./plan-administration.ts";
 import type { EngineDeps } from "./settings.ts";
 import { limitsListed, type StoredSet } from "./stored-lists.ts";
-
-/** Where limits of an entity or a plan stand: on one resource, or on all that have none of their own. */
-export interface EntityScope {
-  readonly resource?: string;
-}
 
 /** What a limiter does with stored limits, totals and plans. Every call that sets answers whether it wrote. */
 export class StoredLimits {
@@ -190,12 +186,6 @@ export class StoredLimits {
   deletePlanLimits(planId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig(planScope(planId, options), options);
   }
-}
-
-function entityScope(entityId: string, options: EntityScope): ConfigScope {
-  // What is no object is refused where the options are checked.
-  const resource = options?.resource;
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 
 function planScope(planId: string, options: EntityScope): ConfigScope {

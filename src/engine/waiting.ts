@@ -8,32 +8,51 @@ import { type ObservedBucket, observedIn, type Refusal } from "./refusal.ts";
 import { type AcquireRequest, checkRequest, checkWait } from "./request.ts";
 import type { Returns } from "./returns.ts";
 
+/** The waiting that an attempt is a part of: what it is refused is not the end of its request. */
+export interface Waiting {
+  /** How long the request has waited; undefined: not at all. */
+  waitedMs(): number | undefined;
+}
+
 /** What waiting needs of an acquirer. */
 interface Attempts {
   readonly room: WaitingRoom;
-  attempt(request: AcquireRequest): Promise<Outcome>;
-  peek(request: AcquireRequest): Promise<Outcome>;
+  attempt(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
+  peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
+  refused(request: AcquireRequest, refusal: Refusal): void;
 }
 
 /** Attempts until the tokens are there or `wait.maxMs` are over, in turn with others of this process on the same bucket. */
 export async function acquireWaiting(acquirer: Attempts, clock: Clock, request: AcquireRequest): Promise<Outcome> {
+  const outcome = await attempts(acquirer, clock, request);
+  if (outcome.ok) return outcome;
+  request.signal?.throwIfAborted();
+  acquirer.refused(request, outcome);
+  return outcome;
+}
+
+async function attempts(acquirer: Attempts, clock: Clock, request: AcquireRequest): Promise<Outcome> {
   checkRequest(request);
-  const deadlineMs = clock.now() + checkWait(request.wait);
+  const startedMs = clock.now();
+  const deadlineMs = startedMs + checkWait(request.wait);
+  let hasWaited = false;
+  const waiting: Waiting = { waitedMs: () => (hasWaited ? clock.now() - startedMs : undefined) };
   const turn = acquirer.room.enter(`${request.entityId}\n${request.resource}`);
   const ask = () => {
     turn.asks();
-    return acquirer.attempt(request);
+    return acquirer.attempt(request, waiting);
   };
   try {
     // Where no request waits, asking overtakes none.
     let outcome = turn.isLineEmpty() ? await ask() : undefined;
     if (outcome?.ok) return outcome;
     turn.join();
+    hasWaited = true;
     for (; ; outcome = undefined) {
       const leftMs = deadlineMs - clock.now();
       if (!turn.isHead()) {
         // It was never this request's turn; asking now would overtake others.
-        if (leftMs <= 0) return await acquirer.peek(request);
+        if (leftMs <= 0) return await acquirer.peek(request, waiting);
         await turn.standInLine(leftMs, request.signal);
         continue;
       }

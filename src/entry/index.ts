@@ -30,16 +30,17 @@ export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../dom
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
+export type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";
 export type { UsageSnapshot, UsageSummary, UsageTotal, UsageWindow } from "../domain/usage.ts";
 export type { UsageFormat } from "../domain/usage-export.ts";
-export type { Question } from "../engine/acquirer.ts";
 export type { Availability } from "../engine/availability.ts";
 export type { BucketListing, BucketQuery } from "../engine/bucket-listing.ts";
 export type { CloseOptions } from "../engine/close-options.ts";
 export type { CacheStats } from "../engine/config-cache.ts";
+export type { EntityScope } from "../engine/entity-scope.ts";
 export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
 export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
 export type { Lease, SettleOptions } from "../engine/lease.ts";
@@ -49,9 +50,10 @@ export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";
 export type { Granted, Outcome } from "../engine/outcome.ts";
 export type { OperationResult, Policy, PolicyScope, ResetRequest, TopUpRequest } from "../engine/policies.ts";
+export type { Question } from "../engine/question.ts";
 export type { Refusal } from "../engine/refusal.ts";
+export type { RefusalRequest, RefusalTotalsRequest } from "../engine/refusal-counts.ts";
 export type { AcquireRequest } from "../engine/request.ts";
-export type { EntityScope } from "../engine/stored-limits.ts";
 export type { StoredSet } from "../engine/stored-lists.ts";
 export type {
   AcquiredEvent,

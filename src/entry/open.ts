@@ -50,6 +50,8 @@ export interface OpenOptions extends RetentionOptions {
    * `ValidationError` `measure_missing`, whichever level has it; not where the level is bypassed.
    */
   readonly unnamedLimits?: UnnamedLimits;
+  /** Count refused requests, for `refusals()`; kept as long as usage. Default true; `false`: asking for them is an error. */
+  readonly countRefusals?: boolean;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
@@ -86,6 +88,7 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   },
   ...{
     coalesce: true,
+    countRefusals: true,
     onUnavailable: true,
     unknownEntities: true,
     unnamedLimits: true,
@@ -119,7 +122,7 @@ export async function prepare(
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["create", "coalesce", "sharedTable", "exact"] as const)
+  for (const name of ["create", "coalesce", "countRefusals", "sharedTable", "exact"] as const)
     checkChoice(name, options[name], [true, false]);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
@@ -151,6 +154,7 @@ export async function prepare(
         onUnavailable,
         unknownEntities,
         unnamedLimits,
+        countRefusals: options.countRefusals ?? true,
       },
     };
   } catch (error) {

@@ -72,7 +72,7 @@ export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId
 }
 
 /**
- * Takes, and nothing else that is written. One statement for all keys that are read: configuration and the namespace's registry
+ * Takes, and counts of what was refused, and nothing else that is written. One statement for all keys that are read: configuration and the namespace's registry
  * item are asked for in one BatchGetItem, and a statement must hold for all keys of a request. DeleteItem: whoever takes removes
  * shards that were joined.
  */
@@ -81,6 +81,7 @@ function acquiring(namespaceId: string, tableArn: Text): readonly Statement[] {
   return [
     allowed("ReadLimits", READS, [tableArn], [...own, REGISTRY]),
     allowed("TakeTokens", WRITES, [tableArn], [`${namespaceId}/BUCKET#*`]),
+    allowed("CountRefusals", ["PutItem"], [tableArn], [`${namespaceId}/REFUSED#*`]),
   ];
 }
 

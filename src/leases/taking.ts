@@ -75,9 +75,17 @@ export class LeaseTaking {
     const { signal, ...unaborted } = asked;
     const drafted = leases.isWrittenByTake && draft.isWorthWriting ? draft : undefined;
     signal?.throwIfAborted();
-    const attempt = () => acquirer.attempt(unaborted, drafted);
-    if (asked.wait === undefined) return attempt();
-    return acquireWaiting({ room: acquirer.room, attempt, peek: () => acquirer.peek(unaborted) }, engine.clock, asked);
+    if (asked.wait === undefined) return acquirer.attempt(unaborted, undefined, drafted);
+    return acquireWaiting(
+      {
+        room: acquirer.room,
+        attempt: (_, waiting) => acquirer.attempt(unaborted, waiting, drafted),
+        peek: (_, waiting) => acquirer.peek(unaborted, waiting),
+        refused: (_, refusal) => acquirer.refused(unaborted, refusal),
+      },
+      engine.clock,
+      asked,
+    );
   }
 
   /** Undefined once it is stored. A repeat of a write that was applied unseen is answered as stored. */

@@ -12,11 +12,13 @@ export interface AcquiredEvent {
   readonly consumed: Readonly<Record<string, number>>;
   /** `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. */
   readonly role: "entity" | "parent" | "also";
+  /** Of the role `entity`: how long the request waited for tokens, in ms. Absent where it did not. */
+  readonly waitedMs?: number;
   /** As the request had it. */
   readonly requestId?: string;
 }
 
-/** A request was refused. */
+/** A request ended refused: one event for each, none for one that waited and was granted, or was aborted. */
 export interface RefusedEvent {
   /** Its name. */
   readonly namespace: string;
@@ -26,6 +28,8 @@ export interface RefusedEvent {
   readonly resource: string;
   /** Every limit that was asked for. */
   readonly statuses: readonly Status[];
+  /** The one of them that must be waited for longest. */
+  readonly primary: Status;
   /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Whether it was answered from memory, without asking the store. */

@@ -6,6 +6,7 @@ import type { LeaseStore } from "./lease-store.ts";
 import type { ManifestStore } from "./manifest-store.ts";
 import type { NamespaceStore } from "./namespace-store.ts";
 import type { PlanStore } from "./plan-store.ts";
+import type { RefusalStore } from "./refusal-store.ts";
 import type { Clock } from "./system.ts";
 import type { UsageStore } from "./usage-store.ts";
 
@@ -16,6 +17,7 @@ export interface ScopedStore {
   readonly entities: EntityStore;
   readonly plans: PlanStore;
   readonly usage: UsageStore;
+  readonly refusals: RefusalStore;
   readonly audit: AuditStore;
   readonly manifests: ManifestStore;
   readonly leases: LeaseStore;

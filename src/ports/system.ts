@@ -3,6 +3,8 @@ export interface Clock {
   now(): number;
   /** Waits; rejects with the signal's reason when aborted. A simulated clock resolves when it is advanced. */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void>;
+  /** The same, but the process may end meanwhile. Absent: `sleep` does not keep it alive either. */
+  sleepInBackground?(ms: number, signal: AbortSignal | undefined): Promise<void>;
 }
 
 /** A short text that stands for a long one: the same for the same, and two that differ never have one. */

@@ -52,6 +52,10 @@ export class DisciplinedClock implements Clock {
     return this.#local.sleep(ms, signal);
   }
 
+  sleepInBackground(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return this.#local.sleepInBackground?.(ms, signal) ?? this.#local.sleep(ms, signal);
+  }
+
   /** To be taken before a request leaves, and handed to `observe` with its answer. */
   stamp(): Stamp {
     return { localMs: this.#local.now(), steadyMs: this.#steadyMs() };

@@ -1,4 +1,4 @@
-import type { Published } from "../ports/events.ts";
+import type { Published, RefusedEvent } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 
 /** Beyond so many resources, or namespaces, further ones are counted as `other`. */
@@ -50,7 +50,7 @@ export class Metrics {
         if (event.confirmed) this.#moved("given_back", event.amounts, at);
         break;
       case "refused":
-        this.#requests.add({ result: "refused", ...at, ...blamed(event.statuses) }, 1);
+        this.#requests.add({ result: "refused", ...at, ...blamed(event) }, 1);
         break;
       case "unavailable":
         this.#requests.add({ result: "unavailable", ...at }, 1);
@@ -129,18 +129,16 @@ function bounded(known: Set<string>, name: string): string {
   return name;
 }
 
-type Statuses = Extract<Published, readonly ["refused", unknown]>[1]["statuses"];
-
 /** The limit that has to be waited for longest, and how many levels above the entity it stands. */
-function blamed(statuses: Statuses): { limit: string; level: string } {
+function blamed({ statuses, primary }: RefusedEvent): { limit: string; level: string } {
   const levels = [...new Set(statuses.map(({ entityId }) => entityId))];
-  const [worst] = statuses.filter(({ exceeded }) => exceeded).sort((a, b) => b.retryAfterMs - a.retryAfterMs);
-  return { limit: worst?.limit ?? "", level: String(Math.max(0, levels.indexOf(worst?.entityId ?? ""))) };
+  return { limit: primary.limit, level: String(Math.max(0, levels.indexOf(primary.entityId))) };
 }
 
 /** Reasons are sentences with details in them; as a label a few words are enough. */
 function kindOfReason(reason: string): string {
   if (reason.startsWith("the store was unavailable")) return "store_unavailable";
+  if (reason.startsWith("counts of refusals")) return "refusals_not_stored";
   if (reason.includes("adjustment")) return "adjustment_not_stored";
   if (reason.includes("give")) return "give_back_not_stored";
   return reason.includes("lease") ? "lease_not_stored" : "other";

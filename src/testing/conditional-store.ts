@@ -125,7 +125,7 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, plans, leases: _, ...stored } = base.scope(namespaceId);
+      const { audit, manifests, plans, refusals, leases: _, ...stored } = base.scope(namespaceId);
       const { config, entities } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
@@ -140,6 +140,7 @@ export function openConditional(
         audit,
         manifests,
         plans,
+        refusals,
         // No transaction covers them and the buckets.
         leases: Object.assign(new LeaseRecords(data, namespaceId), { isWrittenByTake: false }),
         buckets: overriding(own, {

@@ -15,6 +15,7 @@ import { measuresContract } from "./contract-measures.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
 import { planContract } from "./contract-plans.ts";
 import { policiesContract } from "./contract-policies.ts";
+import { refusalContract } from "./contract-refusals.ts";
 import { rememberedContract } from "./contract-remembered.ts";
 import { schedulesContract } from "./contract-schedules.ts";
 import { switchesContract } from "./contract-switches.ts";
@@ -53,6 +54,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("namespaces", namespaceContract);
   under("audit", auditContract);
   under("usage", usageContract);
+  under("refusals", refusalContract);
   under("declared pieces", manifestContract);
   under("leases", leaseContract);
   under("changes of leases", leaseChangeContract);

@@ -20,9 +20,9 @@ import type { SeededRandom } from "./random.ts";
 
 /**
  * Kinds of calls: `resolve` reads limits, `look` reads anything else, `change` writes configuration, `lease` and `key` write
- * stored leases and idempotency keys.
+ * stored leases and idempotency keys, `count` writes how many requests were refused.
  */
-export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change" | "lease" | "key";
+export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "change" | "lease" | "key" | "count";
 
 /**
  * What goes wrong with a call.
@@ -93,6 +93,12 @@ export class FaultStore implements Store {
       entities: this.#entitiesOf(inner.entities),
       plans: this.#plansOf(inner.plans),
       usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
+      refusals: {
+        isKept: inner.refusals.isKept,
+        writeEveryMs: inner.refusals.writeEveryMs,
+        write: (...args) => this.#plain("count", () => inner.refusals.write(...args)),
+        query: (...args) => this.#plain("look", () => inner.refusals.query(...args)),
+      },
       audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
       manifests: this.#manifestsOf(inner.manifests),
       leases: this.#leasesOf(inner.leases),

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { here } from "./in-process.ts";
 import { limitsStory } from "./limits-story.ts";
-import { operatorStory, usageStory } from "./story.ts";
+import { operatorStory, refusalStory, usageStory } from "./story.ts";
 
 await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
   /** A name for a table that is not there yet, and how commands reach it. */
@@ -20,6 +20,7 @@ await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
   });
 
   test("usage on a table", async (t) => usageStory(place(t, "usage").where));
+  test("refusals on a table", async (t) => refusalStory(place(t, "refusals").where));
 
   test("declared limits on a table", async (t) => limitsStory(t, place(t, "limits").where));
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { here } from "./in-process.ts";
 import { limitsStory } from "./limits-story.ts";
-import { operatorStory, usageStory } from "./story.ts";
+import { operatorStory, refusalStory, usageStory } from "./story.ts";
 
 test("an operator's daily work on a SQLite file", async (t) => {
   const store = `sqlite:${tempFile(t)}`;
@@ -38,6 +38,8 @@ test("a dry run of a take from several resources asks about each of them", async
   const { ok, primary, dryRun } = JSON.parse(refused.stdout);
   assert.deepEqual([refused.code, ok, primary.limit, dryRun], [1, false, "slots", true]);
 });
+
+test("refusals on a SQLite file", async (t) => refusalStory(["--store", `sqlite:${tempFile(t)}`]));
 
 test("usage on a SQLite file", async (t) => usageStory(["--store", `sqlite:${tempFile(t)}`]));
 
@@ -73,7 +75,14 @@ test("what reads leaves every byte of the file as it was", async (t) => {
       "usage summary",
       "usage export",
     ],
-    ...["usage chart", "audit list", "entity create key-2 --dry-run", "entity delete key-1 --dry-run"],
+    ...[
+      "refusals list",
+      "refusals top",
+      "usage chart",
+      "audit list",
+      "entity create key-2 --dry-run",
+      "entity delete key-1 --dry-run",
+    ],
     ...["acquire key-1 gpt-4 -c rpm=1 --dry-run", "bucket reset key-1 gpt-4 --dry-run", "init --dry-run"],
   ]) {
     const { code, stderr } = await at(line);

@@ -248,6 +248,51 @@ export async function operatorStory(where: readonly string[], store: string): Pr
 }
 
 /** What was used, on a store that counts it itself. */
+/** Who was refused, of commands that have ended: each wrote what it counted when it closed. */
+export async function refusalStory(where: readonly string[]): Promise<void> {
+  const at = (line: string) => [...line.split(" "), ...where];
+  await json(at("init --yes"), 0);
+  await json(at("resource set-defaults api -l rpd:1/day -l tpd:5/day"), 0);
+  for (const [asked, code] of [
+    ["a api -c rpd=1", 0],
+    ["a api -c rpd=1", 1],
+    ["a api -c rpd=1", 1],
+    ["b api -c rpd=1 -c tpd=5", 0],
+    ["b api -c tpd=1", 1],
+  ] as const) {
+    await json(at(`acquire ${asked} --allow-unknown`), code);
+  }
+  const { items } = await json(at("refusals list -w monthly --from 2h"), 0);
+  assert.deepEqual(
+    items.map(({ windowStartMs: _, ...one }: Json) => one),
+    [
+      { entityId: "a", resource: "api", limit: "rpd", level: "a", total: false, window: "monthly", count: 2 },
+      { entityId: "b", resource: "api", limit: "tpd", level: "b", total: false, window: "monthly", count: 1 },
+    ],
+  );
+  const first = await json(at("refusals list -w monthly --max 1"), 0);
+  assert.equal(first.items.length, 1);
+  const rest = await json([...at("refusals list -w monthly"), "--cursor", first.cursor], 0);
+  assert.deepEqual(
+    rest.items.map(({ entityId }: Json) => entityId),
+    ["b"],
+  );
+  assert.equal((await json(at("refusals list -l tpd"), 0)).items.length, 1);
+  assert.match(
+    (await here(at("refusals list -e a -w monthly"))).stdout,
+    /ENTITY +RESOURCE +LIMIT +OF +REFUSED\n.* a +api +rpd +a +2\n/,
+  );
+  assert.deepEqual((await json(at("refusals top"), 0)).items, [
+    { entityId: "a", count: 2 },
+    { entityId: "b", count: 1 },
+  ]);
+  assert.deepEqual((await json(at("refusals top --by limit --top 1 --from 1d"), 0)).items, [
+    { limit: "rpd", count: 2 },
+  ]);
+  assert.match((await here(at("refusals top --to 1d"))).stdout, /^Nobody was refused in that time\.\n$/);
+  await fault(at("refusals top --by level"), 2, "usage");
+}
+
 export async function usageStory(where: readonly string[]): Promise<void> {
   const at = (line: string) => [...line.split(" "), ...where];
   await json(at("init --yes"), 0);

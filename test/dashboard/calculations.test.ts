@@ -6,6 +6,7 @@ import { corrected, isBetween, matches, reread, rowOf } from "../../src/dashboar
 import { filtered, metadataOf, metadataText, treeOf } from "../../src/dashboard/entity-tree.ts";
 import { levelAt, rateOf, stateOf } from "../../src/dashboard/level.ts";
 import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit-draft.ts";
+import { refusalSums } from "../../src/dashboard/refusal-sums.ts";
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
@@ -260,4 +261,25 @@ test("limits that could not be read are asked for again with the next reading, t
   assert.deepEqual(await rates.limits("key-1", "gpt-4"), []);
   for (let i = 0; i < 2; i++) assert.equal((await rates.limits("key-1", "gpt-4"))[0]?.name, "rpm");
   assert.equal(asked, 2);
+});
+
+test("refusals of several windows are added up by who, what and whose limit, the most first", () => {
+  const about = { resource: "api", limit: "rpm", total: false, window: "hourly" as const };
+  const { sums, all } = refusalSums([
+    { ...about, entityId: "a", level: "a", windowStartMs: 0, count: 2 },
+    { ...about, entityId: "b", level: "org", windowStartMs: 0, count: 4 },
+    { ...about, entityId: "a", level: "a", windowStartMs: 3_600_000, count: 3 },
+    { ...about, entityId: "a", level: "org", windowStartMs: 0, count: 1 },
+    { ...about, entityId: "a", level: "org", total: true, windowStartMs: 0, count: 1 },
+  ]);
+  assert.equal(all, 11);
+  assert.deepEqual(
+    sums.map(({ entityId, level, total, count, lastMs }) => [entityId, level, total, count, lastMs]),
+    [
+      ["a", "a", false, 5, 3_600_000],
+      ["b", "org", false, 4, 0],
+      ["a", "org", false, 1, 0],
+      ["a", "org", true, 1, 0],
+    ],
+  );
 });

@@ -109,6 +109,36 @@ inBrowser(
   },
 );
 
+inBrowser(
+  "who was refused before the page was opened, or by another process, is on the page of refusals",
+  async (t, open) => {
+    const service = await served(t);
+    await service.limiter.createEntity({ id: "acme" });
+    await service.limiter.createEntity({ id: "key-1", parentId: "acme", cascade: true });
+    await service.limiter.setSystemDefaults([Limit.perDay("rpd", 10)]);
+    await service.limiter.setLimits("acme", [Limit.perDay("rpd", 5)]);
+    const page = await open();
+    await page.clock.setSystemTime(service.clock.now());
+    await visit(page, service.url, "#/refusals");
+    await page.getByTestId("empty").getByText("Nobody has been refused").waitFor();
+    assert.equal(await service.take("key-1", "api", { rpd: 5 }), true);
+    for (let i = 0; i < 3; i++) assert.equal(await service.take("key-1", "api", { rpd: 1 }), false);
+    await page.reload();
+    await page.getByTestId("refusal-total").getByText("3 refusals on this store").waitFor();
+    const sum = page.getByTestId("refusal-sum");
+    assert.equal(await sum.count(), 1);
+    for (const [name, value] of Object.entries({ entity: "key-1", limit: "rpd", "level-entity": "acme" })) {
+      assert.equal(await sum.getAttribute(`data-${name}`), value);
+    }
+    assert.match(await wordsOf(sum), /of parent acme ?3$/);
+    assert.equal(await page.getByTestId("empty").count(), 0);
+    // What comes now is told at once, and counted.
+    assert.equal(await service.take("key-1", "api", { rpd: 1 }), false);
+    await page.getByTestId("refusal-row").waitFor();
+    await page.getByTestId("refusal-total").getByText("4 refusals on this store").waitFor();
+  },
+);
+
 inBrowser("a row opened by keyboard explains the chain and what stands in the way", async (t, open) => {
   const service = await served(t);
   await furnish(service);

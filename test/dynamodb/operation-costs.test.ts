@@ -167,6 +167,13 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   await cost("`resolveLimits`, a plan that it has seen", () => limiter.resolveLimits("member", "gpt-4"));
   await cost("`updateEntity`, its plan", () => limiter.updateEntity("member", { planId: null }));
   await cost("`deletePlan`", () => limiter.deletePlan("gold"));
+  await cost("`refusals` of an entity, a page", () => limiter.refusals({ window: "hourly", entityId: "key" }));
+  await cost<unknown>(
+    "`refusals`, `refusalTotals`, a page",
+    () => limiter.refusals({ window: "monthly" }),
+    () => limiter.refusalTotals({ by: "entity", top: 10 }),
+  );
+  await cost("`close`, refusals of two buckets to be written", () => limiter.close());
   return costs;
 }
 

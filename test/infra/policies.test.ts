@@ -180,6 +180,10 @@ test("who acquires writes buckets, their sheets and operations, and neither limi
       }
     }
     assert.equal(may("Query", "abc/BUCKET#k#r#0"), false);
+    // What was refused is counted by whoever refuses it, and read by others.
+    for (const action of ["UpdateItem", "DeleteItem", "GetItem", "Query"])
+      assert.equal(may(action, "abc/REFUSED#0"), false);
+    assert.equal(may("PutItem", "abc/REFUSED#0"), true);
     assert.equal(may("GetItem", "abc/AUDIT#k"), false);
   }
 });
@@ -188,6 +192,7 @@ test("who acquires writes buckets, their sheets and operations, and neither limi
 const DESIGN: readonly (readonly [PolicyName, string, "table" | "both", readonly string[] | "any"])[] = [
   ["acquire", "GetItem BatchGetItem", "table", ["*/BUCKET#*", "*/ENTITY#*", "*/RESOURCE#*", "*/SYSTEM#", "_/SYSTEM#"]],
   ["acquire", "PutItem UpdateItem DeleteItem ConditionCheckItem", "table", ["*/BUCKET#*"]],
+  ["acquire", "PutItem", "table", ["*/REFUSED#*"]],
   ["full", "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem", "both", "any"],
   ["full", "DescribeTable", "table", "any"],
   ["read", "GetItem BatchGetItem Query", "both", "any"],
@@ -199,6 +204,7 @@ const DESIGN: readonly (readonly [PolicyName, string, "table" | "both", readonly
     ["{ns}/BUCKET#*", "{ns}/ENTITY#*", "{ns}/RESOURCE#*", "{ns}/SYSTEM#", "_/SYSTEM#"],
   ],
   ["namespaceAcquire", "PutItem UpdateItem DeleteItem ConditionCheckItem", "table", ["{ns}/BUCKET#*"]],
+  ["namespaceAcquire", "PutItem", "table", ["{ns}/REFUSED#*"]],
   ["namespaceRead", "GetItem BatchGetItem", "table", ["{ns}/*", "_/SYSTEM#"]],
   ["namespaceRead", "Query", "both", ["{ns}/*", "{ns}"]],
   ["namespaceFull", "GetItem BatchGetItem", "table", ["{ns}/*", "_/SYSTEM#"]],

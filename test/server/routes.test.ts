@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import { Limit } from "../../src/entry/index.ts";
 import { routes } from "../../src/server/routes.ts";
 import { LIMITS, NS, problem, raw, serviceOf } from "./service-kit.ts";
 
@@ -155,6 +156,37 @@ test("access and cascade are set and taken back where they are said", async (t) 
   assert.equal((await call("PUT", `${NS}/cascade?entityId=key-1`, { body: { cascade: "inherit" } })).status, 204);
   problem(await call("PUT", `${NS}/access`, { body: { access: "disabled" } }), 400, "scope_missing");
   problem(await call("PUT", `${NS}/access?entityId=a`, { body: { access: "off" } }), 400, "request_invalid");
+});
+
+test("refusals: counted once for each request that ended refused, by window and added up", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  await limiter.setResourceDefaults("gpt-4", [Limit.perDay("rpd", 1), Limit.perDay("tpd", 5)]);
+  const take = (entityId: string, consume: object, more: object = {}) =>
+    call("POST", `${NS}/acquire`, { body: { entityId, resource: "gpt-4", consume, holdMs: 0, ...more } });
+  assert.equal((await take("key-1", { rpd: 1, tpd: 5 })).status, 200);
+  assert.equal((await take("key-1", { rpd: 1 })).status, 429);
+  assert.equal((await take("key-1", { rpd: 1 }, { wait: { maxMs: 0 } })).status, 429);
+  assert.equal((await take("key-1", { tpd: 1 })).status, 429);
+  const about = { entityId: "key-1", resource: "gpt-4", level: "key-1", total: false, window: "monthly" };
+  const counts = await call("GET", `${NS}/refusals?window=monthly`);
+  const start = counts.body.items[0].windowStartMs;
+  assert.deepEqual(counts.body.items, [
+    { ...about, limit: "rpd", windowStartMs: start, count: 2 },
+    { ...about, limit: "tpd", windowStartMs: start, count: 1 },
+  ]);
+  const first = await call("GET", `${NS}/refusals?window=monthly&limit=1`);
+  assert.deepEqual(first.body.items, counts.body.items.slice(0, 1));
+  const cursor = encodeURIComponent(first.body.cursor);
+  const rest = await call("GET", `${NS}/refusals?window=monthly&limit=1&cursor=${cursor}`);
+  assert.deepEqual(rest.body, { items: counts.body.items.slice(1) });
+  const named = await call("GET", `${NS}/refusals?window=monthly&limit=tpd&pageSize=5&entityId=key-1&resource=gpt-4`);
+  assert.deepEqual(named.body, { items: counts.body.items.slice(1) });
+  const totals = await call("GET", `${NS}/refusals/totals?by=limit&top=1`);
+  assert.deepEqual(totals.body, { items: [{ limit: "rpd", count: 2 }] });
+  problem(await call("GET", `${NS}/refusals`), 400, "request_invalid");
+  problem(await call("GET", `${NS}/refusals?window=monthly&limit=5000`), 400, "request_invalid");
+  problem(await call("GET", `${NS}/refusals?window=monthly&cursor=x`), 400, "cursor_invalid");
+  problem(await call("GET", `${NS}/refusals/totals?by=level`), 400, "request_invalid");
 });
 
 test("looking changes nothing: available, explain, buckets, usage, audit", async (t) => {

@@ -19,6 +19,7 @@ import {
   sheetPrefix,
   type TableKey,
 } from "./schema.ts";
+import { refusalPrefix } from "./schema-refusals.ts";
 import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
 
 /**
@@ -102,9 +103,9 @@ export class EntityRemoval {
     return true;
   }
 
-  /** Records of operations and sheets of usage, which are kept beside buckets. */
+  /** Records of operations, sheets of usage and counts of refusals, which are kept elsewhere. */
   async #beside(entityId: string, marked: RecordWrite): Promise<boolean> {
-    for (const prefix of [`OP#${entityId}#`, sheetPrefix(entityId, undefined)]) {
+    for (const prefix of [`OP#${entityId}#`, sheetPrefix(entityId, undefined), refusalPrefix(entityId)]) {
       const found = this.#records.query({
         index: NAMESPACE_INDEX,
         partition: [GSI4PK, this.#namespaceId],

@@ -126,6 +126,10 @@ export const LEASE = "lease";
 export const LEASE_VERSION = "lv";
 export const LEASE_WRITER = "lw";
 
+// Of counted refusals, ours: the counts (JSON) and which write of the row it was.
+export const REFUSALS = "refusals";
+export const REFUSALS_VERSION = "rv";
+
 // Of idempotency keys, ours: whose it is, what was asked, the answer once there is one, and until when it is under way and
 // remembered, in ms.
 export const KEY_MARK = "km";

@@ -25,6 +25,7 @@ import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { DynamoPlans } from "./plans.ts";
 import { Records } from "./records.ts";
+import { DynamoRefusals } from "./refusals.ts";
 import { configKey, namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
 import { LiveBuckets } from "./store-buckets.ts";
 import { projectionOf } from "./table-admin.ts";
@@ -164,6 +165,7 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
     plans: new DynamoPlans(namespaceId, { records, watch, audit, recent, shared }),
     // What the original's aggregator writes counts where the original takes too.
     usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
+    refusals: new DynamoRefusals(namespaceId, { records, urgent, watch, kept }),
     audit,
     manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
     leases: new DynamoLeases(urgent, namespaceId),

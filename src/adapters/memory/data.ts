@@ -14,6 +14,7 @@ import type { Counted } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { TurningOrders } from "./list-orders.ts";
 import type { OwnedState } from "./owned-state.ts";
+import { emptyRefusals, type RefusalShelf } from "./refusal-shelf.ts";
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell extends Counted {
@@ -42,6 +43,7 @@ export interface NamespaceData {
   readonly owners: Map<string, OwnerRecord>;
   readonly leases: LeaseShelf;
   readonly audit: MemoryAudit;
+  readonly refusals: RefusalShelf;
   /** Of lists whose pages are being asked for. */
   readonly orders: TurningOrders;
 }
@@ -69,6 +71,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       owners: new Map(),
       leases: emptyShelf(),
       audit: new MemoryAudit(data.retention.auditKeepMs),
+      refusals: emptyRefusals(),
       orders: new TurningOrders(data.turns),
     };
     data.byNamespace.set(namespaceId, found);

@@ -14,6 +14,7 @@ import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../p
 import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { textList } from "./list-orders.ts";
+import { forgetRefusalsOf } from "./refusals.ts";
 
 export class MemoryEntities implements EntityStore {
   readonly #all: MemoryData;
@@ -59,6 +60,7 @@ export class MemoryEntities implements EntityStore {
     }
     for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
     for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
+    forgetRefusalsOf(this.#data, id);
     this.#data.audit.push(event);
     this.#all.generation++;
     return { kind: "deleted" };

@@ -11,6 +11,7 @@ import { MemoryLeases } from "./leases.ts";
 import { MemoryManifests } from "./manifests.ts";
 import { MemoryNamespaces } from "./namespaces.ts";
 import { MemoryPlans } from "./plans.ts";
+import { MemoryRefusals } from "./refusals.ts";
 import { MemoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
@@ -44,6 +45,7 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
         entities: new MemoryEntities(data, namespaceId),
         plans: new MemoryPlans(data, namespaceId),
         usage: new MemoryUsage(data, namespaceId),
+        refusals: new MemoryRefusals(data, namespaceId),
         audit: { list: ({ entityId }, page) => dataOf(data, namespaceId).audit.list(entityId, page) },
         manifests: new MemoryManifests(data, namespaceId),
         leases: new MemoryLeases(data, namespaceId, buckets),

@@ -52,6 +52,7 @@ export class SqliteEntities implements EntityStore {
       "DELETE FROM bucket WHERE namespace = ? AND entity = ?",
       "DELETE FROM operation WHERE namespace = ? AND entity = ?",
       "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",
+      "DELETE FROM refusal INDEXED BY refusal_entity WHERE namespace = ? AND entity = ?",
     ].map((sql) => connection.prepare(sql));
   }
 

@@ -1,6 +1,7 @@
 import { HOUR_MS } from "../../domain/usage.ts";
 import type { AuditLog } from "./audit.ts";
 import type { Connection, Statement } from "./connection.ts";
+import type { RefusalRows } from "./refusals.ts";
 import type { UsageHours } from "./usage-hours.ts";
 
 const CHUNK_ROWS = 50;
@@ -11,37 +12,45 @@ const ROWS_PER_TRANSACTION = CHUNK_ROWS / 256;
 /** Namespaces looked into at a time; most have nothing old. */
 const NAMESPACES_PER_CHUNK = 10;
 
-/** Deletes usage and audit events that are old enough, a chunk now and then inside ordinary write transactions. */
+/** Deletes usage, counts of refusals and audit events that are old enough, a chunk now and then inside ordinary write transactions. */
 export class Expiry {
   readonly #usage: UsageHours;
+  readonly #refusals: RefusalRows;
   readonly #audit: AuditLog;
   readonly #usageKeepMs: number | undefined;
   readonly #nextNamespace: Statement;
-  readonly #delete: Statement;
+  readonly #deletes: readonly Statement[];
   #due = 0;
   #namespaceId = "";
 
   constructor(parts: {
     readonly connection: Connection;
     readonly usage: UsageHours;
+    readonly refusals: RefusalRows;
     readonly audit: AuditLog;
     /** Undefined: this process counts none, and what others count in the file is theirs to drop. */
     readonly usageKeepMs: number | undefined;
   }) {
     const { connection } = parts;
     this.#usage = parts.usage;
+    this.#refusals = parts.refusals;
     this.#audit = parts.audit;
     this.#usageKeepMs = parts.usageKeepMs;
     this.#nextNamespace = connection.prepare("SELECT id FROM namespace WHERE id >= ? ORDER BY id LIMIT 1");
-    this.#delete = connection.prepare(
-      `DELETE FROM usage WHERE (namespace, hour_ms, entity, resource) IN
-       (SELECT namespace, hour_ms, entity, resource FROM usage WHERE namespace = ? AND hour_ms <= ? LIMIT ?)`,
+    this.#deletes = [
+      { table: "usage", key: "namespace, hour_ms, entity, resource" },
+      { table: "refusal", key: "namespace, hour_ms, entity, resource, limit_name, level, total, writer" },
+    ].map(({ table, key }) =>
+      connection.prepare(
+        `DELETE FROM ${table} WHERE (${key}) IN
+         (SELECT ${key} FROM ${table} WHERE namespace = ? AND hour_ms <= ? LIMIT ?)`,
+      ),
     );
   }
 
   /** After the rows of a transaction were written. */
   run(nowMs: number): void {
-    const added = this.#usage.takeAdded();
+    const added = this.#usage.takeAdded() + this.#refusals.takeAdded();
     this.#due += ROWS_PER_TRANSACTION + ROWS_PER_ADDED * added;
     if (this.#due < CHUNK_ROWS) return;
     // A transaction deletes little more than in proportion to what it added; what is due from before is left to the next ones.
@@ -61,7 +70,7 @@ export class Expiry {
         return;
       }
       const namespaceId = found[0] as string;
-      left -= Number(this.#delete.run(namespaceId, untilMs, left).changes);
+      for (const statement of this.#deletes) left -= Number(statement.run(namespaceId, untilMs, left).changes);
       if (left === 0) {
         this.#namespaceId = namespaceId;
         return;

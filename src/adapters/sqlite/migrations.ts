@@ -113,6 +113,15 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE config ADD COLUMN inherit INTEGER;
   ALTER TABLE config ADD COLUMN applies_to TEXT;
   `,
+  // Refused requests by hour: a row for each process (`writer`) and limit in the way. Sums are made when they are asked for.
+  `
+  CREATE TABLE refusal (
+    namespace TEXT NOT NULL, hour_ms INTEGER NOT NULL, entity TEXT NOT NULL, resource TEXT NOT NULL,
+    limit_name TEXT NOT NULL, level TEXT NOT NULL, total INTEGER NOT NULL, writer TEXT NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (namespace, hour_ms, entity, resource, limit_name, level, total, writer)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX refusal_entity ON refusal (namespace, entity, hour_ms, resource, limit_name, level, total);
+  `,
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

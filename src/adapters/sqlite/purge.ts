@@ -11,6 +11,7 @@ const TABLES = [
   { table: "bucket", key: "id" },
   { table: "operation", key: "namespace, entity, resource, key" },
   { table: "usage", key: "namespace, hour_ms, entity, resource" },
+  { table: "refusal", key: "namespace, hour_ms, entity, resource, limit_name, level, total, writer" },
   { table: "config", key: "namespace, entity, resource" },
   { table: "entity", key: "namespace, id" },
   { table: "plan_config", key: "namespace, plan, resource" },

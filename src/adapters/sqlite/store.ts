@@ -19,6 +19,7 @@ import { SqliteNamespaces } from "./namespaces.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
 import { Operations } from "./operations.ts";
 import { SqlitePlans } from "./plans.ts";
+import { RefusalRows, SqliteRefusals } from "./refusals.ts";
 import { Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
 import { UsageHours } from "./usage-hours.ts";
@@ -62,13 +63,14 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const watch = new Watch(connection, () => rows.forget());
   const { calendar, retention } = options;
   const audit = new AuditLog(connection, retention.auditKeepMs);
-  const expiry = new Expiry({ connection, usage, audit, usageKeepMs: retention.usageKeepMs });
+  const refusals = new RefusalRows(connection);
+  const expiry = new Expiry({ connection, usage, refusals, audit, usageKeepMs: retention.usageKeepMs });
   const sweep = new Sweep({ connection, usage, rows, expiry, calendar });
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const changes = new Changes({ connection, watch, rows, audit });
   const operations = new Operations({ connection, changes });
   const countsUsage = retention.usageKeepMs !== undefined;
-  const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage };
+  const parts = { connection, watch, rows, commit, changes, operations, calendar, countsUsage, refusals };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -90,6 +92,7 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
         entities: new SqliteEntities(parts, namespaceId),
         plans: new SqlitePlans(parts, namespaceId),
         usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
+        refusals: new SqliteRefusals(parts, namespaceId),
         audit: audit.of(namespaceId),
         manifests: new SqliteManifests(parts, namespaceId),
       };

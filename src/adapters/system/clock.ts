@@ -3,7 +3,11 @@ import { shown } from "../../domain/names.ts";
 import type { Clock } from "../../ports/system.ts";
 
 /** The machine's clock. */
-export const systemClock: Clock = { now: () => Date.now(), sleep };
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) => sleep(ms, signal, "keepsAlive"),
+  sleepInBackground: (ms, signal) => sleep(ms, signal, "background"),
+};
 
 /** Whole ms since some instant, going on evenly when the machine's clock is put. While the machine sleeps it may stand still. */
 export function steadyMs(): number {
@@ -19,7 +23,9 @@ export function steadySeconds(): number {
 export function clockFrom(given: { now(): number; sleep?: Clock["sleep"] }): Clock {
   return {
     now: () => checkReading(given.now()),
-    sleep: (ms, signal) => (given.sleep === undefined ? sleep(ms, signal) : given.sleep(ms, signal)),
+    ...(given.sleep === undefined
+      ? { sleep: systemClock.sleep, sleepInBackground: systemClock.sleepInBackground as Clock["sleep"] }
+      : { sleep: given.sleep.bind(given) }),
   };
 }
 
@@ -40,13 +46,13 @@ const SETTLE_MS = 2_000;
 
 /** Waits, by the machine's time, until a switch can be said to count: see docs/adr/0020-switches-reach-what-is-below.md. */
 export function settle(): Promise<void> {
-  return sleep(SETTLE_MS, undefined);
+  return sleep(SETTLE_MS, undefined, "keepsAlive");
 }
 
 /** setTimeout fires at once above this, about 24 days. */
 const TIMEOUT_MAX_MS = 2_147_483_647;
 
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+function sleep(ms: number, signal: AbortSignal | undefined, how: "keepsAlive" | "background"): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
       reject(signal.reason);
@@ -63,6 +69,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
       },
       Math.min(Math.ceil(ms), TIMEOUT_MAX_MS),
     );
+    if (how === "background") timer.unref();
     signal?.addEventListener("abort", aborted, { once: true });
   });
 }

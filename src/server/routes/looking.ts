@@ -1,7 +1,18 @@
+import type { RefusalRequest } from "../../engine/refusal-counts.ts";
 import { given, listOf, pageAnswer, pageOf } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
-import { auditQuery, bucketsQuery, explainBody, pairQuery, summaryQuery, usageQuery } from "../schemas/input.ts";
+import {
+  auditQuery,
+  bucketsQuery,
+  explainBody,
+  pairQuery,
+  refusalsQuery,
+  refusalTotalsQuery,
+  summaryQuery,
+  usageQuery,
+} from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
+import type { z } from "../vendor.ts";
 
 /** Questions that change nothing. */
 export const lookingRoutes: readonly Route[] = [
@@ -54,6 +65,24 @@ export const lookingRoutes: readonly Route[] = [
   }),
   route({
     method: "get",
+    path: `${NS}/refusals`,
+    scope: "read",
+    summary: "Requests that were refused, per window",
+    query: refusalsQuery,
+    answers: { 200: { description: "Oldest first.", schema: listOf(output.refusalCount) } },
+    handle: async ({ limiter, query }) => pageAnswer(await limiter.refusals(refusalRequest(query))),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/refusals/totals`,
+    scope: "read",
+    summary: "Refusals added up by entity, resource or limit",
+    query: refusalTotalsQuery,
+    answers: { 200: { description: "The most refused first.", schema: listOf(output.refusalTotal) } },
+    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.refusalTotals(given(query)) } }),
+  }),
+  route({
+    method: "get",
     path: `${NS}/audit`,
     scope: "read",
     summary: "Changes of configuration",
@@ -65,3 +94,9 @@ export const lookingRoutes: readonly Route[] = [
     },
   }),
 ];
+
+/** The library takes the size of a page under both names, too; here it has a default. */
+function refusalRequest({ limit, pageSize, ...about }: z.output<typeof refusalsQuery>): RefusalRequest {
+  if (typeof limit === "number") return given({ ...about, limit, pageSize });
+  return given({ ...about, limit, pageSize: pageSize ?? 100 });
+}

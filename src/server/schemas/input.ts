@@ -159,6 +159,29 @@ const usage = {
 export const usageQuery = z.strictObject({ ...usage, ...page });
 export const summaryQuery = z.strictObject(usage);
 
+/** A number is the size of a page, as in every list; the name of a limit begins with a letter. */
+const limitOrSize = z
+  .union([page.limit.unwrap(), name.regex(/^[^\d]/, "it must be the name of a limit, or a number from 1 to 1000")])
+  .optional()
+  .openapi({
+    type: "string",
+    description: "The name of the limit in the way. A number is what pageSize is, as in other lists.",
+  });
+const { fromMs, toMs } = usage;
+
+export const refusalsQuery = z.strictObject({
+  ...usage,
+  limit: limitOrSize,
+  pageSize: page.limit,
+  cursor: page.cursor,
+});
+export const refusalTotalsQuery = z.strictObject({
+  by: z.enum(["entity", "resource", "limit"]),
+  top: count(1, 1000).optional().openapi({ description: "How many; default 10.", default: 10 }),
+  fromMs,
+  toMs,
+});
+
 export const EVENT_TYPES: readonly string[] = [
   ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "lease", "bucket"],
 ];

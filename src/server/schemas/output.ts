@@ -230,6 +230,28 @@ export const usageSummary = z
   })
   .openapi("UsageSummary");
 
+export const refusalCount = z
+  .object({
+    entityId: z.string(),
+    resource: z.string(),
+    limit: z.string(),
+    level: z.string().openapi({ description: "The entity whose limit stood in the way." }),
+    total: z.boolean(),
+    window: z.enum(["hourly", "daily", "monthly"]),
+    windowStartMs: instant,
+    count: z.int(),
+  })
+  .openapi("RefusalCount");
+
+export const refusalTotal = z
+  .object({
+    entityId: z.string().optional(),
+    resource: z.string().optional(),
+    limit: z.string().optional(),
+    count: z.int(),
+  })
+  .openapi("RefusalTotal");
+
 export const auditEvent = z
   .object({
     eventId: z.string(),

@@ -1,0 +1,129 @@
+import { ValidationError } from "./errors.ts";
+import { shown } from "./names.ts";
+import type { UsageWindow } from "./usage.ts";
+
+/** What a refusal is counted under. */
+export interface RefusalKey {
+  /** Who asked. */
+  readonly entityId: string;
+  /** For what; of several resources the first. */
+  readonly resource: string;
+  /** The limit that stood in the way: the one that had to be waited for longest. */
+  readonly limit: string;
+  /** Whose limit it was: the entity's own id, or that of a parent. */
+  readonly level: string;
+  /** Whether it was one of that entity's totals over all resources. */
+  readonly total: boolean;
+}
+
+/** How many requests were refused in one window (UTC), by the instant at which they were. */
+export interface RefusalCount extends RefusalKey {
+  /** How long the window is. */
+  readonly window: UsageWindow;
+  /** First ms of the window. */
+  readonly windowStartMs: number;
+  /** Requests that ended refused. */
+  readonly count: number;
+}
+
+/** How many requests were refused of one entity, on one resource, or by limits of one name. */
+export interface RefusalTotal {
+  /** Of totals by entity. */
+  readonly entityId?: string;
+  /** Of totals by resource. */
+  readonly resource?: string;
+  /** Of totals by limit. */
+  readonly limit?: string;
+  /** Requests that ended refused. */
+  readonly count: number;
+}
+
+/** Stands for all that were too many to be counted by their names; no name begins with an underscore. */
+export const OTHER = "_other_";
+
+/** All of them, added up under one name. */
+export const OTHER_KEY: RefusalKey = { entityId: OTHER, resource: OTHER, limit: OTHER, level: OTHER, total: false };
+
+/** The resource that totals over all resources are shown under. */
+export const TOTAL_RESOURCE = "*";
+
+/** A store on this machine is written to at most so often, one over a network more rarely: there a write costs. */
+export const LOCAL_WRITE_EVERY_MS = 10_000;
+export const NETWORK_WRITE_EVERY_MS = 60_000;
+
+/** Where a count stands in a list. */
+export type RefusalPlace = RefusalKey & Pick<RefusalCount, "windowStartMs">;
+
+/** By window, then by entity, resource, limit and level; a total after a limit of the same name. */
+export function compareRefusals(a: RefusalPlace, b: RefusalPlace): number {
+  return (
+    a.windowStartMs - b.windowStartMs ||
+    compared(a.entityId, b.entityId) ||
+    compared(a.resource, b.resource) ||
+    compared(a.limit, b.limit) ||
+    compared(a.level, b.level) ||
+    Number(a.total) - Number(b.total)
+  );
+}
+
+/** Before all others of a window. */
+export function windowPlace(windowStartMs: number): RefusalPlace {
+  return { windowStartMs, entityId: "", resource: "", limit: "", level: "", total: false };
+}
+
+/** Cursors are places as text, on every store alike: a limiter adds its own counts to what a store answers. */
+export function refusalCursor({ windowStartMs, entityId, resource, limit, level, total }: RefusalPlace): string {
+  return [windowStartMs, entityId, resource, limit, level, total ? "total" : "limit"].join("\n");
+}
+
+/** The other half. Undefined for the first page. */
+export function placeOfCursor(cursor: string | undefined): RefusalPlace | undefined {
+  if (cursor === undefined) return undefined;
+  const [start, entityId, resource, limit, level, kind, ...more] = cursor.split("\n");
+  const windowStartMs = Number(start);
+  const isWhole = level !== undefined && (kind === "limit" || kind === "total") && more.length === 0;
+  if (isWhole && Number.isSafeInteger(windowStartMs)) {
+    return {
+      windowStartMs,
+      ...({ entityId, resource, limit, level } as Omit<RefusalKey, "total">),
+      total: kind === "total",
+    };
+  }
+  throw new ValidationError(
+    "cursor_invalid",
+    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+  );
+}
+
+/** A key as text, for maps. */
+export function refusalKeyText({ entityId, resource, limit, level, total }: RefusalKey): string {
+  return `${entityId}\n${resource}\n${limit}\n${level}\n${total ? 1 : 0}`;
+}
+
+/** What is asked for of counts; what is absent is not asked for. */
+export interface RefusalFilter {
+  readonly entityId?: string;
+  readonly resource?: string;
+  readonly limit?: string;
+}
+
+export function isAskedFor(key: RefusalKey, { entityId, resource, limit }: RefusalFilter): boolean {
+  return (
+    (entityId === undefined || key.entityId === entityId) &&
+    (resource === undefined || key.resource === resource) &&
+    (limit === undefined || key.limit === limit)
+  );
+}
+
+/** Zeros would look as if nobody had been refused. */
+export function refusalsNotKept(why: "countRefusals" | "usage"): ValidationError {
+  const reason =
+    why === "countRefusals"
+      ? "This limiter was opened with `countRefusals: false`, so that refusals are not counted; open it without."
+      : "This store was opened with `usage: false`, so that refusals are not kept either; open it without, or with `usage: { keepMs }`.";
+  return new ValidationError("refusals_not_kept", reason);
+}
+
+function compared(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

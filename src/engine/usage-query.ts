@@ -1,0 +1,37 @@
+import { ValidationError } from "../domain/errors.ts";
+import { checkEntityId, checkResource, shown } from "../domain/names.ts";
+import { type UsageWindow, windowStartMs } from "../domain/usage.ts";
+import type { UsageQuery } from "../ports/usage-store.ts";
+
+/** Which usage is asked for. */
+export interface UsageRequest {
+  /** Absent: of all. */
+  readonly entityId?: string;
+  /** Absent: of all. */
+  readonly resource?: string;
+  /** How long each window is. */
+  readonly window: UsageWindow;
+  /** The window that contains this instant is the first; absent: from the beginning. */
+  readonly fromMs?: number;
+  /** Windows that start before this instant; absent: to the end. */
+  readonly toMs?: number;
+}
+
+export function usageQuery(request: UsageRequest): UsageQuery {
+  const { entityId, resource, window, fromMs, toMs } = request;
+  if (window !== "hourly" && window !== "daily" && window !== "monthly") {
+    throw new ValidationError("window_invalid", `window is ${shown(window)}; give "hourly", "daily" or "monthly".`);
+  }
+  for (const [name, value] of Object.entries({ fromMs, toMs })) {
+    if (value !== undefined && (typeof value !== "number" || Number.isNaN(value))) {
+      throw new ValidationError("instant_invalid", `${name} is ${shown(value)}; give milliseconds since 1970.`);
+    }
+  }
+  return {
+    ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
+    ...(resource === undefined ? {} : { resource: checkResource(resource) }),
+    window,
+    fromMs: fromMs === undefined || !Number.isFinite(fromMs) ? 0 : windowStartMs(window, fromMs),
+    toMs: toMs ?? Number.MAX_SAFE_INTEGER,
+  };
+}
