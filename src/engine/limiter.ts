@@ -1,5 +1,5 @@
 import type { Tokens } from "../domain/amounts.ts";
-import type { Access, ConfigScope, LimitSource, SystemSettings } from "../domain/config.ts";
+import type { Access, LimitSource, SystemSettings } from "../domain/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -14,6 +14,8 @@ import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-li
 import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
+import { ensureEntity } from "./ensure-entity.ts";
+import { type EntityScope, entityScope } from "./entity-scope.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
@@ -36,11 +38,6 @@ import { runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type AuditListing, auditListed, limitsListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
-
-/** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
-export interface EntityScope {
-  readonly resource?: string;
-}
 
 /** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
 export class Limiter {
@@ -249,6 +246,11 @@ export class Limiter {
     return this.#admin.createEntity(entity, options);
   }
 
+  /** Creates the entity, or leaves the one of that id alone as it is; answers the one there is. For programs that start again. */
+  async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
+    return (await ensureEntity(this.#admin, this.#deps, entity, options)).entity;
+  }
+
   /** Throws `NotFoundError` when it was never created. */
   getEntity(id: string): Promise<Entity> {
     return this.#admin.getEntity(id);
@@ -390,10 +392,4 @@ export class Limiter {
     if (request?.wait === undefined) return this.#acquirer.attempt(request);
     return acquireWaiting(this.#acquirer, this.#deps.clock, request);
   }
-}
-
-function entityScope(entityId: string, options: EntityScope): ConfigScope {
-  // What is no object is refused where the options are checked.
-  const resource = options?.resource;
-  return resource === undefined ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }

@@ -71,6 +71,10 @@ export const newEntityBody = z.strictObject({
   parentId: name.optional(),
   cascade: z.boolean().optional(),
   metadata: metadata.optional(),
+  ifAbsent: z
+    .boolean()
+    .optional()
+    .openapi({ description: "true: the one that exists is left alone and answered, with 200." }),
 });
 
 export const entityPatchBody = z.strictObject({
