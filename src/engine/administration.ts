@@ -126,6 +126,7 @@ export class Administration {
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
     const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
     const config: LimitsChange = { limits, ...settings };
+    await this.requireCreated(scope);
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
     await this.#deps.scope.config.set(scope, config, event);
     this.changed(event);
@@ -160,6 +161,14 @@ export class Administration {
     const deleted = await this.#deps.scope.config.delete(scope, event);
     if (deleted) this.changed(event);
     return deleted;
+  }
+
+  /**
+   * Throws for a scope of an entity that was never created, where such are refused. It is a check of the name, not a lock: an entity
+   * that is deleted right after takes with it what is set.
+   */
+  async requireCreated(scope: ConfigScope): Promise<void> {
+    if (this.#settings.unknownEntities === "refuse" && "entityId" in scope) await this.getEntity(scope.entityId);
   }
 
   /** An event as it will be stored, its principal checked before anything is written. */

@@ -157,6 +157,9 @@ export class Policies {
   ): Promise<void> {
     CHANGE_OPTIONS.check(options, "The last argument of a policy");
     const scope = scopeOf(where);
+    auditIdOfScope(scope);
+    // What an entity that is gone once said may always be taken away.
+    if (!Object.values(change).includes(null)) await this.#admin.requireCreated(scope);
     const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceIn(scope));
     await this.#deps.scope.config.setPolicy(scope, change, event);
     this.#admin.changed(event);

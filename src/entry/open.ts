@@ -41,7 +41,7 @@ export interface OpenOptions extends RetentionOptions {
   readonly denyMemoryMs?: number;
   /**
    * What an id means that was never created. `"allow"` (default): it is limited by defaults, and has no parent. `"refuse"`:
-   * `NotFoundError` for whoever takes or asks for it.
+   * `NotFoundError` for whoever takes or asks for it, and for who sets limits, access or cascading of it, tops it up or resets it.
    */
   readonly unknownEntities?: UnknownEntities;
   /** Join claims under way together into one write. Default true. */
