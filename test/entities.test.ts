@@ -146,7 +146,7 @@ for (const [name, openStore] of EVERY_STORE) {
 
     test("ids from outside are limited apart and come back as they were", async (t) => {
       const { limiter, take } = await open(t);
-      const users = ["auth0|42", "auth0_7C42", "a+b@x.org", "::1", "\ud800", "", "日本"];
+      const users = ["auth0|42", "auth0_7C42", "a+b@x.org", "::1", "\ud800", "日本"];
       for (const [i, user] of users.entries()) await take(entityIdOf(user), i + 1);
       const { entities } = await limiter.resourceCapacity("api", "rpm");
       const left = new Map(entities.map(({ entityId, available }) => [textOfEntityId(entityId), available]));

@@ -14,7 +14,7 @@ const PACKED = "t64:";
 
 /**
  * An entity id for any text, such as `auth0|42`, `a+b@x.org` or `::1`. An allowed id stays as it is; the same text gives always the
- * same id, and two texts never give one. `textOfEntityId` is the way back. A text that does not fit is refused.
+ * same id, and two texts never give one. `textOfEntityId` is the way back. An empty text, and one that does not fit, is refused.
  *
  * ```ts
  * entityIdOf("key-1"); // "key-1"
@@ -27,7 +27,7 @@ export function entityIdOf(text: string): string {
 
 /**
  * A resource for any text: `resourceOf("GET /users")` is `"text:GET_20/users"`. An allowed resource stays as it is; two texts never
- * give one. `textOfResource` is the way back. A text that does not fit is refused.
+ * give one. `textOfResource` is the way back. An empty text, and one that does not fit, is refused.
  */
 export function resourceOf(text: string): string {
   return nameOf(text, RESOURCE);
@@ -46,6 +46,13 @@ export function textOfResource(resource: string): string {
 function nameOf(text: string, rule: NameRule): string {
   if (typeof text !== "string") {
     throw new ValidationError(rule.code, `No ${rule.what} can be made of ${shown(text)}; give a text.`);
+  }
+  // A header or a field that is not there would give everybody without it one bucket.
+  if (text === "") {
+    throw new ValidationError(
+      rule.code,
+      `No ${rule.what} can be made of an empty text: all callers without one would share one bucket. Refuse them, or give each a text.`,
+    );
   }
   const name = isItsOwnName(text, rule) ? text : written(text, rule);
   if (name !== undefined) return name;
@@ -68,7 +75,9 @@ function textIn(name: string, rule: NameRule): string | undefined {
       ? unpacked(name.slice(PACKED.length))
       : undefined;
   // Of several ways to write a text only one counts. The text is shorter than the name, so this comes to an end.
-  return text === undefined || isItsOwnName(text, rule) || written(text, rule) !== name ? undefined : text;
+  return text === undefined || text === "" || isItsOwnName(text, rule) || written(text, rule) !== name
+    ? undefined
+    : text;
 }
 
 function written(text: string, { lengthMax, laterCharacter }: NameRule): string | undefined {
