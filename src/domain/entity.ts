@@ -63,6 +63,12 @@ const NEW_ENTITY = new KnownNames<NewEntity>({
 });
 
 export function newEntity(given: NewEntity, nowMs: number): Entity {
+  if (typeof given === "string") {
+    throw new ValidationError(
+      "options_invalid",
+      `An entity is given as an object, not ${shown(given)}; give { id: ${shown(given)} }.`,
+    );
+  }
   const id = checkEntityId(given?.id);
   NEW_ENTITY.check(given, "The entity to be created");
   const { parentId } = given;

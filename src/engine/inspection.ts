@@ -2,6 +2,7 @@ import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkInstant } from "../domain/instant.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../domain/names.ts";
 import { sortedByTurns } from "../domain/sorting.ts";
@@ -97,7 +98,7 @@ export class Inspection {
 
   usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
     const { limit, cursor, ...about } = USAGE_REQUEST.check(request, "The query of usage");
-    const query = usageQuery(about);
+    const query = usageQuery(about, this.#deps.clock.now());
     return listing((page) => this.#deps.scope.usage.query(query, page), {
       ...(limit === undefined ? {} : { limit }),
       ...(cursor === undefined ? {} : { cursor }),
@@ -207,16 +208,13 @@ function usedPct(capacity: number, available: number): number {
   return capacity === 0 ? 0 : ((capacity - available) / capacity) * 100;
 }
 
-function usageQuery(request: UsageRequest): UsageQuery {
-  const { entityId, resource, window, fromMs, toMs } = request;
+function usageQuery(request: UsageRequest, nowMs: number): UsageQuery {
+  const { entityId, resource, window } = request;
   if (window !== "hourly" && window !== "daily" && window !== "monthly") {
     throw new ValidationError("window_invalid", `window is ${shown(window)}; give "hourly", "daily" or "monthly".`);
   }
-  for (const [name, value] of Object.entries({ fromMs, toMs })) {
-    if (value !== undefined && (typeof value !== "number" || Number.isNaN(value))) {
-      throw new ValidationError("instant_invalid", `${name} is ${shown(value)}; give milliseconds since 1970.`);
-    }
-  }
+  const fromMs = checkInstant("fromMs", request.fromMs, nowMs);
+  const toMs = checkInstant("toMs", request.toMs, nowMs);
   return {
     ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
     ...(resource === undefined ? {} : { resource: checkResource(resource) }),

@@ -34,7 +34,7 @@ import {
   type TopUpRequest,
 } from "./policies.ts";
 import type { AcquireRequest } from "./request.ts";
-import { runBody } from "./run-body.ts";
+import { checkBody, runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type AuditListing, auditListed, limitsListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
@@ -109,6 +109,7 @@ export class Limiter {
     request: AcquireRequest<Name>,
     body: (lease: Lease<Name>) => Value | Promise<Value>,
   ): Promise<Value> {
+    checkBody(body);
     this.#lifecycle.bodyBegins();
     try {
       const lease = await this.acquire(request);

@@ -119,6 +119,13 @@ export class Policies {
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
+    if (amounts.every(({ milli }) => milli === 0)) {
+      throw new ValidationError(
+        "consume_empty",
+        `amounts of topUp for ${request.entityId} on ${request.resource} is ${shown(request.amounts)}, which adds nothing; ` +
+          "give at least one whole number above 0.",
+      );
+    }
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     const reply = await this.#acquirer.client.topUp(operation, amounts);
     if (reply.kind !== "tooLarge") return resultOf(request, reply);
