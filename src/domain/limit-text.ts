@@ -1,8 +1,9 @@
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText, RESETS } from "./limit-words.ts";
+import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText } from "./limit-words.ts";
 import { shown } from "./names.ts";
+import { RESETS } from "./reset-names.ts";
 import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
@@ -91,7 +92,7 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         break;
       case "reset":
         once(said.reset, "reset=");
-        said.reset = RESETS.find(([name]) => name === value)?.[1] ?? value;
+        said.reset = value;
         break;
       case "after":
         once(said.afterMs, "after=");

@@ -1,15 +1,6 @@
 /** Words of a limit's text that take a value. */
 export const LIMIT_WORDS = ["reset", "after", "when", "tz"] as const;
 
-/** Names of the usual resets, all at 00:00; a week begins on Monday. */
-export const RESETS: readonly (readonly [name: string, cron: string])[] = [
-  ["hourly", "0 * * * *"],
-  ["daily", "0 0 * * *"],
-  ["weekly", "0 0 * * 1"],
-  ["monthly", "0 0 1 * *"],
-  ["yearly", "0 0 1 1 *"],
-];
-
 const PERIODS: Readonly<Record<string, number>> = {
   ...{ s: 1_000, sec: 1_000, second: 1_000 },
   ...{ m: 60_000, min: 60_000, minute: 60_000 },

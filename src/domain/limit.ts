@@ -5,6 +5,7 @@ import { KnownNames } from "./known-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, shown } from "./names.ts";
+import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkReset, checkSchedule } from "./schedule-check.ts";
 
@@ -61,8 +62,8 @@ export interface CustomTerms extends KindOptions {
 export type QuotaOptions = KindOptions &
   (
     | {
-        /** Full again by the calendar. */
-        readonly reset: Reset;
+        /** Full again by the calendar: `"monthly"` at 00:00 UTC, or by a cron, also `{ cron: "monthly", tz }`. */
+        readonly reset: Reset | ResetName;
         /** Not with `reset`. */
         readonly resetAfterMs?: undefined;
       }
@@ -74,7 +75,10 @@ export type QuotaOptions = KindOptions &
       }
   );
 
-type Quota = KindOptions & { readonly reset?: Reset | undefined; readonly resetAfterMs?: number | undefined };
+type Quota = KindOptions & {
+  readonly reset?: Reset | ResetName | undefined;
+  readonly resetAfterMs?: number | undefined;
+};
 
 const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, soft: true, schedule: true });
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
@@ -101,7 +105,7 @@ export interface LimitMakers {
   custom<const Name extends string>(name: Name, terms: CustomTerms): Limit<Name>;
   /**
    * So many tokens a period, all of them back at its end:
-   * `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })`.
+   * `Limit.quota("month", 1_000_000, { reset: { cron: "monthly", tz: "Europe/Berlin" } })`, or `{ reset: "monthly" }` for UTC.
    */
   quota<const Name extends string>(name: Name, amount: number, options: QuotaOptions): Limit<Name>;
 }
@@ -131,11 +135,15 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
         options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
       const { reset, resetAfterMs, ...kind } = known;
       const when = {
-        ...(reset === undefined ? {} : { reset }),
+        // A name becomes its cron where the limit is checked.
+        ...(reset === undefined ? {} : { reset: reset as Reset }),
         ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
       };
       if (reset === undefined && resetAfterMs === undefined) {
-        throw invalid(name, "a quota needs to know when it resets; give reset: { cron } or resetAfterMs");
+        throw invalid(
+          name,
+          'a quota needs to know when it resets; give reset: "monthly", reset: { cron, tz } or resetAfterMs',
+        );
       }
       return checkLimit(
         { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...when, ...ofKind(kind) },

@@ -20,6 +20,7 @@ export { ItemUnreadable } from "../domain/item-unreadable.ts";
 export type { CustomTerms, KindOptions, QuotaOptions, RateOptions } from "../domain/limit.ts";
 export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
+export type { ResetName } from "../domain/reset-names.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";

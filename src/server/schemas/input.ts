@@ -11,7 +11,9 @@ export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
 
 const also = z.record(z.string(), amounts).openapi({ description: "Amounts of further resources, by resource." });
 
-const reset = z.strictObject({ cron: z.string(), tz: z.string().optional() });
+const reset = z
+  .union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()])
+  .openapi({ description: 'A cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).' });
 
 const scheduleEntry = z.strictObject({
   cron: z.string(),
