@@ -47,7 +47,7 @@ test("a misspelled reset is told the nearest name, not the fields of a cron", ()
     assert.throws(() => limitOfText(`q:5,reset=${given}`, calendar), refused);
   }
   assert.throws(() => Limit.quota("q", 5, { reset: "sometimes" as ResetName }), /give one of these/);
-  assert.throws(() => Limit.quota("q", 5, { reset: 5 as never }), /give "monthly" \(hourly, daily, weekly, yearly\)/);
+  assert.throws(() => Limit.quota("q", 5, { reset: 5 as never }), /give \{ cron, tz\? \}, or a name: hourly, daily/);
 });
 
 test("a window of a schedule has a cron, no name: a month is not a minute", () => {

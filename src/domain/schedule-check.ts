@@ -25,11 +25,12 @@ const ENTRY = new KnownNames<ScheduleEntry>({
 
 /** A reset as the value of a limit has it, with its cron, also where it was given by its name. */
 export function checkReset(name: string, given: Reset | string, calendar: CronCheck): Reset {
-  const reset = typeof given === "string" ? { cron: given } : given;
+  // A cron alone stays refused: whoever gives one has to think of its zone.
+  const reset = typeof given === "string" && !/\s/.test(given.trim()) ? { cron: given } : given;
   if (typeof reset !== "object" || reset === null) {
     throw new ValidationError(
       "limit_invalid",
-      `Limit "${name}": reset is ${shown(given)}; give "monthly" (hourly, daily, weekly, yearly) or { cron, tz? }.`,
+      `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }, or a name: hourly, daily, weekly, monthly, yearly.`,
     );
   }
   RESET.check(reset, `Limit "${name}": reset`);
