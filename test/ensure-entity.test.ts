@@ -23,9 +23,9 @@ for (const [name, openStore] of EVERY_STORE) {
       await limiter.ensureEntity({ id: "proj-1" });
       const first = await limiter.ensureEntity({ id: "key-1", parentId: "proj-1", name: "Key" }, { principal: "boot" });
       assert.deepEqual([first.parentId, first.cascade, first.name], ["proj-1", true, "Key"]);
-      clock.advance(1_000);
+      await clock.advance(1_000);
       const moved = await limiter.updateEntity("key-1", { name: "Renamed", cascade: false });
-      clock.advance(1_000);
+      await clock.advance(1_000);
       const again = await limiter.ensureEntity({ id: "key-1", parentId: "proj-1", name: "Key" });
       assert.deepEqual(again, moved);
       assert.equal(await created(), 1);

@@ -1,3 +1,4 @@
+import { levelName } from "./level-names.ts";
 import type { Status } from "./status.ts";
 
 interface ErrorOptions {
@@ -251,7 +252,7 @@ export class RateLimitExceeded extends LimiterError {
     const level = this.#levels.indexOf(entityId);
     // The first status is of the resource that was asked for; further ones stand in front of the name.
     const name = resource === this.statuses[0]?.resource ? limit : `${resource}/${limit}`;
-    return level === 0 ? name : `${name}^${level}`;
+    return levelName(name, level);
   }
 }
 

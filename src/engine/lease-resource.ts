@@ -1,5 +1,5 @@
 import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
-import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
@@ -7,7 +7,7 @@ import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { type LeasePart, remainingIn } from "./lease-part.ts";
+import { type LeasePart, overdrawnAt, remainingIn, seenIn } from "./lease-part.ts";
 import { type Demand, demandOf, sharedWith } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
@@ -47,8 +47,8 @@ interface Ledger {
   readonly held: (readonly Holding[])[];
   /** Adjustments that certainly were not stored yet; settling tries them again. */
   pendingDebits: readonly PendingDebit[];
-  /** The entity's bucket as an adjustment or a consume last left it. */
-  seen: BucketState | undefined;
+  /** The bucket of each demand as the take, an adjustment or a consume last left it. */
+  readonly seen: (BucketState | undefined)[];
 }
 
 /** What a lease holds on one resource. A lease itself is that of its first one. */
@@ -87,12 +87,14 @@ export abstract class LeaseResource<Name extends string = string> {
     return remainingIn(this.part);
   }
 
-  /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
+  /**
+   * Names of the soft limits of all levels that are below zero, as their buckets were last seen: `day` of the entity, `day^1` one
+   * level up.
+   */
   get overdrawn(): readonly string[] {
-    const seen = this.#ledger?.seen ?? this.part.taken[0]?.state;
-    if (seen === undefined) return [];
-    const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-    return overdrawnOf(seen, all, this.core.maker.now());
+    const seen = this.#ledger?.seen ?? seenIn(this.part);
+    const nowMs = this.core.maker.now();
+    return seen.flatMap((state, level) => (state === undefined ? [] : overdrawnAt(state, level, nowMs)));
   }
 
   /**
@@ -134,8 +136,8 @@ export abstract class LeaseResource<Name extends string = string> {
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
       ledger.held[level] = withTaken(ledger.held[level] ?? [], demand.take, tickets[i] as Ticket);
+      ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
-    ledger.seen = taken.answers[0]?.state;
   }
 
   /** Gives back, at most what is held: asking for more gives back what is held. */
@@ -205,7 +207,7 @@ export abstract class LeaseResource<Name extends string = string> {
       const held = demands.map(({ take }) =>
         take.length === 0 ? [] : withTaken([], take, taken[next++]?.ticket ?? PLAIN_TICKET),
       );
-      this.#ledger = { held, pendingDebits: [], seen: undefined };
+      this.#ledger = { held, pendingDebits: [], seen: seenIn(this.part) };
     }
     return this.#ledger;
   }
@@ -218,7 +220,7 @@ export abstract class LeaseResource<Name extends string = string> {
         const due = level === 0 ? amounts : sharedWith(link, amounts);
         if (due.length === 0) return;
         const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
-        if (level === 0 && state !== undefined) ledger.seen = state;
+        if (state !== undefined) ledger.seen[level] = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome === "no" || outcome === "unknown") this.#notStored(level, due, outcome);
         // The lease was rolled back while the store was asked. No later call would give this back.

@@ -50,7 +50,7 @@ export const lease = z
     consumed: amounts,
     also: z.record(z.string(), amounts),
     degraded: z.union([z.literal(false), z.string()]),
-    overdrawn: z.array(z.string()),
+    overdrawn: z.array(z.string()).openapi({ description: "Soft limits below zero; one level up `day^1`." }),
     bypassed: z.boolean(),
     expiresAtMs: instant.nullable(),
     onExpiry: z.enum(["charge", "refund"]),
