@@ -37,7 +37,10 @@ export interface NewEntity {
 }
 
 export function entityMissing(id: string): NotFoundError {
-  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
+  return new NotFoundError(
+    "entity_not_found",
+    (ways) => `There is no entity ${id}; create it with ${ways.createEntity}.`,
+  );
 }
 
 /**

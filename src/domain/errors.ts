@@ -2,6 +2,7 @@ import { levelName } from "./level-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import type { Status } from "./status.ts";
 import { waitWords } from "./wait-words.ts";
+import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
 import { entityText, resourceText } from "./written-names.ts";
 
 interface ErrorOptions {
@@ -21,6 +22,9 @@ export interface ProblemOptions {
   readonly levels?: "own" | "all";
 }
 
+/** What an error says on a surface: not a member, for those are the public interface. */
+export let messageFor: (error: LimiterError, ways: Ways) => string;
+
 /** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
 export class LimiterError extends Error {
   /** Stable: programs may branch on it. */
@@ -28,10 +32,16 @@ export class LimiterError extends Error {
   /** Where several things failed at once, each of them, the first of which is the `cause`; otherwise absent. */
   declare readonly errors?: readonly unknown[];
   readonly #publicDetail: string | undefined;
+  readonly #message: Message;
 
-  constructor(code: string, message: string, options: ErrorOptions = {}) {
+  static {
+    messageFor = (error, ways) => (typeof error.#message === "string" ? error.message : error.#message(ways));
+  }
+
+  constructor(code: string, message: Message, options: ErrorOptions = {}) {
     const { publicDetail, errors, ...rest } = options;
-    super(message, rest);
+    super(typeof message === "string" ? message : message(WAYS_IN_CODE), rest);
+    this.#message = message;
     this.name = new.target.name;
     this.code = code;
     // As an `AggregateError` has it. Not there at all on the others, which are one thing.
@@ -117,7 +127,7 @@ export class LeaseClosed extends LimiterError {
 
   constructor(
     code: string,
-    message: string,
+    message: Message,
     options: ErrorOptions & { readonly leaseStatus?: "settled" | "rolledBack" | "expired" } = {},
   ) {
     const { leaseStatus, ...rest } = options;
@@ -150,7 +160,9 @@ export class ResourceDisabled extends LimiterError {
   constructor(refused: { entityId: string; resource: string; level: string }) {
     super(
       "resource_disabled",
-      `${refused.resource} is disabled for ${refused.entityId} (${refused.level}); enable it with setAccess.`,
+      (ways) =>
+        `${refused.resource} is disabled for ${refused.entityId} (${ways.accessAt(refused.level)}); ` +
+        `enable it with ${ways.setAccess}.`,
       // It may be a parent that is switched off.
       { publicDetail: `${resourceText(refused.resource)} is disabled.` },
     );

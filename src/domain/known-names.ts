@@ -33,7 +33,8 @@ export class KnownNames<Options> {
   #unknown(name: string, what: string): ValidationError {
     return new ValidationError(
       "option_unknown",
-      `${what} has the unknown name ${shown(name)}; ${hintFor(name, [...this.#names])}.`,
+      `${what} ${/\b(options|terms)\b/.test(what) ? "have" : "has"} the unknown name ${shown(name)}; ` +
+        `${hintFor(name, [...this.#names])}.`,
     );
   }
 }

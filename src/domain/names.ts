@@ -21,8 +21,11 @@ export function checkPrincipal(value: unknown): string {
 export function checkName(rule: NameRule, value: unknown): string {
   const fail = (reason: string): never => {
     const { ofText } = rule;
-    const made = ofText === undefined || typeof value !== "string" ? "" : ` ${ofText}(text) makes one of any text.`;
-    throw new ValidationError(rule.code, `Invalid ${rule.what} ${shown(value)}: ${reason}.${made}`);
+    const isText = ofText !== undefined && typeof value === "string";
+    throw new ValidationError(
+      rule.code,
+      (ways) => `Invalid ${rule.what} ${shown(value)}: ${reason}.${isText ? ways.ofText(ofText) : ""}`,
+    );
   };
   if (typeof value !== "string") return fail(`it must be a string; ${rule.remedy}`);
   if (value === "") return fail(`it must not be empty; ${rule.remedy}`);

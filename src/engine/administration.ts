@@ -61,7 +61,10 @@ export class Administration {
     const event = this.event("entity_created", entity.id, options, details);
     const reply = await this.#deps.scope.entities.create(entity, event);
     if (reply.kind === "exists") {
-      throw new ExistsError("entity_exists", `Entity ${entity.id} exists already; change it with updateEntity.`);
+      throw new ExistsError(
+        "entity_exists",
+        (ways) => `Entity ${entity.id} exists already; change it with ${ways.updateEntity}.`,
+      );
     }
     if (reply.kind !== "created") throw parentError(entity.id, reply);
     this.changed(event);
@@ -248,7 +251,7 @@ function parentError(id: string, problem: ParentProblem): LimiterError {
     case "parentMissing":
       return new NotFoundError(
         "parent_not_found",
-        `The parent ${problem.parentId} of ${id} does not exist; create it first with createEntity.`,
+        (ways) => `The parent ${problem.parentId} of ${id} does not exist; create it first with ${ways.createEntity}.`,
       );
     case "cycle":
       return new ValidationError(

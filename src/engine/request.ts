@@ -167,8 +167,8 @@ export function checkWait(wait: { readonly maxMs: number } | undefined): number 
 export function noLimits(entityId: string, resource: string): ValidationError {
   return new ValidationError(
     "limits_missing",
-    `No limits apply to ${entityId} on ${resource}. Set some with setLimits, setResourceDefaults or setSystemDefaults, ` +
-      "or pass them in `limits`.",
+    (ways) =>
+      `No limits apply to ${entityId} on ${resource}. Set some with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
   );
 }
 

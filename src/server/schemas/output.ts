@@ -218,7 +218,10 @@ export const problem = z
     detail: z.string(),
     code: z.string(),
     requestId: z.string(),
-    "violated-policies": z.array(z.string()).optional().openapi({ description: "Of a 429: as RateLimit-Policy has them." }),
+    "violated-policies": z
+      .array(z.string())
+      .optional()
+      .openapi({ description: "Of a 429: as RateLimit-Policy has them." }),
     violations: z
       .array(z.object({ limit: z.string(), kind: z.enum(["rate", "quota", "session"]) }))
       .optional()
