@@ -76,7 +76,9 @@ export function invalid(errors: readonly { readonly pointer: string; readonly de
   const [first] = errors;
   const sentence = `${first?.pointer}: ${first?.detail}`;
   const more = errors.length > 1 ? ` And ${errors.length - 1} more.` : "";
-  return new Problem("request_invalid", `${sentence}${sentence.endsWith("?") ? "" : "."}${more}`, { members: { errors } });
+  return new Problem("request_invalid", `${sentence}${sentence.endsWith("?") ? "" : "."}${more}`, {
+    members: { errors },
+  });
 }
 
 function escaped(key: PropertyKey): string {
