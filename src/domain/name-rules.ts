@@ -32,7 +32,7 @@ export interface NameRule {
   readonly reserved: ReadonlySet<string>;
   readonly remedy: string;
   /** The function that makes such a name of any text. */
-  readonly ofText?: string;
+  readonly ofText?: string | undefined;
 }
 
 const none: ReadonlySet<string> = new Set();

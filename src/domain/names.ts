@@ -3,9 +3,13 @@ import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./nam
 
 export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 
+/** Whose a manifest is. */
+const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
+
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };
 
 export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
+export const checkOwner = (value: unknown): string => checkName(OWNER, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
