@@ -48,6 +48,30 @@ for (const [name, openStore] of EVERY_STORE) {
       );
     });
 
+    test("a misspelled resource is told the near one", async (t) => {
+      const { limiter } = await open(t);
+      const missing = {
+        name: "ValidationError",
+        code: "limits_missing",
+        message: /Or did you mean the resource api\?$/,
+      };
+      const typo = { ...request, resource: "apii" };
+      for (const way of [
+        () => limiter.acquire(typo),
+        () => limiter.tryAcquire(typo),
+        () => limiter.acquire({ ...typo, wait: { maxMs: 100 } }),
+        () => limiter.available(typo),
+        () => limiter.explain(typo),
+        () => limiter.timeUntilAvailable(typo),
+      ]) {
+        await assert.rejects(way, missing);
+      }
+      await assert.rejects(limiter.acquire({ ...request, resource: "elsewhere" }), (error: Error) => {
+        assert.doesNotMatch(error.message, /did you mean/);
+        return true;
+      });
+    });
+
     test("an instant in seconds is told its milliseconds", async (t) => {
       const { limiter } = await open(t);
       await limiter.acquire(request);

@@ -129,7 +129,8 @@ export class Administration {
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
     const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
     const config: LimitsChange = { limits, ...settings };
-    await this.requireCreated(scope);
+    const created = this.requireCreated(scope);
+    if (created !== undefined) await created;
     const event = this.event("limits_set", auditIdOf(scope), options, { ...config }, resourceIn(scope));
     await this.#deps.scope.config.set(scope, config, event);
     this.changed(event);
@@ -168,10 +169,12 @@ export class Administration {
 
   /**
    * Throws for a scope of an entity that was never created, where such are refused. It is a check of the name, not a lock: an entity
-   * that is deleted right after takes with it what is set.
+   * that is deleted right after takes with it what is set. Undefined where nothing is asked: a change that does not wait is under way at
+   * once, and a limiter that closes waits for it.
    */
-  async requireCreated(scope: ConfigScope): Promise<void> {
-    if (this.#settings.unknownEntities === "refuse" && "entityId" in scope) await this.getEntity(scope.entityId);
+  requireCreated(scope: ConfigScope): Promise<unknown> | undefined {
+    const isAsked = this.#settings.unknownEntities === "refuse" && "entityId" in scope;
+    return isAsked ? this.getEntity(scope.entityId) : undefined;
   }
 
   /** An event as it will be stored, its principal checked before anything is written. */

@@ -122,17 +122,17 @@ export class Limiter {
 
   /** What every limit of the entity and of the parents it is charged to holds now. */
   available(question: Question): Promise<Availability[]> {
-    return this.#inspect.available(question);
+    return this.#near(this.#inspect.available(question), question);
   }
 
   /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
   timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
-    return this.#inspect.timeUntilAvailable(question);
+    return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 
   /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
   explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
-    return explain(this.#acquirer, this.#deps, question);
+    return this.#near(explain(this.#acquirer, this.#deps, question), question);
   }
 
   // Policies
@@ -387,6 +387,10 @@ export class Limiter {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #near<Answer>(answer: Promise<Answer>, asked: Question): Promise<Answer> {
+    return answer.catch((error) => this.#acquirer.nearResources.rethrow(error, asked));
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {

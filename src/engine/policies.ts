@@ -166,7 +166,8 @@ export class Policies {
     const scope = scopeOf(where);
     auditIdOfScope(scope);
     // What an entity that is gone once said may always be taken away.
-    if (!Object.values(change).includes(null)) await this.#admin.requireCreated(scope);
+    const created = Object.values(change).includes(null) ? undefined : this.#admin.requireCreated(scope);
+    if (created !== undefined) await created;
     const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceIn(scope));
     await this.#deps.scope.config.setPolicy(scope, change, event);
     this.#admin.changed(event);
