@@ -121,3 +121,12 @@ test("an entity that is given by its id alone is told the object", async () => {
     });
   }
 });
+
+test("durability on a store that has none to choose is refused, not ignored", async () => {
+  for (const store of ["memory", "dynamodb:limits"]) {
+    await assert.rejects(RateLimiter.open({ store, durability: "full" }), {
+      code: "option_invalid",
+      message: /durability is for SQLite, and the store is "(memory|dynamodb:limits)".*leave it out/,
+    });
+  }
+});

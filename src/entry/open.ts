@@ -156,6 +156,12 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
     refuseRetention(options, store.name);
     return store;
   }
+  if (options.durability !== undefined && !(typeof store === "string" && store.startsWith("sqlite:"))) {
+    throw new ValidationError(
+      "option_invalid",
+      `durability is for SQLite, and the store is ${shown(store)}, where nothing would go by it; leave it out.`,
+    );
+  }
   if (store === "memory") {
     return openMemory(calendar, retentionOf(options, MEMORY_RETENTION), systemTurns);
   }
