@@ -47,6 +47,7 @@ async function counted(...limits: readonly Limit[]) {
     timeoutMs: 1_000,
     onUnavailable: undefined,
     unknownEntities: "allow" as const,
+    unnamedLimits: "allow" as const,
   };
   const limiter = new Limiter(world, settings, true);
   await limiter.setResourceDefaults("api", limits);

@@ -32,6 +32,7 @@ const PRIMARY = {
   entityId: PROJECT,
   resource: "gpt-4",
   limit: "tpm",
+  counts: "tpm",
   available: -250,
   capacity: 4_500,
   requested: 700,
@@ -284,6 +285,7 @@ function board() {
     entityId,
     resource: "gpt-4",
     limit,
+    counts: limit,
     available,
     capacity,
   });

@@ -35,9 +35,9 @@ for (const [name, openStore] of EVERY_STORE) {
       const lease = await limiter.acquire({ ...key, consume: { tpm: 500 } });
       const asked = calls.length;
       assert.deepEqual(lease.remaining, [
-        { ...key, limit: "rpm", available: 60, capacity: 60 },
-        { ...key, limit: "tpm", available: 5_500, capacity: 6_000 },
-        { entityId: "proj-1", resource: "gpt-4", limit: "tpm", available: 8_500, capacity: 9_000 },
+        { ...key, limit: "rpm", counts: "rpm", available: 60, capacity: 60 },
+        { ...key, limit: "tpm", counts: "tpm", available: 5_500, capacity: 6_000 },
+        { entityId: "proj-1", resource: "gpt-4", limit: "tpm", counts: "tpm", available: 8_500, capacity: 9_000 },
       ]);
       assert.equal(calls.length, asked, "looking at it asks nobody");
       assert.deepEqual(await limiter.available(key), lease.remaining);
@@ -145,8 +145,8 @@ test("the synchronous way says what remains as well", async () => {
     const outcome = limiter.tryAcquireSync({ ...gpt, consume: { tpm: 200 } });
     assert.ok(outcome.ok);
     assert.deepEqual(outcome.lease.remaining, [
-      { ...gpt, limit: "rpm", available: 60, capacity: 60 },
-      { ...gpt, limit: "tpm", available: tpm, capacity: 6_000 },
+      { ...gpt, limit: "rpm", counts: "rpm", available: 60, capacity: 60 },
+      { ...gpt, limit: "tpm", counts: "tpm", available: tpm, capacity: 6_000 },
     ]);
   }
 });
@@ -163,7 +163,7 @@ test("of several resources each says what remains on it", async () => {
     ],
   );
   assert.deepEqual(lease.resource("gpu").remaining, [
-    { entityId: "key-1", resource: "gpu", limit: "slots", available: 1, capacity: 4 },
+    { entityId: "key-1", resource: "gpu", limit: "slots", counts: "slots", available: 1, capacity: 4 },
   ]);
 });
 

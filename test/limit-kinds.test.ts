@@ -164,6 +164,7 @@ test("a session begins with its first use, and a refusal says when it ends", asy
     entityId: "a",
     resource: "api",
     limit: "s",
+    counts: "s",
     available: 100,
     capacity: 500,
     requested: 101,
@@ -317,8 +318,8 @@ test("a lease that outlives its period gives back nothing into the next one, on 
   await limiter.acquire(request("q", 10));
   await lease.rollback();
   assert.deepEqual(await limiter.available({ entityId: "a", resource: "api" }), [
-    { entityId: "a", resource: "api", limit: "q", available: 0, capacity: 10 },
-    { entityId: "team", resource: "api", limit: "q", available: 10, capacity: 20 },
+    { entityId: "a", resource: "api", limit: "q", counts: "q", available: 0, capacity: 10 },
+    { entityId: "team", resource: "api", limit: "q", counts: "q", available: 10, capacity: 20 },
   ]);
 });
 

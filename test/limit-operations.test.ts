@@ -107,6 +107,7 @@ test("explain says what applies, from which level, what is held and what would h
       limits: [
         {
           limit: "rpm",
+          counts: "rpm",
           kind: "drip",
           soft: false,
           definition: rpm,
@@ -118,6 +119,7 @@ test("explain says what applies, from which level, what is held and what would h
         },
         {
           limit: "month",
+          counts: "month",
           kind: "calendar",
           soft: false,
           definition: month,
@@ -140,6 +142,7 @@ test("explain says what applies, from which level, what is held and what would h
       limits: [
         {
           limit: "rpm",
+          counts: "rpm",
           kind: "drip",
           soft: false,
           definition: Limit.perMinute("rpm", 40),

@@ -22,10 +22,12 @@ for (const [name, open] of EVERY_STORE) {
     await take("a", "api", { rpm: 60 });
     await take("a", "gpu", { day: 12 });
     await clock.advance(10_000);
-    const rpm = (available: number) => [{ limit: "rpm", available, capacity: 60, kind: "drip", soft: false }];
+    const rpm = (available: number) => [
+      { limit: "rpm", counts: "rpm", available, capacity: 60, kind: "drip", soft: false },
+    ];
     const aOnApi = { entityId: "a", resource: "api", limits: rpm(10) };
     const bOnApi = { entityId: "b", resource: "api", limits: rpm(40) };
-    const day = { limit: "day", available: -2, capacity: 10, kind: "calendar", soft: true };
+    const day = { limit: "day", counts: "day", available: -2, capacity: 10, kind: "calendar", soft: true };
     const aOnGpu = { entityId: "a", resource: "gpu", limits: [day] };
     assert.deepEqual([...(await limiter.listBuckets())], [aOnApi, aOnGpu, bOnApi]);
     assert.deepEqual([...(await limiter.listBuckets({ entityId: "a" }))], [aOnApi, aOnGpu]);

@@ -60,6 +60,30 @@ export function tellSwitchStories(open: (t: TestContext) => Promise<TwoLimiters>
     });
   }
 
+  for (const [what, scope] of [
+    ["a key", { entityId: "bare" }],
+    ["a key on a resource", { entityId: "bare", resource: LLM }],
+    ["the team above it, which has no limits either,", { entityId: "team" }],
+    ["the organisation", { entityId: "org" }],
+  ] as const) {
+    story(
+      `${what} is off at once also where only the organisation counts what is used`,
+      async ({ admin, clock }, ask) => {
+        await admin.createEntity({ id: "bare", parentId: "team", cascade: true });
+        await admin.setLimits("org", [Limit.perMinute("rpm", 1_000)], { resource: LLM });
+        assert.equal(await ask("bare"), "granted");
+        assert.equal(await ask("bare"), "granted");
+        await clock.advance(1_000);
+        await admin.setAccess(scope, "disabled");
+        assert.equal(await ask("bare"), "resource_disabled");
+        assert.equal(await ask("bare", { atomic: true }), "resource_disabled");
+        await admin.setAccess(scope, "inherit");
+        await clock.advance(CONFIG_TTL_MS);
+        assert.equal(await ask("bare"), "granted");
+      },
+    );
+  }
+
   story("an entity nobody took from is off although its limits are remembered", async ({ admin, worker }, ask) => {
     await worker.available({ entityId: "new", resource: LLM });
     await admin.setAccess({ entityId: "new" }, "disabled");

@@ -124,6 +124,7 @@ test("the page counts on from what it was told, and shows no debt as paid before
     (milli, elapsedMs) => {
       const held: HeldLimit = {
         limit: "n",
+        counts: "n",
         kind: "drip",
         soft: false,
         available: Math.floor(milli / 1000),

@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import type { Limit } from "../domain/limit.ts";
+import { measureOf } from "../domain/measures.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { onStore, tablesNear } from "./on-store.ts";
@@ -103,11 +105,12 @@ async function valuesOf(
       return tablesNear(wayOf(context, options), COMPLETION_MS);
     case "store":
       return (await tablesNear(wayOf(context, options), COMPLETION_MS)).map((table) => `dynamodb:${table}`);
-    case "limit":
     case "consume":
+      return onStore(context, options, async (limiter) => namesOf(await limitsIn(limiter), measureOf));
+    case "limit":
     case "amount":
     case "soft":
-      return onStore(context, options, (limiter) => limitNames(limiter));
+      return onStore(context, options, async (limiter) => namesOf(await limitsIn(limiter), ({ name }) => name));
     default:
       return [];
   }
@@ -132,12 +135,16 @@ const FIXED: Readonly<Record<string, readonly string[]>> = {
   onUnavailable: ["allow", "block"],
 };
 
-async function limitNames(limiter: RateLimiter): Promise<readonly string[]> {
-  const names = new Set<string>();
+async function limitsIn(limiter: RateLimiter): Promise<readonly Limit[]> {
+  const found: Limit[] = [];
   for (const resource of await limiter.listResources({ limit: 50 })) {
-    for (const { name } of await limiter.getResourceDefaults(resource)) names.add(name);
+    found.push(...(await limiter.getResourceDefaults(resource)));
   }
-  return [...names].sort();
+  return found;
+}
+
+function namesOf(limits: readonly Limit[], name: (limit: Limit) => string): readonly string[] {
+  return [...new Set(limits.map(name))].sort();
 }
 
 /** The store that the words so far name. */

@@ -20,16 +20,20 @@ export function explainText(explanation: Explanation, consume: Readonly<Record<s
 
 function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): string {
   if (primary === undefined) return `${entityId} is refused for ${waitText(retryAfterMs)}.`;
-  const { limit, requested } = primary;
-  const now = Math.max(0, mostOf(levels, limit));
+  const { limit, counts, requested } = primary;
+  const now = Math.max(0, mostOf(levels, counts) ?? 0);
   const when =
     retryAfterMs === Number.POSITIVE_INFINITY
       ? `${requested} never fit`
       : `${requested} fit in ${waitText(retryAfterMs)}`;
   const held = levels.find((level) => level.entityId === primary.entityId);
   const terms = held?.limits.find((each) => each.limit === limit);
-  const whose = primary.entityId === entityId ? "it" : `${primary.entityId}, which is charged too,`;
-  return `${entityId} may take ${now} more ${limit} now; ${when}, because ${whose} ${holdsText(primary.available, terms)}.`;
+  const isOwn = primary.entityId === entityId;
+  const other = `${primary.entityId}, which is charged too,`;
+  // A limit that counts what it is called need not be named twice.
+  const called = isOwn ? `its ${limit}` : `${limit} of ${other}`;
+  const whose = limit !== counts ? called : isOwn ? "it" : other;
+  return `${entityId} may take ${now} more ${counts} now; ${when}, because ${whose} ${holdsText(primary.available, terms)}.`;
 }
 
 /** `holds 300 of 20000 and gains 10000 a minute`. */
@@ -54,24 +58,24 @@ function periodWords(ms: number): string {
   return known[ms] ?? `every ${durationText(ms)}`;
 }
 
-/** What each limit of the entity still grants, by the scarcest level of the chain. */
+/** What is still granted of each measure, by the scarcest limit of the chain that counts it. */
 function mostText(levels: readonly LevelExplanation[]): string {
-  const own = levels[0]?.limits ?? [];
+  const measures = [...new Set(levels.flatMap(({ limits }) => limits.map(({ counts }) => counts)))];
   return listOf(
-    own.map(({ limit, soft }) => {
-      const most = Math.max(0, mostOf(levels, limit));
-      return soft ? `any ${limit} (only measured)` : `up to ${most} ${limit}`;
+    measures.map((measure) => {
+      const most = mostOf(levels, measure);
+      return most === undefined ? `any ${measure} (only measured)` : `up to ${Math.max(0, most)} ${measure}`;
     }),
   );
 }
 
-/** The least that any level holds of a limit; levels that do not have it, or only measure it, do not count. */
-function mostOf(levels: readonly LevelExplanation[], limit: string): number {
+/** The least that a limit holds that counts a measure. Those that only measure, and levels that are bypassed, do not count. */
+function mostOf(levels: readonly LevelExplanation[], measure: string): number | undefined {
   const held = levels
     .filter(({ access }) => access !== "bypass")
-    .flatMap(({ limits }) => limits.filter((each) => each.limit === limit && !each.soft))
+    .flatMap(({ limits }) => limits.filter((each) => each.counts === measure && !each.soft))
     .map(({ available }) => available);
-  return held.length === 0 ? 0 : Math.min(...held);
+  return held.length === 0 ? undefined : Math.min(...held);
 }
 
 function disabledText(levels: readonly LevelExplanation[]): string {

@@ -36,10 +36,11 @@ export async function look(
   for await (const { entityId, resource, limits } of limiter.listBuckets(about.query)) {
     const { levels, outcome } = await limiter.explain({ entityId, resource });
     const defined = new Map((levels[0]?.limits ?? []).map((each) => [each.limit, each]));
-    for (const { limit, available, capacity } of limits) {
+    for (const { limit, counts, available, capacity } of limits) {
       const known = defined.get(limit);
       if (known === undefined) continue;
-      const asked = { [limit]: about.consume[limit] ?? 1 };
+      // Of this measure alone: the request itself is no part of the question.
+      const asked = { requests: 0, [counts]: about.consume[counts] ?? 1 };
       const retryAfterMs =
         outcome === "disabled"
           ? Number.POSITIVE_INFINITY

@@ -80,6 +80,7 @@ function limitText(limit: Limit): string {
     refillWords(limit),
     ...(windows > 0 ? [`${windows} in its schedule`] : []),
     ...(limit.soft ? ["soft"] : []),
+    ...(limit.counts === undefined ? [] : [`counts ${limit.counts}`]),
   ];
   return parts.join(", ");
 }

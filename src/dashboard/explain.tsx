@@ -20,7 +20,7 @@ export function ExplainPanel({ row }: { readonly row: BucketRow }) {
     async () => {
       const question = { entityId, resource };
       const plain = await api.send<Explained>("POST", `${path}/explain`, {}, question);
-      const names = plain.levels[0]?.limits.map(({ limit }) => limit) ?? [];
+      const names = measuresIn(plain);
       const consume = Object.fromEntries(names.map((name) => [name, asked[name] ?? 1]));
       return names.length === 0 ? plain : api.send<Explained>("POST", `${path}/explain`, {}, { ...question, consume });
     },
@@ -100,20 +100,24 @@ export function ExplainPanel({ row }: { readonly row: BucketRow }) {
   );
 }
 
+/** What a request may be asked for: every measure that a level counts. */
+function measuresIn({ levels }: Explained): readonly string[] {
+  return [...new Set(levels.flatMap(({ limits }) => limits.map(({ counts }) => counts)))];
+}
+
 function Verdict(props: {
   readonly value: Explained;
   readonly asked: Readonly<Record<string, number>>;
   readonly setAsked: (asked: Readonly<Record<string, number>>) => void;
 }) {
   const { value, asked, setAsked } = props;
-  const { outcome, reason, primary, retryAfterMs, levels } = value;
+  const { outcome, reason, primary, retryAfterMs } = value;
   const words = {
     granted: "Nothing stands in the way.",
     refused: primary === undefined ? "It would be refused." : `In the way: ${primary.limit} of ${primary.entityId}.`,
     disabled: "Switched off.",
     never: "It can never fit.",
   }[outcome];
-  const limits = levels[0]?.limits ?? [];
   return (
     <div class="verdict" data-outcome={outcome} data-testid="explain-outcome">
       <p>
@@ -129,20 +133,20 @@ function Verdict(props: {
       </p>
       <fieldset class="what-if">
         <legend>If it asked for</legend>
-        {limits.map(({ limit }) => (
-          <label key={limit}>
+        {measuresIn(value).map((measure) => (
+          <label key={measure}>
             <input
               type="text"
               inputMode="numeric"
               data-testid="explain-amount"
-              data-limit={limit}
-              value={String(asked[limit] ?? 1)}
+              data-limit={measure}
+              value={String(asked[measure] ?? 1)}
               onChange={(event) => {
                 const amount = Number(event.currentTarget.value);
-                if (Number.isSafeInteger(amount) && amount >= 0) setAsked({ ...asked, [limit]: amount });
+                if (Number.isSafeInteger(amount) && amount >= 0) setAsked({ ...asked, [measure]: amount });
               }}
             />
-            <span>{limit}</span>
+            <span>{measure}</span>
           </label>
         ))}
       </fieldset>
@@ -200,6 +204,7 @@ function LimitLine({ limit }: { readonly limit: LimitExplanation }) {
     ...(inWindow ? ["a window of its schedule is open"] : []),
     ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
+    ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),
   ];
   return (
     <tr data-level={stateOf(available, capacity)}>

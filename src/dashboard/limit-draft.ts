@@ -12,6 +12,8 @@ export interface LimitDraft {
   /** It will be gone after saving. */
   readonly isRemoved: boolean;
   readonly name: string;
+  /** The measure that it counts; empty: the one of its own name. */
+  readonly counts: string;
   readonly kind: Kind;
   readonly capacity: string;
   readonly amount: string;
@@ -49,7 +51,7 @@ export function newDraft(): LimitDraft {
     tz: "",
     after: "3600",
   } as const;
-  return { id: ++lastId, isNew: true, isRemoved: false, name: "", ...terms, soft: false, windows: [] };
+  return { id: ++lastId, isNew: true, isRemoved: false, name: "", counts: "", ...terms, soft: false, windows: [] };
 }
 
 export function newWindow(): WindowDraft {
@@ -57,12 +59,12 @@ export function newWindow(): WindowDraft {
 }
 
 export function draftOf(limit: Limit): LimitDraft {
-  const { name, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+  const { name, counts = "", capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
   const kind = reset !== undefined ? "calendar" : resetAfterMs !== undefined ? "session" : "drip";
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, kind, capacity: String(capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: String(capacity), soft: soft === true },
     ...(kind === "drip"
       ? { amount: String(refillAmount), period: seconds(refillPeriodMs) }
       : { amount: String(capacity) }),
@@ -85,6 +87,7 @@ function windowOf({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: S
 export function limitOf(draft: LimitDraft): Limit {
   const { kind, soft, windows } = draft;
   const name = draft.name.trim();
+  const counts = draft.counts.trim();
   if (name === "") throw new Error("A new limit has no name; give one, such as rpm.");
   const number = (what: string, text: string) => numberOf(`${name}: ${what}`, text);
   const base = {
@@ -97,6 +100,7 @@ export function limitOf(draft: LimitDraft): Limit {
   const zone = (tz: string) => (tz.trim() === "" ? {} : { tz: tz.trim() });
   return {
     ...base,
+    ...(counts === "" ? {} : { counts }),
     ...(soft ? { soft: true as const } : {}),
     ...(kind === "calendar" ? { reset: { cron: draft.cron.trim(), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),

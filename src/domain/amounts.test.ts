@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type AmountUse, checkAmounts, type Tokens } from "./amounts.ts";
+import { type AmountUse, amountsOf, type Tokens, topUpAmounts } from "./amounts.ts";
 import { bucketKey } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { Limit } from "./limit.ts";
 
 const limits = [Limit.perMinute("rpm", 100), Limit.perMinute("tpm", 10_000)];
 const bucket = bucketKey("key-1", "gpt-4");
-const check = (tokens: unknown, use: AmountUse) => checkAmounts(tokens as Tokens, use, bucket, limits);
+const check = (tokens: unknown, use: AmountUse) =>
+  use === "topUp" ? topUpAmounts(tokens as Tokens, bucket, limits) : amountsOf(tokens as Tokens, use);
 
 function refused(tokens: unknown, use: AmountUse, code: string, why: RegExp): void {
   assert.throws(
@@ -34,26 +35,24 @@ test("a limit named with 0 is asked", () => {
 });
 
 test("an amount that was forgotten does not pass unchecked, whoever forgot it", () => {
-  for (const use of ["consume", "bypass", "adjust", "release", "topUp"] as const) {
+  for (const use of ["consume", "adjust", "release", "settle", "topUp"] as const) {
     for (const value of [undefined, null]) {
-      refused({ rpm: 1, tpm: value }, use, "amount_invalid", /"tpm" is (undefined|null).*or leave the limit out/);
+      refused({ rpm: 1, tpm: value }, use, "amount_invalid", /"tpm" is (undefined|null).*or leave it out/);
     }
   }
 });
 
-test("to consume or to top up nothing at all is refused; to adjust or release by nothing changes nothing", () => {
-  refused({}, "consume", "consume_empty", /consume for key-1 on gpt-4 names no limit; known limits: rpm, tpm/);
-  refused({}, "bypass", "consume_empty", /names no limit/);
-  refused({}, "topUp", "consume_empty", /amounts for key-1 on gpt-4 names no limit/);
+test("to top up nothing at all is refused; to adjust or release by nothing changes nothing", () => {
+  refused({}, "topUp", "consume_empty", /amounts for key-1 on gpt-4 names no limit; known limits: rpm, tpm/);
   assert.deepEqual(check({}, "adjust"), []);
   assert.deepEqual(check({}, "release"), []);
 });
 
-test("a misspelled limit is refused with the ones there are, and the nearest", () => {
-  refused({ rmp: 1 }, "consume", "limit_unknown", /No limit "rmp" applies to key-1 on gpt-4; known limits: rpm, tpm/);
-  refused({ rmp: 1 }, "consume", "limit_unknown", /Did you mean `rpm`\?/);
-  refused(JSON.parse('{"__proto__": 1}'), "consume", "limit_unknown", /"__proto__"/);
-  refused({ constructor: 1 }, "consume", "limit_unknown", /"constructor"/);
+test("what is bought is named by limit, and a misspelled one is refused with the ones there are, and the nearest", () => {
+  refused({ rmp: 1 }, "topUp", "limit_unknown", /No limit "rmp" applies to key-1 on gpt-4; known limits: rpm, tpm/);
+  refused({ rmp: 1 }, "topUp", "limit_unknown", /Did you mean `rpm`\?/);
+  refused(JSON.parse('{"__proto__": 1}'), "topUp", "limit_unknown", /"__proto__"/);
+  refused({ constructor: 1 }, "topUp", "limit_unknown", /"constructor"/);
 });
 
 test("amounts are whole numbers of tokens, whoever asks", () => {
@@ -78,6 +77,6 @@ test("more than the capacity is a valid amount: only the bucket can tell whether
 
 test("amounts that are no object at all are refused with their value", () => {
   for (const tokens of [undefined, null, 5, "rpm", [1], true]) {
-    refused(tokens, "consume", "amounts_invalid", /must be an object of limit names/);
+    refused(tokens, "consume", "amounts_invalid", /must be an object of names/);
   }
 });

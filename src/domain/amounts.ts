@@ -4,24 +4,30 @@ import { nearestName } from "./known-names.ts";
 import { type Limit, TOKENS_MAX } from "./limit.ts";
 import { shown } from "./names.ts";
 
-/** Millitokens of one limit. */
+/**
+ * Millitokens of one limit. Where a request is checked, `limit` is still the measure that the caller named: of a limit that counts
+ * its own name that is the same, so that most charges need no further object.
+ */
 export interface Amount {
   readonly limit: string;
   readonly milli: number;
 }
 
-/** Whole tokens per limit name, as callers write them. */
+/** Whole tokens per measure (of a top-up: per limit), as callers write them. */
 export type Tokens<Name extends string = string> = { readonly [K in Name]?: number };
 
 /** How an amount is judged besides being whole: what a caller may take, may adjust by, may release. */
-export type AmountUse = "consume" | "bypass" | "adjust" | "release" | "settle" | "topUp";
+export type AmountUse = "consume" | "adjust" | "release" | "settle" | "topUp";
 
-/** Checks whole tokens once, at the edge, and turns them into millitokens; the order is the caller's. */
-export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, limits: readonly Limit[]): Amount[] {
+/**
+ * Checks whole tokens once, at the edge, and turns them into millitokens; the order is the caller's. The names are those of
+ * limits or of measures: whether there is such a one is not looked at.
+ */
+export function amountsOf(tokens: Tokens, use: AmountUse): readonly Amount[] {
   if (typeof tokens !== "object" || tokens === null || Array.isArray(tokens)) {
     throw new ValidationError(
       "amounts_invalid",
-      `${use} must be an object of limit names and whole tokens, not ${shown(tokens)}; for example { rpm: 1 }.`,
+      `${use} must be an object of names and whole tokens, not ${shown(tokens)}; for example { rpm: 1 }.`,
     );
   }
   // Most requests name one or two limits, and an array that grows by pushing takes room for seventeen.
@@ -29,35 +35,32 @@ export function checkAmounts(tokens: Tokens, use: AmountUse, bucket: BucketKey, 
   let second: Amount | undefined;
   let amounts: Amount[] | undefined;
   for (const limit in tokens) {
-    const value = (tokens as Record<string, unknown>)[limit];
-    if (limitOf(limits, limit) === undefined) throw unknownLimit(limit, bucket, limits);
-    const whole = checkTokens(limit, value, use);
-    const amount = { limit, milli: whole * 1000 };
+    const milli = checkTokens(limit, (tokens as Record<string, unknown>)[limit], use) * 1000;
+    const amount = { limit, milli };
     if (first === undefined) first = amount;
     else if (second === undefined) second = amount;
     else if (amounts === undefined) amounts = [first, second, amount];
     else amounts.push(amount);
   }
   if (amounts !== undefined) return amounts;
-  if (first === undefined) return nothingNamed(use, bucket, limits);
+  if (first === undefined) return NOTHING;
   return second === undefined ? [first] : [first, second];
 }
 
-/** A difference of nothing is none; but whoever takes or tops up and names no limit has forgotten something. */
-function nothingNamed(use: AmountUse, { entityId, resource }: BucketKey, limits: readonly Limit[]): Amount[] {
-  if (use === "adjust" || use === "release" || use === "settle") return [];
+const NOTHING: readonly Amount[] = Object.freeze([]);
+
+/** The amounts that are bought for limits of one bucket; here the names are those of limits, whatever they count. */
+export function topUpAmounts(tokens: Tokens, bucket: BucketKey, limits: readonly Limit[]): readonly Amount[] {
+  const amounts = amountsOf(tokens, "topUp");
+  for (const { limit } of amounts) {
+    if (limits.every(({ name }) => name !== limit)) throw unknownLimit(limit, bucket, limits);
+  }
+  if (amounts.length > 0) return amounts;
   const known = limits.map(({ name }) => name).join(", ");
   throw new ValidationError(
     "consume_empty",
-    `${use === "topUp" ? "amounts" : "consume"} for ${entityId} on ${resource} names no limit; known limits: ${known}. ` +
-      "Name at least one, with 0 to ask only whether it is in debt.",
+    `amounts for ${bucket.entityId} on ${bucket.resource} names no limit; known limits: ${known}. Name at least one.`,
   );
-}
-
-// Called for every limit of every request; a handful of comparisons beats a closure or a map.
-function limitOf(limits: readonly Limit[], name: string): Limit | undefined {
-  for (let i = 0; i < limits.length; i++) if (limits[i]?.name === name) return limits[i];
-  return undefined;
 }
 
 function checkTokens(limit: string, value: unknown, use: AmountUse): number {
@@ -66,7 +69,7 @@ function checkTokens(limit: string, value: unknown, use: AmountUse): number {
     throw new ValidationError(
       "amount_invalid",
       `${use} of "${limit}" is ${shown(value)}; give a whole number of tokens from ${lowest} to ${TOKENS_MAX}` +
-        `${value === undefined || value === null ? ", or leave the limit out" : ""}.`,
+        `${value === undefined || value === null ? ", or leave it out" : ""}.`,
     );
   }
   return value === 0 ? 0 : value;

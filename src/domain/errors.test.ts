@@ -19,6 +19,7 @@ function status(given: Partial<Status>): Status {
     entityId: "key-1",
     resource: "gpt-4",
     limit: "rpm",
+    counts: "rpm",
     available: 0,
     capacity: 100,
     requested: 1,

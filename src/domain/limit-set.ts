@@ -1,11 +1,17 @@
 import type { Terms } from "../bucket/balance.ts";
 import { divFloor } from "../bucket/integers.ts";
 import type { Limit } from "./limit.ts";
+import { REQUESTS } from "./measures.ts";
 
 /** The limits of one bucket, with a text to compare two sets by. */
 export interface LimitSet {
   readonly limits: readonly Limit[];
   readonly signature: string;
+  /**
+   * Every limit counts the measure of its own name, and none is called `requests`: amounts by measure are amounts by limit, and
+   * nothing is taken that a request does not name.
+   */
+  readonly isByName: boolean;
 }
 
 /** Where a set of limits came from, which decides who wins when two processes disagree. */
@@ -26,7 +32,8 @@ export interface SetOrigin {
 }
 
 export function limitSet(limits: readonly Limit[]): LimitSet {
-  return { limits, signature: limits.map(signatureOf).join(";") };
+  const isByName = limits.every((limit) => limit.counts === undefined && limit.name !== REQUESTS);
+  return { limits, signature: limits.map(signatureOf).join(";"), isByName };
 }
 
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */
@@ -39,6 +46,7 @@ export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
 // Checked limits have their fields in one order, so their text is the same for the same limit.
 function signatureOf({
   name,
+  counts,
   capacity,
   refillAmount,
   refillPeriodMs,
@@ -47,7 +55,8 @@ function signatureOf({
   reset,
   resetAfterMs,
 }: Limit): string {
-  const plain = `${name}=${capacity},${refillAmount},${refillPeriodMs}`;
+  const measure = counts === undefined ? "" : `:${counts}`;
+  const plain = `${name}${measure}=${capacity},${refillAmount},${refillPeriodMs}`;
   if (soft === undefined && schedule === undefined && reset === undefined && resetAfterMs === undefined) return plain;
   return plain + JSON.stringify([soft ?? 0, schedule ?? 0, reset ?? 0, resetAfterMs ?? 0]);
 }

@@ -28,6 +28,12 @@ test("what people write for a limit, and the limit that it is", () => {
       "month:2M,reset=monthly,tz=Europe/Berlin",
       { ...quota("month", 2_000_000), reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } },
     ],
+    [
+      "month:2M,reset=monthly,counts=tpm",
+      { ...quota("month", 2_000_000), counts: "tpm", reset: { cron: "0 0 1 * *", tz: "UTC" } },
+    ],
+    ["rpm:100,soft,counts=requests", { ...drip("rpm", 100, 60_000), counts: "requests", soft: true }],
+    ["rpm:100,counts=rpm", drip("rpm", 100, 60_000)],
     ["week:2,reset=weekly", { ...quota("week", 2), reset: { cron: "0 0 * * 1", tz: "UTC" } }],
     ["q:5,reset=0 9,17 * * 1-5", { ...quota("q", 5), reset: { cron: "0 9,17 * * 1-5", tz: "UTC" } }],
     ["session:500,after=5h", { ...quota("session", 500), resetAfterMs: 18_000_000 }],
@@ -120,6 +126,7 @@ const limits: fc.Arbitrary<Limit> = fc
     soft: fc.boolean(),
     tz: zones,
     cron: crons,
+    counts: fc.constantFrom("a", "requests", "tz", "when"),
     windows: fc.array(
       fc.record(
         { cron: crons, scale: scales, capacity: tokens, refillAmount: tokens, refillPeriodMs: periods },
@@ -128,13 +135,13 @@ const limits: fc.Arbitrary<Limit> = fc
       { maxLength: 3 },
     ),
   })
-  .map(({ kind, capacity, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
+  .map(({ kind, counts, capacity, refillAmount, refillPeriodMs, soft, tz, cron, windows }) => {
     const schedule = windows.map((given) => {
       const { scale, ...absolute } = given;
       if (scale !== undefined) return { cron: given.cron, tz, scale: Math.min(scale, 1) };
       return kind === "drip" ? { ...absolute, tz } : { cron: given.cron, capacity: given.capacity, tz };
     });
-    const rest = { soft, schedule };
+    const rest = { soft, schedule, counts };
     if (kind === "drip") return make.custom("a", { capacity, refillAmount, refillPeriodMs, ...rest });
     if (kind === "calendar") return make.quota("a", capacity, { reset: { cron, tz }, ...rest });
     return make.quota("a", capacity, { resetAfterMs: refillPeriodMs, ...rest });

@@ -30,7 +30,8 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   }
   const tz = said.tz ?? TZ_DEFAULT;
   const schedule = said.windows.map((window) => windowOf(spec, window, { isQuota, tz }));
-  const kind = { ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
+  const measure = said.counts === undefined ? {} : { counts: said.counts };
+  const kind = { ...measure, ...(said.soft ? { soft: true } : {}), ...(schedule.length === 0 ? {} : { schedule }) };
   if (said.reset !== undefined && said.afterMs !== undefined) {
     throw invalid(
       spec,
@@ -50,7 +51,7 @@ export function textOfLimit(limit: Limit): string {
 
 /** The same without the name. */
 export function specOfLimit(limit: Limit): string {
-  const { capacity, refillAmount, refillPeriodMs, soft, schedule = [], reset, resetAfterMs } = limit;
+  const { counts, capacity, refillAmount, refillPeriodMs, soft, schedule = [], reset, resetAfterMs } = limit;
   const isQuota = reset !== undefined || resetAfterMs !== undefined;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
   const terms = isQuota ? amountText(capacity) : `${amountText(refillAmount)}/${periodText(refillPeriodMs)}${burst}`;
@@ -62,6 +63,7 @@ export function specOfLimit(limit: Limit): string {
     ...(resetAfterMs === undefined ? [] : [`after=${durationText(resetAfterMs)}`]),
     ...schedule.map((entry) => `when=${entry.cron} ${windowText(entry, limit, isQuota)}`),
     ...(tz === TZ_DEFAULT ? [] : [`tz=${tz}`]),
+    ...(counts === undefined ? [] : [`counts=${counts}`]),
   ].join(",");
 }
 
@@ -73,6 +75,7 @@ interface Words {
   reset?: string;
   afterMs?: number;
   tz?: string;
+  counts?: string;
   readonly windows: string[];
 }
 
@@ -101,6 +104,10 @@ function wordsIn(spec: string, words: readonly string[]): Words {
       case "tz":
         once(said.tz, "tz=");
         said.tz = value;
+        break;
+      case "counts":
+        once(said.counts, "counts=");
+        said.counts = value;
         break;
       default:
         said.windows.push(value);
@@ -131,7 +138,7 @@ function baseOf(spec: string, text: string): Terms {
 function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) {
-    return "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=";
+    return "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=, counts=";
   }
   const [, first = "", perPeriod, most] = match;
   const amount = amountOf(first);

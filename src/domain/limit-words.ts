@@ -1,5 +1,5 @@
 /** Words of a limit's text that take a value. */
-export const LIMIT_WORDS = ["reset", "after", "when", "tz"] as const;
+export const LIMIT_WORDS = ["reset", "after", "when", "tz", "counts"] as const;
 
 const PERIODS: Readonly<Record<string, number>> = {
   ...{ s: 1_000, sec: 1_000, second: 1_000, seconds: 1_000 },

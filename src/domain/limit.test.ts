@@ -99,7 +99,7 @@ test("a list that was checked shares nothing with the one that was given", () =>
 test("a misspelled option of a limit is refused with the nearest name, wherever in it it stands", () => {
   const wrong = (make: () => unknown, near: RegExp) => refused(make, "option_unknown", near);
   wrong(() => Limit.perMinute("x", 5, { brust: 9 } as never), /Limit "x".*"brust"; did you mean `burst`\?/);
-  wrong(() => Limit.perHour("x", 5, { capacity: 9 } as never), /"capacity"; known: burst, soft, schedule/);
+  wrong(() => Limit.perHour("x", 5, { capacity: 9 } as never), /"capacity"; known: burst, counts, soft, schedule/);
   wrong(
     () => Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriod: 1_000 } as never),
     /"refillPeriod"; did you mean `refillPeriodMs`\?/,
@@ -345,4 +345,16 @@ test("whoever has no calendar at hand is told where to find a Limit that has one
     "cron_invalid",
     /No calendar is at hand .* the Limit of the package's root/,
   );
+});
+
+test("a limit says what it counts, by the rule of limit names; its own name is not said", () => {
+  assert.deepEqual(Limit.perMinute("rpm", 5, { counts: "requests" }).counts, "requests");
+  assert.equal("counts" in Limit.perMinute("rpm", 5, { counts: "rpm" }), false);
+  assert.equal("counts" in (checkLimits([{ ...Limit.perMinute("rpm", 5), counts: "rpm" }])[0] as object), false);
+  for (const counts of ["", "9x", "a b", "wcu", 5, null]) {
+    refused(() => Limit.perMinute("rpm", 5, { counts } as never), "limit_name_invalid", /Invalid measure/);
+  }
+  const quota = Limit.quota("month", 5, { counts: "tpm", resetAfterMs: 60_000 });
+  assert.deepEqual(JSON.parse(JSON.stringify(quota)), { ...quota });
+  assert.equal(Limit.custom("x", { capacity: 1, refillAmount: 1, refillPeriodMs: 1_000, counts: "y" }).counts, "y");
 });

@@ -4,7 +4,7 @@ import { ValidationError } from "./errors.ts";
 import { KnownNames } from "./known-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
-import { checkLimitName, shown } from "./names.ts";
+import { checkLimitName, checkMeasure, shown } from "./names.ts";
 import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkReset, checkSchedule } from "./schedule-check.ts";
@@ -19,8 +19,10 @@ const LIMITS_MAX = 16;
  * or it resets (a quota: `refillAmount` is 0), by the calendar or some time after its first use. A plain, frozen value
  * that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and its siblings.
  */
-export interface Limit<Name extends string = string> {
+export interface Limit<Name extends string = string, Measure extends string = Name> {
   readonly name: Name;
+  /** The measure that it counts, where that is not its name: a request says how much of each measure it uses. */
+  readonly counts?: Measure;
   readonly capacity: number;
   readonly refillAmount: number;
   readonly refillPeriodMs: number;
@@ -35,7 +37,9 @@ export interface Limit<Name extends string = string> {
 }
 
 /** What every maker of limits takes. */
-export interface KindOptions {
+export interface KindOptions<Measure extends string = string> {
+  /** The measure that it counts: takes what a request uses of it. Default: the limit's own name. */
+  readonly counts?: Measure;
   /** Measured, never a reason to refuse. */
   readonly soft?: boolean;
   /** Windows with another capacity or rate; the first that matches counts. */
@@ -43,13 +47,13 @@ export interface KindOptions {
 }
 
 /** What `Limit.perSecond` and its like take. */
-export interface RateOptions extends KindOptions {
+export interface RateOptions<Measure extends string = string> extends KindOptions<Measure> {
   /** The capacity, when it differs from the rate: how much may be taken at once after a quiet time. */
   readonly burst?: number;
 }
 
 /** What `Limit.custom` is given. */
-export interface CustomTerms extends KindOptions {
+export interface CustomTerms<Measure extends string = string> extends KindOptions<Measure> {
   /** The most it holds, in whole tokens. */
   readonly capacity: number;
   /** Whole tokens that drip in over a period. */
@@ -59,7 +63,7 @@ export interface CustomTerms extends KindOptions {
 }
 
 /** When a quota is full again: by the calendar or so long after its first use; one of the two. */
-export type QuotaOptions = KindOptions &
+export type QuotaOptions<Measure extends string = string> = KindOptions<Measure> &
   (
     | {
         /** Full again by the calendar: `"monthly"` at 00:00 UTC, or by a cron, also `{ cron: "monthly", tz }`. */
@@ -75,45 +79,74 @@ export type QuotaOptions = KindOptions &
       }
   );
 
-type Quota = KindOptions & {
+type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly reset?: Reset | ResetName | undefined;
   readonly resetAfterMs?: number | undefined;
 };
 
-const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, soft: true, schedule: true });
+const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, counts: true, soft: true, schedule: true });
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ soft: true, schedule: true },
+  ...{ counts: true, soft: true, schedule: true },
 });
-const QUOTA_OPTIONS = new KnownNames<Quota>({ reset: true, resetAfterMs: true, soft: true, schedule: true });
+const QUOTA_OPTIONS = new KnownNames<Quota>({
+  ...{ reset: true, resetAfterMs: true, counts: true, soft: true, schedule: true },
+});
 const LIMIT = new KnownNames<Limit>({
   ...{ name: true, capacity: true, refillAmount: true, refillPeriodMs: true },
-  ...{ soft: true, schedule: true, reset: true, resetAfterMs: true },
+  ...{ counts: true, soft: true, schedule: true, reset: true, resetAfterMs: true },
 });
 
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
   /** So many tokens a second, and at most `burst` at once. */
-  perSecond<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perSecond<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    rate: number,
+    options?: RateOptions<Measure>,
+  ): Limit<Name, Measure>;
   /** So many tokens a minute, and at most `burst` at once. */
-  perMinute<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perMinute<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    rate: number,
+    options?: RateOptions<Measure>,
+  ): Limit<Name, Measure>;
   /** So many tokens an hour, and at most `burst` at once. */
-  perHour<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perHour<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    rate: number,
+    options?: RateOptions<Measure>,
+  ): Limit<Name, Measure>;
   /** So many tokens a day, and at most `burst` at once. */
-  perDay<const Name extends string>(name: Name, rate: number, options?: RateOptions): Limit<Name>;
+  perDay<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    rate: number,
+    options?: RateOptions<Measure>,
+  ): Limit<Name, Measure>;
   /** Capacity, amount and period by themselves. */
-  custom<const Name extends string>(name: Name, terms: CustomTerms): Limit<Name>;
+  custom<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    terms: CustomTerms<Measure>,
+  ): Limit<Name, Measure>;
   /**
    * So many tokens a period, all of them back at its end:
    * `Limit.quota("month", 1_000_000, { reset: { cron: "monthly", tz: "Europe/Berlin" } })`, or `{ reset: "monthly" }` for UTC.
    */
-  quota<const Name extends string>(name: Name, amount: number, options: QuotaOptions): Limit<Name>;
+  quota<const Name extends string, const Measure extends string = Name>(
+    name: Name,
+    amount: number,
+    options: QuotaOptions<Measure>,
+  ): Limit<Name, Measure>;
 }
 
 /** The makers, with the calendar by which crons and time zones are checked. */
 export function limitMakers(calendar: CronCheck): LimitMakers {
   const perPeriod = (refillPeriodMs: number) =>
-    function perPeriod<const Name extends string>(name: Name, rate: number, options: RateOptions = {}): Limit<Name> {
+    function perPeriod<const Name extends string, const Measure extends string = Name>(
+      name: Name,
+      rate: number,
+      options: RateOptions<Measure> = {},
+    ): Limit<Name, Measure> {
       const { burst, ...kind } = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
       return checkLimit(
         { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...ofKind(kind) },
@@ -130,8 +163,12 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
       const { capacity, refillAmount, refillPeriodMs, ...kind } = known;
       return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...ofKind(kind) }, calendar);
     },
-    quota: (name, amount, options) => {
-      const known: Quota =
+    quota<const Name extends string, const Measure extends string = Name>(
+      name: Name,
+      amount: number,
+      options: QuotaOptions<Measure>,
+    ): Limit<Name, Measure> {
+      const known: Quota<Measure> =
         options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
       const { reset, resetAfterMs, ...kind } = known;
       const when = {
@@ -159,7 +196,10 @@ export const Limit: LimitMakers = limitMakers({
 });
 
 /** The limit as given, checked and frozen; throws a `ValidationError` that names the limit, the field and its value. */
-function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck): Limit<Name> {
+function checkLimit<Name extends string, Measure extends string>(
+  limit: Limit<Name, Measure>,
+  calendar: CronCheck,
+): Limit<Name, Measure> {
   if (typeof limit !== "object" || limit === null) {
     throw new ValidationError(
       "limit_invalid",
@@ -187,10 +227,12 @@ function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck
   if (limit.soft !== undefined && typeof limit.soft !== "boolean") {
     throw invalid(name, `soft is ${shown(limit.soft)}; give true or false`);
   }
+  if (limit.counts !== undefined) checkMeasure(limit.counts);
   const base = { name, capacity, refillAmount, refillPeriodMs };
   const schedule = limit.schedule === undefined ? undefined : checkSchedule(base, limit.schedule, resets, calendar);
   return Object.freeze({
     ...base,
+    ...(limit.counts === undefined || (limit.counts as string) === name ? {} : { counts: limit.counts }),
     ...(limit.soft ? { soft: true as const } : {}),
     ...(schedule === undefined || schedule.length === 0 ? {} : { schedule }),
     ...(reset === undefined ? {} : { reset }),
@@ -199,10 +241,10 @@ function checkLimit<Name extends string>(limit: Limit<Name>, calendar: CronCheck
 }
 
 /** A list of limits, each checked, no name twice, in the order given. Empty is refused: it would mean "no limit at all". */
-export function checkLimits<Name extends string>(
-  limits: readonly Limit<Name>[],
+export function checkLimits<Name extends string, Measure extends string>(
+  limits: readonly Limit<Name, Measure>[],
   calendar: CronCheck,
-): readonly Limit<Name>[] {
+): readonly Limit<Name, Measure>[] {
   if (!Array.isArray(limits)) {
     throw new ValidationError(
       "limits_invalid",
@@ -218,7 +260,7 @@ export function checkLimits<Name extends string>(
       `${limits.length} limits on one bucket; at most ${LIMITS_MAX} are supported. Split them over several resources.`,
     );
   }
-  const checked = limits.map((limit) => checkLimit(limit as Limit<Name>, calendar));
+  const checked = limits.map((limit) => checkLimit(limit as Limit<Name, Measure>, calendar));
   const names = new Set<string>();
   for (const { name } of checked) {
     if (names.has(name)) {
@@ -269,9 +311,14 @@ function checkOneZone(limits: readonly Limit[]): void {
   }
 }
 
-function ofKind({ soft, schedule }: KindOptions): Pick<Limit, "soft" | "schedule"> {
+function ofKind<Measure extends string>({
+  counts,
+  soft,
+  schedule,
+}: KindOptions<Measure>): Pick<Limit<string, Measure>, "counts" | "soft" | "schedule"> {
   // A wrong value stays, for the check to see it.
   return {
+    ...(counts === undefined ? {} : { counts }),
     ...(soft === undefined || soft === false ? {} : { soft: soft as true }),
     ...(schedule === undefined ? {} : { schedule }),
   };

@@ -6,12 +6,15 @@ export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } 
 /** Whose a manifest is. */
 const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
 
+const MEASURE: NameRule = { ...LIMIT_NAME, what: "measure" };
+
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };
 
 export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
 export const checkOwner = (value: unknown): string => checkName(OWNER, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
+export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
 
 /** Who made a change, for the audit trail: an identifier, or an ARN as it is. */

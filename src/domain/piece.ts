@@ -123,6 +123,7 @@ function isLimits(value: object): value is readonly Limit[] {
 // The period of a quota means nothing: nothing drips in it.
 function plainLimit({
   name,
+  counts,
   capacity,
   refillAmount,
   refillPeriodMs,
@@ -139,6 +140,7 @@ function plainLimit({
   return JSON.stringify([
     ...[name, capacity, refillAmount, isQuota ? 0 : refillPeriodMs, soft === true, windows],
     ...[reset === undefined ? null : [reset.cron, reset.tz ?? "UTC"], resetAfterMs ?? null],
+    ...(counts === undefined ? [] : [counts]),
   ]);
 }
 

@@ -8,6 +8,8 @@ export interface Status {
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
+  /** The measure that it counts; its name, unless it was set to count another. */
+  readonly counts: string;
   /** Whole tokens, rounded down; negative in debt, however small the debt. */
   readonly available: number;
   /** Whole tokens: the most it holds at present. */

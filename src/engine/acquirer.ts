@@ -1,3 +1,4 @@
+import type { Tokens } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
@@ -33,6 +34,7 @@ import {
   planOf,
   takable,
   timeLeft,
+  untoldIn,
 } from "./plan.ts";
 import { type ObservedBucket, type Refusal, refusalOf } from "./refusal.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
@@ -40,6 +42,7 @@ import { RequestLimits } from "./request-limits.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
 import { type Listeners, StoreClient, type Taken } from "./store-client.ts";
+import { cannotWait, syncUnsupported } from "./sync-errors.ts";
 import { WaitingRoom } from "./waiting.ts";
 
 /** A question about an entity on a resource that takes nothing. */
@@ -118,7 +121,7 @@ export class Acquirer {
     if (request?.wait !== undefined) throw cannotWait();
     const granted = this.#fastPath(request);
     if (granted !== undefined) return granted;
-    if (this.#deps.scope.buckets.takeSync === undefined) throw this.#syncUnsupported();
+    if (this.#deps.scope.buckets.takeSync === undefined) throw syncUnsupported(this.#deps.store);
     return runSync(this.#steps(request, "sync", undefined));
   }
 
@@ -127,15 +130,16 @@ export class Acquirer {
     const nowMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
-      demands = demandsOf(request.consume, enabled(await this.chain(request, nowMs)));
+      demands = this.demands(request.consume, enabled(await this.chain(request, nowMs)));
       for (const [resource, consume] of alsoOf(request)) {
         const chain = await this.chain({ entityId: request.entityId, resource }, nowMs);
-        demands.push(...demandsOf(consume, enabled(chain)));
+        demands.push(...this.demands(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request);
       const refusal = refusalOf(
         await this.observe(demands, nowMs),
+        demands,
         { askedMs: nowMs, toldMs: nowMs },
         this.#deps.calendar,
       );
@@ -170,6 +174,11 @@ export class Acquirer {
     return [this.#requestLimits.override(entity, question.limits, nowMs), ...parents];
   }
 
+  /** What an acquire of the amounts would take from a chain, level by level. */
+  demands(consume: Tokens | undefined, chain: readonly ChainLink[]): Demand[] {
+    return demandsOf(consume, chain, this.#settings);
+  }
+
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
   async observe(demands: readonly Demand[], nowMs: number): Promise<ObservedBucket[]> {
     const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
@@ -196,7 +205,7 @@ export class Acquirer {
     ) {
       return undefined;
     }
-    const take = amountsIfValid(request, link);
+    const take = amountsIfValid(request, link, this.#settings);
     if (take === undefined || take.length === 0) return undefined;
     const answer = buckets.takeOne(link, take, nowMs, link.generation);
     if (answer === undefined) return undefined;
@@ -228,7 +237,13 @@ export class Acquirer {
       const plan = this.#planned(request, chain, others, { nowMs, timeoutMs, sinceRead });
       if (plan === "stale") continue;
       if (plan.ok === false) return plan;
-      const taken = yield* waitFor(this.client.take(plan.claims, drafting(plan, draft), mode));
+      const untold = untoldIn(plan, chain, others, sinceRead);
+      if (untold.length > 0) {
+        this.configCache.expire(untold);
+        how = "consistent";
+        continue;
+      }
+      const taken = yield* waitFor(this.client.take(plan.claims, plan.demands, drafting(plan, draft), mode));
       if (taken.kind === "stale") {
         this.configCache.expire(levelsOf(taken.buckets, chain, others));
         // A bucket cast the doubt: what is read now must have what it is about.
@@ -299,7 +314,7 @@ export class Acquirer {
         ? this.#requestLimits.stored(entity, at.nowMs)
         : this.#requestLimits.override(entity, request.limits, at.nowMs);
     const own = first === entity ? chain : [first, ...chain.slice(1)];
-    return takable(planOf(request, own, others, at), this.#deps.store);
+    return takable(planOf(request, own, others, at, this.#settings), this.#deps.store);
   }
 
   #isUnknown({ created }: ChainLink): boolean {
@@ -323,7 +338,7 @@ export class Acquirer {
       return "stale";
     }
     if (observed === undefined) return undefined;
-    const refusal = refusalOf(observed, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
+    const refusal = refusalOf(observed, plan.demands, { askedMs: plan.nowMs, toldMs: plan.nowMs }, this.#deps.calendar);
     checkRefusal(refusal);
     this.#publisher.refused(plan.request, refusal, true);
     return refusal;
@@ -375,16 +390,7 @@ export class Acquirer {
     return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
-  #syncUnsupported(): ValidationError {
-    const { name } = this.#deps.store;
-    return new ValidationError("sync_unsupported", `The store ${name} cannot answer synchronously; use tryAcquire.`);
-  }
-
   #allows(link: ChainLink | undefined): boolean {
     return (this.#settings.onUnavailable ?? link?.onUnavailable ?? this.#onUnavailable) === "allow";
   }
-}
-
-function cannotWait(): ValidationError {
-  return new ValidationError("sync_unsupported", "tryAcquireSync cannot wait; leave `wait` out, or use tryAcquire.");
 }

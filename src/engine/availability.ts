@@ -2,6 +2,7 @@ import { wholeTokens } from "../bucket/level.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit } from "../domain/bucket-state.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
+import { counting } from "../domain/measures.ts";
 
 /** What one limit of one level holds. Whole tokens, rounded down; `available` is negative in debt, however small the debt. */
 export interface Availability {
@@ -11,6 +12,8 @@ export interface Availability {
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
+  /** The measure that it counts. */
+  readonly counts: string;
   /** Whole tokens, negative in debt. */
   readonly available: number;
   /** Whole tokens: the most it holds at present. */
@@ -24,10 +27,11 @@ export function availabilityOf(
   nowMs: number,
 ): Availability[] {
   const { entityId, resource } = bucket;
-  return set.limits.flatMap(({ name }) => {
-    const limit = findLimit(state, name);
+  return set.limits.flatMap((definition) => {
+    const limit = findLimit(state, definition.name);
     if (limit === undefined) return [];
     const available = wholeTokens(availableMilli(state, limit, nowMs));
-    return [{ entityId, resource, limit: name, available, capacity: wholeTokens(limit.terms.capacityMilli) }];
+    const capacity = wholeTokens(limit.terms.capacityMilli);
+    return [{ entityId, resource, ...counting(definition), available, capacity }];
   });
 }

@@ -4,6 +4,7 @@ import { acrossBoundaries, availableMilli, type BucketState } from "../domain/bu
 import { KnownNames } from "../domain/known-names.ts";
 import { kindOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
+import { counting } from "../domain/measures.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
@@ -27,6 +28,8 @@ export interface BucketListing {
   readonly limits: readonly {
     /** The limit's name. */
     readonly limit: string;
+    /** The measure that it counts. */
+    readonly counts: string;
     /** Whole tokens, negative in debt. */
     readonly available: number;
     /** Whole tokens: the most it holds at present. */
@@ -78,7 +81,7 @@ function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowM
   const limits = state.limits
     .filter(({ configured }) => configured)
     .map((held) => ({
-      limit: held.name,
+      ...counting(held.limit),
       available: wholeTokens(availableMilli(state, held, nowMs)),
       capacity: wholeTokens(held.terms.capacityMilli),
       kind: kindOf(held.limit),

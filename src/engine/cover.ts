@@ -32,6 +32,26 @@ export function covering(
   return demands.map((demand) => covers.get(demand.bucket.id) ?? demand);
 }
 
+/**
+ * The levels at the beginning of a chain that no bucket tells of, because nothing is asked of them or below them, and whose
+ * configuration was not read for this request: a switch that turned one of them off would not be noticed.
+ */
+export function untoldLevels(
+  demands: readonly Demand[],
+  chain: readonly ChainLink[],
+  sinceRead: number,
+): readonly ChainLink[] {
+  if (chain[0]?.generation !== undefined) return NONE;
+  const untold: ChainLink[] = [];
+  for (const link of chain) {
+    if (demands.some(({ bucket, take }) => take.length > 0 && bucket.id === link.bucket.id)) break;
+    if (!isJustRead(link, sinceRead)) untold.push(link);
+  }
+  return untold;
+}
+
+const NONE: readonly ChainLink[] = [];
+
 function covered(demand: Demand, levels: readonly ChainLink[], sinceRead: number): Demand {
   const isConfigJustRead = levels.every((link) => isJustRead(link, sinceRead));
   const { origin } = demand;

@@ -2,23 +2,27 @@ import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { resetsAtMs } from "../domain/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, fits } from "../domain/bucket-state.ts";
+import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, LimitSource } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { kindOf, type Limit, termsOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { boundaryAfter } from "../domain/limit-state.ts";
+import { counting } from "../domain/measures.ts";
 import { type Status, shortfallText } from "../domain/status.ts";
 import type { Acquirer, Question } from "./acquirer.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
 import { type ObservedBucket, refusalOf } from "./refusal.ts";
-import { checkRefusal, demandOf, demandsOf, noLimits } from "./request.ts";
+import { checkRefusal, demandOf } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** One limit of one level: what it is, what it holds, what lies ahead. */
 export interface LimitExplanation {
   /** The limit's name. */
   readonly limit: string;
+  /** The measure that it counts. */
+  readonly counts: string;
   /** How it is filled again. */
   readonly kind: LimitKind;
   /** Whether it only measures. */
@@ -99,15 +103,15 @@ export async function explain(
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
   }
-  if (chain[0]?.set.limits.length === 0) throw noLimits(entityId, resource);
+  if (chain.every(({ set }) => set.limits.length === 0)) throw noLimits(chain);
   if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
-    const demands = demandsOf(consume, chain);
+    const demands = acquirer.demands(consume, chain);
     const asked = await acquirer.observe(demands, nowMs);
     if (asked.every(({ state, take, bypass }) => bypass || fits(state, take, nowMs))) {
       return { ...base, outcome: "granted", retryAfterMs: 0 };
     }
-    const refusal = refusalOf(asked, { askedMs: nowMs, toldMs: nowMs }, calendar);
+    const refusal = refusalOf(asked, demands, { askedMs: nowMs, toldMs: nowMs }, calendar);
     checkRefusal(refusal);
     const { primary, retryAfterMs } = refusal;
     return { ...base, outcome: "refused", retryAfterMs, reason: shortfallText(primary), primary };
@@ -147,7 +151,7 @@ function limitOf(definition: Limit, state: BucketState, nowMs: number, { calenda
   const base = termsOf(held.limit);
   return [
     {
-      limit: held.name,
+      ...counting(definition),
       kind: kindOf(held.limit),
       soft: held.limit.soft === true,
       definition,

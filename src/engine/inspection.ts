@@ -1,6 +1,7 @@
 import { wholeTokens } from "../bucket/level.ts";
 import type { Tokens } from "../domain/amounts.ts";
 import { acrossBoundaries, availableMilli, findLimit, isIdle } from "../domain/bucket-state.ts";
+import { noLimits } from "../domain/charge-errors.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkInstant } from "../domain/instant.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -23,7 +24,7 @@ import type { ChainLink } from "./config-cache.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import { fitsAtMs } from "./refusal.ts";
-import { demandOf, demandsOf, noLimits } from "./request.ts";
+import { demandOf } from "./request.ts";
 import { runAsync } from "./steps.ts";
 
 /** Which usage is asked for. */
@@ -81,7 +82,7 @@ export class Inspection {
   async available(question: Question): Promise<Availability[]> {
     const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
-    if (chain[0]?.set.limits.length === 0) throw noLimits(question.entityId, question.resource);
+    if (chain.every(({ set }) => set.limits.length === 0)) throw noLimits(chain);
     const observed = await this.#acquirer.observe(
       chain.map((link) => demandOf(link, [], false)),
       nowMs,
@@ -89,10 +90,10 @@ export class Inspection {
     return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
-  async timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
+  async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
     const nowMs = this.#deps.clock.now();
     const chain = await this.#acquirer.chain(question, nowMs);
-    const observed = await this.#acquirer.observe(demandsOf(question.consume, chain), nowMs);
+    const observed = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain), nowMs);
     return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
   }
 

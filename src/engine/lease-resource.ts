@@ -1,14 +1,17 @@
-import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
+import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
+import { nothingCounted } from "../domain/charge-errors.ts";
+import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import { type Holding, returnsOf, without, withTaken } from "../domain/holding.ts";
+import { measureIn } from "../domain/measures.ts";
 import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
+import { differenceTo, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
 import { type LeasePart, overdrawnAt, remainingIn, seenIn } from "./lease-part.ts";
-import { type Demand, demandOf, sharedWith } from "./request.ts";
+import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
 /** Where a lease stands: only an open one can be changed. */
@@ -30,32 +33,18 @@ export interface LeaseMaker {
 export interface LeaseCore {
   readonly maker: LeaseMaker;
   status: LeaseStatus;
+  /** The totals that it was settled with, as a text to compare a repeat by; undefined where there were none. */
+  settledWith: string | undefined;
   degradedReason: string | false;
   /** The request's; otherwise made when it is first looked at. */
   signal: AbortSignal | undefined;
 }
 
-interface PendingDebit {
-  /** Which of the demands it is of. */
-  readonly level: number;
-  readonly amounts: readonly Amount[];
-}
-
-/** What became of the tokens of a lease after they were taken. */
-interface Ledger {
-  /** For each demand of the lease. */
-  readonly held: (readonly Holding[])[];
-  /** Adjustments that certainly were not stored yet; settling tries them again. */
-  pendingDebits: readonly PendingDebit[];
-  /** The bucket of each demand as the take, an adjustment or a consume last left it. */
-  readonly seen: (BucketState | undefined)[];
-}
-
 /** What a lease holds on one resource. A lease itself is that of its first one. */
-export abstract class LeaseResource<Name extends string = string> {
+export abstract class LeaseResource<Measure extends string = string> {
   protected readonly core: LeaseCore;
   protected readonly part: LeasePart;
-  #ledger: Ledger | undefined;
+  #ledger: LeaseLedger | undefined;
 
   /** @internal */
   constructor(core: LeaseCore, part: LeasePart) {
@@ -63,13 +52,22 @@ export abstract class LeaseResource<Name extends string = string> {
     this.part = part;
   }
 
-  /** Whole tokens per limit that the entity has been charged so far by this lease. Parents are charged the same. */
+  /**
+   * Whole tokens per measure that have been charged so far by this lease, to the entity and to its parents: to each limit that
+   * counts the measure. `requests` is among them where something counts it.
+   */
   get consumed(): Readonly<Record<string, number>> {
+    const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
     const consumed = new Map<string, number>();
-    const charged = this.#ledger === undefined && !this.#unmetered();
-    for (const { limit, milli } of this.part.demands[0]?.take ?? []) consumed.set(limit, charged ? milli / 1000 : 0);
-    for (const { held } of this.#ledger?.held[0] ?? []) {
-      for (const { limit, milli } of held) consumed.set(limit, (consumed.get(limit) ?? 0) + milli / 1000);
+    for (const [level, { link, take }] of this.part.demands.entries()) {
+      const held = this.#ledger === undefined ? take : heldAt(this.#ledger, level);
+      const own = new Map<string, number>();
+      for (const { limit, milli } of held) own.set(limit, (own.get(limit) ?? 0) + (milli / 1000) * charged);
+      // All limits that count a measure are charged the same: the nearest one tells.
+      for (const [limit, tokens] of own) {
+        const measure = measureIn(link.set.limits, limit);
+        if (!consumed.has(measure)) consumed.set(measure, tokens);
+      }
     }
     return Object.fromEntries(consumed);
   }
@@ -99,28 +97,31 @@ export abstract class LeaseResource<Name extends string = string> {
 
   /**
    * Charges the difference between estimate and truth: positive takes more, into debt if need be; negative gives back, at
-   * most what is held. Every limit of the entity may be named, also one that was not consumed at the start.
+   * most what is held. Every measure that a level counts may be named, also one that was not consumed at the start.
    */
-  async adjust(delta: Tokens<Name>): Promise<void> {
-    const amounts = this.#checked(delta, "adjust");
-    if (this.#unmetered()) return;
-    const more = amounts.filter(({ milli }) => milli > 0);
-    const less = amounts.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
-    await allDone([this.#debit(more), this.#giveBack(less, "adjust")]);
+  async adjust(delta: Tokens<Measure | "requests">): Promise<void> {
+    const asked = this.#checked(delta, "adjust");
+    if (asked === undefined) return;
+    const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
+    const more = asked.named.filter(({ milli }) => milli > 0);
+    await allDone([
+      this.#debit(this.#charges({ named: more, requestsMilli: 0 })),
+      this.#giveBack(this.#charges({ named: less, requestsMilli: 0 }), "adjust"),
+    ]);
   }
 
-  /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. */
-  async consume(tokens: Tokens<Name>): Promise<void> {
-    const amounts = this.#checked(tokens, "consume");
-    if (this.#unmetered() || amounts.length === 0) return;
-    const asked = this.part.demands
-      .map(({ link, bypass }, level) => ({
-        level,
-        demand: demandOf(link, level === 0 ? amounts : sharedWith(link, amounts), bypass),
-      }))
-      .filter(({ demand }) => demand.take.length > 0);
+  /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. No request is counted for it. */
+  async consume(tokens: Tokens<Measure | "requests">): Promise<void> {
+    const more = this.#checked(tokens, "consume");
+    if (more === undefined) return;
+    const { demands: levels } = this.part;
+    const asked = this.#charges(more).flatMap((amounts, level) => {
+      const { link, bypass } = levels[level] as Demand;
+      return amounts.length === 0 ? [] : [{ level, demand: demandOf(link, amounts, bypass) }];
+    });
+    if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);
-    const taken = await this.core.maker.client.takeMore(demands);
+    const taken = await this.core.maker.client.takeMore(demands, levels);
     if (taken.kind === "refused") throw new RateLimitExceeded(taken.refusal);
     if (taken.kind !== "granted") return this.#unavailable(taken.kind === "unavailable" ? taken.cause : undefined);
     const tickets = demands.map((_, i) => taken.answers[i]?.ticket ?? PLAIN_TICKET);
@@ -141,9 +142,27 @@ export abstract class LeaseResource<Name extends string = string> {
   }
 
   /** Gives back, at most what is held: asking for more gives back what is held. */
-  async release(tokens: Tokens<Name>): Promise<void> {
-    const amounts = this.#checked(tokens, "release");
-    if (!this.#unmetered()) await this.#giveBack(amounts, "release");
+  async release(tokens: Tokens<Measure | "requests">): Promise<void> {
+    const asked = this.#checked(tokens, "release");
+    if (asked !== undefined) await this.#giveBack(this.#charges(asked), "release");
+  }
+
+  /** Checks what a lease is to come to in total; undefined where nothing is charged at all. For the lease, before it is closed. */
+  protected checkTotals(totals: Tokens): Asked | undefined {
+    return this.#checked(totals, "settle");
+  }
+
+  /** Charges or gives back what is missing to the totals, at every limit that counts their measures. For the lease. */
+  protected async comeTo(totals: Asked): Promise<void> {
+    const ledger = this.#openLedger();
+    const due = this.#charges(totals).map((amounts, level) => differenceTo(ledger, level, amounts));
+    await allDone([
+      this.#debit(due.map(({ more }) => more)),
+      this.#giveBack(
+        due.map(({ less }) => less),
+        "adjust",
+      ),
+    ]);
   }
 
   /** Stores what is still pending; throws once all was tried, when some could not be stored. For the lease, once the work is done. */
@@ -156,14 +175,17 @@ export abstract class LeaseResource<Name extends string = string> {
     await allDone(pending.map((one) => this.#flush(ledger, one)));
   }
 
-  async #flush(ledger: Ledger, { level, amounts }: PendingDebit): Promise<void> {
+  async #flush(ledger: LeaseLedger, { level, amounts }: PendingDebit): Promise<void> {
     const link = this.#linkAt(level);
     const { outcome, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), amounts);
     if (outcome === "applied") {
       ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket ?? PLAIN_TICKET);
       return;
     }
-    if (outcome === "unknown") return this.core.maker.degraded(link, "an adjustment may not be stored", undefined);
+    if (outcome === "unknown") {
+      ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
+      return this.core.maker.degraded(link, "an adjustment may not be stored", undefined);
+    }
     this.core.maker.degraded(link, "an adjustment could not be stored", undefined);
     if (outcome === "gone") return;
     throw new RateLimiterUnavailable(
@@ -191,33 +213,43 @@ export abstract class LeaseResource<Name extends string = string> {
     return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#ledger === undefined;
   }
 
-  #checked(tokens: Tokens, use: "adjust" | "consume" | "release"): Amount[] {
+  /** The amounts by measure; undefined where the lease was let through during an outage: perhaps not even measures are known. */
+  #checked(tokens: Tokens, use: AmountUse): Asked | undefined {
     if (this.core.status !== "open") throw closed(this.core.status);
-    // Let through during an outage: perhaps not even the limits' names are known.
-    if (this.#unmetered()) return [];
-    const { bucket, set } = this.#entity.link;
-    return checkAmounts(tokens, this.bypassed && use === "consume" ? "bypass" : use, bucket, set.limits);
+    if (this.#unmetered()) return undefined;
+    const asked = changedBy(tokens, use);
+    checkCounted(
+      asked,
+      this.part.demands.map(({ link }) => link),
+    );
+    return asked;
+  }
+
+  /** What each level is charged of amounts by measure, by the limits that it was taken under. */
+  #charges(asked: Asked): readonly (readonly Amount[])[] {
+    return this.part.demands.map(({ link }) => chargedTo(link.set, asked));
   }
 
   // Most leases are settled as they were taken; the ledger is made when one is not.
-  #openLedger(): Ledger {
+  #openLedger(): LeaseLedger {
     if (this.#ledger === undefined) {
       const { demands, taken } = this.part;
       let next = 0;
       const held = demands.map(({ take }) =>
         take.length === 0 ? [] : withTaken([], take, taken[next++]?.ticket ?? PLAIN_TICKET),
       );
-      this.#ledger = { held, pendingDebits: [], seen: seenIn(this.part) };
+      this.#ledger = { held, pendingDebits: [], uncertain: [], seen: seenIn(this.part) };
     }
     return this.#ledger;
   }
 
-  async #debit(amounts: readonly Amount[]): Promise<void> {
-    if (amounts.length === 0) return;
+  /** `charges`: for each level. */
+  async #debit(charges: readonly (readonly Amount[])[]): Promise<void> {
+    if (charges.every((amounts) => amounts.length === 0)) return;
     const ledger = this.#openLedger();
     await allDone(
       this.part.demands.map(async ({ link }, level) => {
-        const due = level === 0 ? amounts : sharedWith(link, amounts);
+        const due = charges[level] ?? [];
         if (due.length === 0) return;
         const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
         if (state !== undefined) ledger.seen[level] = state;
@@ -232,19 +264,19 @@ export abstract class LeaseResource<Name extends string = string> {
   }
 
   #notStored(level: number, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
-    if (outcome === "no") {
-      const ledger = this.#openLedger();
-      ledger.pendingDebits = [...ledger.pendingDebits, { level, amounts }];
-    }
+    const ledger = this.#openLedger();
+    if (outcome === "no") ledger.pendingDebits = [...ledger.pendingDebits, { level, amounts }];
+    else ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
     const reason = outcome === "no" ? "an adjustment is not stored yet" : "an adjustment may not be stored";
     if (this.core.degradedReason === false) this.core.degradedReason = reason;
     this.core.maker.degraded(this.#linkAt(level), reason, undefined);
   }
 
-  async #giveBack(amounts: readonly Amount[], reason: "release" | "adjust"): Promise<void> {
-    if (amounts.length === 0) return;
+  /** `charges`: for each level. */
+  async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
+    if (charges.every((amounts) => amounts.length === 0)) return;
     const { held } = this.#openLedger();
-    const returns = held.map((holdings) => returnsOf(holdings, amounts));
+    const returns = held.map((holdings, level) => returnsOf(holdings, charges[level] ?? []));
     for (const [level, holdings] of held.entries()) held[level] = without(holdings, returns[level] ?? []);
     await this.#giveBackHeld(returns, reason);
   }

@@ -17,6 +17,9 @@ export type LeaseChanged =
   | { readonly kind: "refused"; readonly refusal: Refusal }
   | Extract<ChangeReply, { readonly kind: "conflict" | "keyLost" | "unavailable" }>;
 
+/** A change, with the levels of its lease: the entity that asked first. */
+type Chained<Change> = Change & { readonly chain: readonly { readonly bucket: BucketKey }[] };
+
 /** Changes of leases by a store whose transaction covers their records and their buckets. */
 export class LeaseWrites {
   readonly #deps: EngineDeps;
@@ -32,7 +35,7 @@ export class LeaseWrites {
   /** `reason`: why something is given back. */
   async change(
     store: Required<Pick<LeaseStore, "change">>,
-    change: LeaseChange,
+    change: Chained<LeaseChange>,
     reason: GaveBackEvent["reason"],
   ): Promise<LeaseChanged> {
     const { deny, lifecycle } = this.#listeners;
@@ -43,13 +46,19 @@ export class LeaseWrites {
     for (const { id } of buckets) deny.forget(id);
     try {
       const reply = await lifecycle.track(replyOf(() => store.change(change, context)));
-      return this.#concluded(change.moves, reply, reason, context.nowMs);
+      return this.#concluded(change, reply, reason, context.nowMs);
     } finally {
       for (const { id } of buckets) deny.forget(id);
     }
   }
 
-  #concluded(moves: LeaseMoves, reply: ChangeReply, reason: GaveBackEvent["reason"], askedMs: number): LeaseChanged {
+  #concluded(
+    change: Chained<LeaseChange>,
+    reply: ChangeReply,
+    reason: GaveBackEvent["reason"],
+    askedMs: number,
+  ): LeaseChanged {
+    const { moves } = change;
     switch (reply.kind) {
       case "stored":
         this.#publish(moves, reason, (i) => reply.credited[i]?.kind === "applied");
@@ -65,7 +74,7 @@ export class LeaseWrites {
           return { bucket, state, limits: set.limits, take, taken: false, bypass, seen: "now" };
         });
         const times = { askedMs, toldMs: this.#deps.clock.now() };
-        const refusal = refusalOf(observed, times, this.#deps.calendar);
+        const refusal = refusalOf(observed, change.chain, times, this.#deps.calendar);
         checkRefusal(refusal);
         return { kind: "refused", refusal };
       }

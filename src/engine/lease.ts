@@ -1,7 +1,19 @@
+import type { Tokens } from "../domain/amounts.ts";
+import { canonical } from "../domain/canonical.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { shown } from "../domain/names.ts";
 import { allDone } from "./all-done.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
+
+/** What `settle` takes besides the totals of the lease's own resource. */
+export interface SettleOptions {
+  /** Totals by measure on further resources of the lease, by resource. */
+  readonly also?: Readonly<Record<string, Tokens>>;
+}
+
+const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
 
 /** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
@@ -10,7 +22,7 @@ export let partsOfLease: (lease: Lease) => readonly LeasePart[];
  * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
  * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
  */
-export class Lease<Name extends string = string> extends LeaseResource<Name> {
+export class Lease<Measure extends string = string> extends LeaseResource<Measure> {
   static {
     partsOfLease = (lease) => [lease.part, ...[...(lease.#others?.values() ?? [])].map((other) => other.ownPart)];
   }
@@ -26,7 +38,7 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     degradedReason: string | false,
     signal: AbortSignal | undefined,
   ) {
-    super({ maker, status: "open", degradedReason, signal }, part);
+    super({ maker, status: "open", settledWith: undefined, degradedReason, signal }, part);
     this.#others =
       others.length === 0
         ? undefined
@@ -60,21 +72,39 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     if (name === this.part.resource) return this;
     const other = this.#others?.get(name);
     if (other !== undefined) return other;
-    throw new ValidationError(
-      "resource_unknown",
-      `The lease holds nothing on ${name}; it was taken for ${this.resources.join(", ")}. Name it in \`also\`.`,
-    );
+    throw this.#unknown(name);
   }
 
   /**
-   * Keeps what was consumed and closes the lease. A second time does nothing. It throws when an adjustment could not be stored; those
-   * of the other levels and resources are stored all the same.
+   * Keeps what was consumed and closes the lease. With totals by measure it is charged, never refused, or given back the difference
+   * to them first; what they do not name stays. `also`: totals on further resources. A second time the same does nothing; other
+   * totals are `LeaseClosed`. It throws when something could not be stored; what concerns other levels and resources is stored all
+   * the same. A measure that nothing counts is refused (`limit_unknown`), and the lease stays open.
    */
-  async settle(): Promise<void> {
+  async settle(totals?: Tokens<Measure | "requests">, options?: SettleOptions): Promise<void> {
+    if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
     if (this.core.status !== "open") return;
     this.core.status = "settled";
     if (this.#others === undefined) return this.flushPendingDebits();
-    await allDone([this.flushPendingDebits(), ...Array.from(this.#others.values(), (other) => other.settle())]);
+    await this.#flushAll();
+  }
+
+  async #settleWith(totals: Tokens, options: SettleOptions): Promise<void> {
+    const { also = {} } = SETTLE_OPTIONS.check(options, "The options of settle");
+    const by = canonical({ totals, also });
+    if (this.core.status === "settled" && by === this.core.settledWith) return;
+    const changes = this.#changesTo(totals, also);
+    this.core.settledWith = by;
+    // Closed at once: what is asked of the lease meanwhile comes too late.
+    this.core.status = "settled";
+    const changed = allDone(changes.map((change) => change()));
+    const flush = () => this.#flushAll();
+    await allDone<unknown>([changed, changed.then(flush, flush)]);
+  }
+
+  async #flushAll(): Promise<void> {
+    const others = Array.from(this.#others?.values() ?? [], (other) => other.settle());
+    await allDone([this.flushPendingDebits(), ...others]);
   }
 
   /** Gives everything back, on every resource, and closes the lease. A second time does nothing. */
@@ -83,6 +113,37 @@ export class Lease<Name extends string = string> extends LeaseResource<Name> {
     this.core.status = "rolledBack";
     if (this.#others === undefined) return this.giveAllBack();
     await allDone([this.giveAllBack(), ...Array.from(this.#others.values(), (other) => other.rollback())]);
+  }
+
+  /** All is checked before anything is charged. */
+  #changesTo(totals: Tokens, also: Readonly<Record<string, Tokens>>): readonly (() => Promise<void>)[] {
+    if (typeof also !== "object" || also === null || Array.isArray(also)) {
+      throw new ValidationError(
+        "also_invalid",
+        `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
+      );
+    }
+    const own = this.checkTotals(totals);
+    const changes = own === undefined ? [] : [() => this.comeTo(own)];
+    for (const [name, tokens] of Object.entries(also)) {
+      const change = this.#other(name).changeTo(tokens);
+      if (change !== undefined) changes.push(change);
+    }
+    return changes;
+  }
+
+  #other(name: string): OtherResource {
+    const other = this.#others?.get(name);
+    if (other !== undefined) return other;
+    if (name !== this.part.resource) throw this.#unknown(name);
+    throw new ValidationError("also_invalid", `${name} is the resource of the lease; name its totals first.`);
+  }
+
+  #unknown(name: string): ValidationError {
+    return new ValidationError(
+      "resource_unknown",
+      `The lease holds nothing on ${name}; it was taken for ${this.resources.join(", ")}. Name it in \`also\`.`,
+    );
   }
 
   /** Rolls back unless it was settled: for `await using`. */
@@ -98,6 +159,11 @@ class OtherResource extends LeaseResource {
 
   settle(): Promise<void> {
     return this.flushPendingDebits();
+  }
+
+  changeTo(tokens: Tokens): (() => Promise<void>) | undefined {
+    const totals = this.checkTotals(tokens);
+    return totals && (() => this.comeTo(totals));
   }
 
   rollback(): Promise<void> {

@@ -170,6 +170,17 @@ test("a misspelled limit name does not compile when the limits are given", async
   await assert.rejects(limiter.acquire({ ...gpt, limits, consume: { rmp: 1 } }), ValidationError);
   // @ts-expect-error rmp is not a limit
   await assert.rejects(lease.adjust({ rmp: 1 }), ValidationError);
+  const counting = [
+    Limit.perMinute("rpm", 50, { counts: "requests" }),
+    Limit.perMinute("month", 50, { counts: "tpm" }),
+  ];
+  const other = await limiter.acquire({ ...gpt, limits: counting, consume: { tpm: 1, requests: 2 } });
+  await other.settle({ tpm: 2, requests: 1 });
+  // @ts-expect-error month is a limit, and counts tpm
+  await assert.rejects(limiter.acquire({ ...gpt, limits: counting, consume: { month: 1 } }), ValidationError);
+  // What only a parent counts is not known here.
+  const unchecked: Record<string, number> = { usd: 1 };
+  await assert.rejects(limiter.acquire({ ...gpt, limits: counting, consume: unchecked }), ValidationError);
 });
 
 test("the synchronous way does the same as the asynchronous one", async () => {
@@ -190,7 +201,7 @@ test("bad requests say what, the value and the remedy, and change nothing", asyn
     [{ consume: { rpm: 0.5 } }, /0\.5.*whole number/],
     [{ consume: { rpm: "1" } }, /"1".*whole number/],
     [{ consume: { rpm: 61 } }, /61.*capacity is 60/],
-    [{ consume: { wcu: 1 } }, /No limit "wcu".*known limits: rpm, tpm/],
+    [{ consume: { wcu: 1 } }, /No limit "wcu".*measures: rpm, tpm/],
     [{ consume: null }, /null/],
     [{ consume: { rpm: 1 }, entityId: "key\n" }, /"key\\n"/],
     [{ consume: { rpm: 1 }, entityId: "" }, /must not be empty/],

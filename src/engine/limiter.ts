@@ -126,7 +126,7 @@ export class Limiter {
   }
 
   /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
-  timeUntilAvailable(question: Question & { readonly consume: Tokens }): Promise<number> {
+  timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
     return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 

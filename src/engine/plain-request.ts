@@ -1,6 +1,8 @@
-import { type Amount, checkAmounts } from "../domain/amounts.ts";
+import type { Amount } from "../domain/amounts.ts";
+import { chargeOf } from "../domain/charges.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { type AcquireRequest, hasOnlyKnownNames } from "./request.ts";
+import type { Settings } from "./settings.ts";
 
 /** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest is for the steps. */
 export function isPlain(request: AcquireRequest): boolean {
@@ -10,9 +12,13 @@ export function isPlain(request: AcquireRequest): boolean {
 }
 
 /** The amounts of a request; undefined where they do not fit the limits, which may be out of date: the steps find out. */
-export function amountsIfValid({ consume }: AcquireRequest, { bucket, set }: ChainLink): readonly Amount[] | undefined {
+export function amountsIfValid(
+  { consume }: AcquireRequest,
+  link: ChainLink,
+  { unnamedLimits }: Settings,
+): readonly Amount[] | undefined {
   try {
-    return checkAmounts(consume, "consume", bucket, set.limits);
+    return chargeOf(consume, link, unnamedLimits);
   } catch {
     return undefined;
   }

@@ -6,7 +6,7 @@ import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { covering } from "./cover.ts";
+import { covering, untoldLevels } from "./cover.ts";
 import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
@@ -50,14 +50,15 @@ export function planOf(
   chain: readonly ChainLink[],
   others: readonly PartChain[],
   { nowMs, timeoutMs, sinceRead }: PlanTime,
+  settings: Settings,
 ): Plan {
-  let demands = covering(demandsOf(request.consume, chain), chain, sinceRead);
+  let demands = covering(demandsOf(request.consume, chain, settings), chain, sinceRead);
   let parts = ONE_PART;
   if (others.length > 0) {
     const starts: number[] = [];
     for (const { consume, chain } of others) {
       starts.push(demands.length);
-      demands = [...demands, ...covering(demandsOf(consume, chain), chain, sinceRead)];
+      demands = [...demands, ...covering(demandsOf(consume, chain, settings), chain, sinceRead)];
     }
     parts = starts;
   }
@@ -78,6 +79,17 @@ export function planOf(
 export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBucketsMax">): Plan {
   if (plan.atomic) checkAtomic(plan.request, { items: plan.claims.length, itemsMax: atomicBucketsMax });
   return plan;
+}
+
+/** The levels of all its resources that have to be read for this request, since no bucket tells of them. */
+export function untoldIn(
+  { demands }: Plan,
+  chain: readonly ChainLink[],
+  others: readonly PartChain[],
+  sinceRead: number,
+): readonly ChainLink[] {
+  if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
+  return [chain, ...others.map((other) => other.chain)].flatMap((one) => untoldLevels(demands, one, sinceRead));
 }
 
 /** Whether all links were read from the same configuration. */

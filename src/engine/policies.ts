@@ -1,6 +1,8 @@
 import { wholeTokens } from "../bucket/level.ts";
-import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import { type Amount, type Tokens, topUpAmounts } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
+import { bucketKey } from "../domain/bucket-key.ts";
+import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -16,7 +18,6 @@ import {
   resourceIn,
 } from "./administration.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { noLimits } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
@@ -118,7 +119,7 @@ export class Policies {
 
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
-    const amounts = checkAmounts(request.amounts, "topUp", link.bucket, link.set.limits);
+    const amounts = topUpAmounts(request.amounts, link.bucket, link.set.limits);
     if (amounts.every(({ milli }) => milli === 0)) {
       throw new ValidationError(
         "consume_empty",
@@ -175,7 +176,7 @@ export class Policies {
 
   async #link({ entityId, resource }: { entityId: string; resource: string }): Promise<ChainLink> {
     const [link] = await this.#acquirer.chain({ entityId, resource }, this.#deps.clock.now());
-    if (link === undefined || link.set.limits.length === 0) throw noLimits(entityId, resource);
+    if (link === undefined || link.set.limits.length === 0) throw noLimits([{ bucket: bucketKey(entityId, resource) }]);
     return link;
   }
 

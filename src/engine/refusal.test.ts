@@ -3,9 +3,10 @@ import { test } from "node:test";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, debitFrom, freshBucket } from "../domain/bucket-state.ts";
+import type { Calendar } from "../domain/calendar.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { Limit } from "../entry/limits.ts";
-import { fitsAtMs, type ObservedBucket, refusalOf } from "./refusal.ts";
+import { fitsAtMs, type ObservedBucket, type RefusalTimes, refusalOf } from "./refusal.ts";
 import { checkRefusal } from "./request.ts";
 
 const calendar = createCalendar();
@@ -35,11 +36,15 @@ function asked(
   };
 }
 
+/** Every level of the chain was asked. */
+const refused = (observed: readonly ObservedBucket[], times: RefusalTimes, by: Calendar) =>
+  refusalOf(observed, observed, times, by);
+
 const rpm = [Limit.perMinute("rpm", 60)];
 
 test("a refusal has one wait, counted from when the caller hears of it", () => {
   const observed = [asked("a", rpm, { rpm: 60 }, { rpm: 4 })];
-  const refusal = refusalOf(observed, { askedMs: T0, toldMs: T0 + 901 }, calendar);
+  const refusal = refused(observed, { askedMs: T0, toldMs: T0 + 901 }, calendar);
   assert.equal(refusal.retryAfterMs, 3_099);
   assert.equal(refusal.primary.retryAfterMs, 3_099);
   assert.deepEqual(
@@ -54,7 +59,7 @@ test("the wait is that of the level that takes longest, and every level has a st
     asked("team", rpm, { rpm: 60 }, { rpm: 4 }),
     asked("org", rpm, { rpm: 10 }, { rpm: 4 }),
   ];
-  const refusal = refusalOf(observed, { askedMs: T0, toldMs: T0 }, calendar);
+  const refusal = refused(observed, { askedMs: T0, toldMs: T0 }, calendar);
   assert.deepEqual(
     refusal.statuses.map((status) => [status.entityId, status.available, status.exceeded, status.retryAfterMs]),
     [
@@ -77,7 +82,7 @@ test("limits that fit at different times only are waited for until they fit toge
   const observed = [asked("key", limits, { b: 60 }, { a: 50, b: 60 })];
   const nextNoon = 24 * HOUR_MS + 10 * MINUTE_MS + 24_000;
   assert.equal(fitsAtMs(observed, T0, calendar), T0 + nextNoon);
-  const refusal = refusalOf(observed, { askedMs: T0, toldMs: T0 }, calendar);
+  const refusal = refused(observed, { askedMs: T0, toldMs: T0 }, calendar);
   assert.equal(refusal.retryAfterMs, nextNoon);
   assert.equal(refusal.primary.limit, "a");
   assert.equal(refusal.primary.retryAfterMs, nextNoon);
@@ -87,14 +92,14 @@ test("limits that fit at different times only are waited for until they fit toge
 test("a status speaks of what there was before the request, also where the request had been taken already", () => {
   const before = asked("team", rpm, { rpm: 14 }, { rpm: 4 });
   const observed = [{ ...before, taken: true }, asked("org", rpm, { rpm: 60 }, { rpm: 4 })];
-  const { statuses } = refusalOf(observed, { askedMs: T0, toldMs: T0 }, calendar);
+  const { statuses } = refused(observed, { askedMs: T0, toldMs: T0 }, calendar);
   assert.equal(statuses[0]?.available, 50);
 });
 
 test("a millitoken owed shows as a debt of 1, as it refuses a request for 0, and is waited for one millisecond", () => {
   const slow = [Limit.custom("r", { capacity: 10, refillAmount: 1, refillPeriodMs: 1_000 })];
   const observed = [asked("a", slow, { r: 11 }, { r: 0 })];
-  const refusal = refusalOf(observed, { askedMs: T0 + 999, toldMs: T0 + 999 }, calendar);
+  const refusal = refused(observed, { askedMs: T0 + 999, toldMs: T0 + 999 }, calendar);
   assert.equal(refusal.primary.available, -1);
   assert.equal(refusal.primary.exceeded, true);
   assert.equal(refusal.retryAfterMs, 1);
@@ -107,7 +112,7 @@ test("soft limits and bypassed buckets have a status and are never the reason", 
     { ...asked("b", rpm, { rpm: 100 }, { rpm: 1 }), bypass: true },
     asked("c", rpm, { rpm: 60 }, { rpm: 1 }),
   ];
-  const refusal = refusalOf(observed, { askedMs: T0, toldMs: T0 }, calendar);
+  const refusal = refused(observed, { askedMs: T0, toldMs: T0 }, calendar);
   assert.deepEqual(
     refusal.statuses.map(({ available, exceeded }) => [available, exceeded]),
     [
@@ -123,10 +128,10 @@ test("what a bucket can never hold, but the limits of the request can, is a refu
   const [seen] = [asked("a", rpm, { rpm: 1 }, { rpm: 200 })];
   const planned = { ...seen, limits: [Limit.perMinute("rpm", 500)] } as ObservedBucket;
   const times = { askedMs: T0, toldMs: T0 };
-  const unsure = refusalOf([planned], times, calendar);
+  const unsure = refused([planned], times, calendar);
   assert.equal(unsure.retryAfterMs, Number.POSITIVE_INFINITY);
   assert.doesNotThrow(() => checkRefusal(unsure));
-  const sure = refusalOf([seen as ObservedBucket], times, calendar);
+  const sure = refused([seen as ObservedBucket], times, calendar);
   assert.equal(sure.retryAfterMs, Number.POSITIVE_INFINITY);
   assert.throws(() => checkRefusal(sure), { code: "amount_above_capacity", message: /the capacity is 60/ });
 });
@@ -134,18 +139,18 @@ test("what a bucket can never hold, but the limits of the request can, is a refu
 test("of a bucket that could not be looked at and was never seen nothing is said; of one that was, when", () => {
   const [key, parent] = [asked("key", rpm, { rpm: 60 }, { rpm: 4 }), asked("p", rpm, { rpm: 10 }, { rpm: 4 })];
   const times = { askedMs: T0, toldMs: T0 };
-  const unseen = refusalOf([key, { ...parent, seen: "never" }], times, calendar);
+  const unseen = refused([key, { ...parent, seen: "never" }], times, calendar);
   assert.deepEqual(
     unseen.statuses.map(({ entityId }) => entityId),
     ["key"],
   );
   assert.deepEqual(unseen.levels, ["key", "p"]);
-  const before = refusalOf([key, { ...parent, seen: { atMs: T0 - 500 } }], times, calendar);
+  const before = refused([key, { ...parent, seen: { atMs: T0 - 500 } }], times, calendar);
   assert.deepEqual(
     before.statuses.map(({ asOfMs }) => asOfMs),
     [undefined, T0 - 500],
   );
   // Not decided in time, and nothing seen: not full, and asked again at once.
-  const blind = refusalOf([{ ...parent, seen: "never" }], times, calendar);
+  const blind = refused([{ ...parent, seen: "never" }], times, calendar);
   assert.deepEqual([blind.primary.available, blind.primary.exceeded, blind.retryAfterMs], [0, true, 1]);
 });

@@ -6,6 +6,7 @@ import { availableMilli, type BucketState, findLimit, type LimitState } from "..
 import type { Calendar } from "../domain/calendar.ts";
 import { walkOf } from "../domain/earliest.ts";
 import { capacityMaxMilli, kindOf, type Limit } from "../domain/limit.ts";
+import { counting } from "../domain/measures.ts";
 import { isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
 
@@ -22,7 +23,7 @@ export interface Refusal {
   readonly primary: Status;
   /** When to ask again; `Infinity`: never. */
   readonly retryAfterMs: number;
-  /** Ids of those that were asked: the entity, then the parents that count the request. */
+  /** Ids of the entity that asked, then of the parents that have limits there. */
   readonly levels: readonly string[];
 }
 
@@ -59,9 +60,15 @@ export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
 
 /**
  * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
- * has to be waited for, and its wait is that of the whole refusal.
+ * has to be waited for, and its wait is that of the whole refusal. `chain`: every level with limits, the entity that asks
+ * first, which may itself be asked for nothing.
  */
-export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Refusal {
+export function refusalOf(
+  observed: readonly ObservedBucket[],
+  chain: readonly { readonly bucket: BucketKey }[],
+  times: RefusalTimes,
+  calendar: Calendar,
+): Refusal {
   const seen = observed.filter((bucket) => bucket.seen !== "never");
   const { statuses, fitMs, last } = seen.length === 0 ? blind(observed) : examined(seen, times, calendar);
   const retryAfterMs = Math.max(1, fitMs - times.toldMs);
@@ -69,7 +76,7 @@ export function refusalOf(observed: readonly ObservedBucket[], times: RefusalTim
   const waitedFor = last >= 0 ? last : Math.max(0, exceeded);
   const primary = { ...(statuses[waitedFor] as Status), retryAfterMs };
   statuses[waitedFor] = primary;
-  const levels = [...new Set(observed.map(({ bucket }) => bucket.entityId))];
+  const levels = [...new Set(chain.map(({ bucket }) => bucket.entityId))];
   const refusal: Refusal = { ok: false, statuses, primary, retryAfterMs, levels };
   OBSERVED.set(refusal, observed);
   return refusal;
@@ -104,7 +111,10 @@ function blind(observed: readonly ObservedBucket[]): Examined {
       if (limit === undefined) return [];
       const { entityId, resource } = bucket;
       const [capacity, requested] = [wholeTokens(limit.terms.capacityMilli), wholeTokens(milli)];
-      const about = { entityId, resource, limit: name, kind: kindOf(limit.limit), soft: limit.limit.soft === true };
+      const about = {
+        ...{ entityId, resource, ...counting(limit.limit) },
+        ...{ kind: kindOf(limit.limit), soft: limit.limit.soft === true },
+      };
       return [{ ...about, available: 0, capacity, requested, exceeded: true, retryAfterMs: 1 }];
     }),
   );
@@ -174,7 +184,7 @@ function statusOf(
   return {
     entityId: bucket.entityId,
     resource: bucket.resource,
-    limit: limit.name,
+    ...counting(limit.limit),
     available: wholeTokens(levelMilli),
     capacity: wholeTokens(limit.terms.capacityMilli),
     requested: wholeTokens(milli),

@@ -1,6 +1,7 @@
 import { aboveCapacity } from "../domain/above-capacity.ts";
-import { type Amount, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import type { Amount, Tokens } from "../domain/amounts.ts";
 import { findLimit } from "../domain/bucket-state.ts";
+import { askedBy, chargeOf, chargesOf } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -8,17 +9,21 @@ import { checkResource, shown } from "../domain/names.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
+import type { Settings } from "./settings.ts";
 
-/** What to take, from whom. Limit names are inferred from `limits`, so that a misspelled one does not compile. */
-export interface AcquireRequest<Name extends string = string> {
+/** What to take, from whom. Measures are inferred from `limits`, so that a misspelled one does not compile. */
+export interface AcquireRequest<Measure extends string = string> {
   /** Who asks. */
   readonly entityId: string;
   /** For what. */
   readonly resource: string;
-  /** Whole tokens per limit. A limit named with 0 takes nothing, but refuses while it is in debt. */
-  readonly consume: Tokens<NoInfer<Name>>;
+  /**
+   * Whole tokens per measure: every limit that counts it takes as much, at every level. `requests` is 1 unless it is named. With 0
+   * nothing is taken, but a limit that is in debt refuses. May be left out where a limit counts `requests`.
+   */
+  readonly consume?: Tokens<NoInfer<Measure> | "requests">;
   /** In place of the stored limits of `entityId`, for this request. */
-  readonly limits?: readonly Limit<Name>[];
+  readonly limits?: readonly Limit<string, Measure>[];
   /** Further resources that are taken from together with this one, all or nothing; `lease.resource(name)` holds them. */
   readonly also?: Readonly<Record<string, Tokens>>;
   /** Wait in this process, first come first served, for up to so many ms, before refusing. */
@@ -40,29 +45,27 @@ export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boole
   return { link, bucket: link.bucket, set: link.set, origin: link.origin, take, bypass };
 }
 
-/** Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. */
-export function demandsOf(consume: Tokens, chain: readonly ChainLink[]): Demand[] {
+/**
+ * Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. The entity that
+ * asks comes first, also where it has no limits; a parent without limits is left out.
+ */
+export function demandsOf(
+  consume: Tokens | undefined,
+  chain: readonly ChainLink[],
+  { unnamedLimits }: Pick<Settings, "unnamedLimits">,
+): Demand[] {
   const entity = chain[0] as ChainLink;
-  const { bucket, set } = entity;
-  if (set.limits.length === 0) throw noLimits(bucket.entityId, bucket.resource);
-  const bypass = entity.access === "bypass";
-  const take = checkAmounts(consume, bypass ? "bypass" : "consume", bucket, set.limits);
-  const demands = [demandOf(entity, take, bypass)];
-  for (let i = 1; i < chain.length; i++) {
+  if (chain.length === 1) {
+    return [demandOf(entity, chargeOf(consume, entity, unnamedLimits), entity.access === "bypass")];
+  }
+  const charges = chargesOf(askedBy(consume), chain, unnamedLimits);
+  const demands: Demand[] = [];
+  for (let i = 0; i < chain.length; i++) {
     const link = chain[i] as ChainLink;
-    if (link.set.limits.length === 0) continue;
-    const shared = sharedWith(link, take);
-    demands.push(demandOf(link, shared, link.access === "bypass"));
+    if (i > 0 && link.set.limits.length === 0) continue;
+    demands.push(demandOf(link, charges[i] as readonly Amount[], link.access === "bypass"));
   }
   return demands;
-}
-
-/** Limits that a parent does not have are not charged there. */
-export function sharedWith(link: ChainLink, amounts: readonly Amount[]): readonly Amount[] {
-  const { limits } = link.set;
-  return amounts.every((amount) => limits.some(({ name }) => name === amount.limit))
-    ? amounts
-    : amounts.filter((amount) => limits.some(({ name }) => name === amount.limit));
 }
 
 /** The further resources of a request, checked. */
@@ -125,13 +128,6 @@ export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   return true;
 }
 
-/** Whether a request asks for nothing but tokens of one resource by the stored limits: the rest goes another way. */
-export function isPlain(request: AcquireRequest): boolean {
-  if (typeof request !== "object" || request === null || !hasOnlyKnownNames(request)) return false;
-  if (request.limits !== undefined || request.also !== undefined || request.signal !== undefined) return false;
-  return request.atomic === undefined || typeof request.atomic === "boolean";
-}
-
 /** Throws for a request, or a question, that is none or has a name that would be ignored. */
 export function checkRequest(request: unknown): void {
   if (typeof request !== "object" || request === null) {
@@ -162,14 +158,6 @@ export function checkWait(wait: { readonly maxMs: number } | undefined): number 
     throw new ValidationError("wait_invalid", `wait.maxMs is ${shown(maxMs)}; give milliseconds, 0 or more.`);
   }
   return maxMs;
-}
-
-export function noLimits(entityId: string, resource: string): ValidationError {
-  return new ValidationError(
-    "limits_missing",
-    (ways) =>
-      `No limits apply to ${entityId} on ${resource}. Set some with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
-  );
 }
 
 /**

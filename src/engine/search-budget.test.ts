@@ -39,7 +39,7 @@ function counted(limits: readonly Limit[], tokens: number, levels: number, isTou
     const state = isTouched ? (debitFrom(full, one, T0) as BucketState) : full;
     return { bucket: bucketKey(`e${level}`, "api"), state, limits, take, taken: false, bypass: false, seen: "now" };
   });
-  const { retryAfterMs } = refusalOf(observed, { askedMs: T0, toldMs: T0 }, counting);
+  const { retryAfterMs } = refusalOf(observed, observed, { askedMs: T0, toldMs: T0 }, counting);
   return { questions, retryAfterMs };
 }
 
@@ -120,7 +120,7 @@ test("a bucket in many shards is searched by the same steps", () => {
     ...{ bucket: bucketKey("e", "api"), state, limits, take },
     ...{ taken: false, bypass: false, seen: "now" },
   };
-  refusalOf([observed], { askedMs: T0, toldMs: T0 }, { ...calendar, nextChange });
+  refusalOf([observed], [observed], { askedMs: T0, toldMs: T0 }, { ...calendar, nextChange });
   assert.ok(questions <= questionsMost(limits), `${questions} questions to the calendar`);
 });
 

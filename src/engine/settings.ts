@@ -1,4 +1,5 @@
 import type { Calendar } from "../domain/calendar.ts";
+import type { UnnamedLimits } from "../domain/charges.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Events } from "../ports/events.ts";
@@ -16,6 +17,7 @@ export interface Settings {
   /** Overrides what is stored. */
   readonly onUnavailable: OnUnavailable | undefined;
   readonly unknownEntities: UnknownEntities;
+  readonly unnamedLimits: UnnamedLimits;
 }
 
 /** What the engine works with. */

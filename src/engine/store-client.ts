@@ -48,6 +48,9 @@ export interface Written {
   readonly ticket: Ticket | undefined;
 }
 
+/** The levels of a request, the entity that asks first. */
+type Chain = readonly { readonly bucket: BucketKey }[];
+
 const NOTHING_REPORTED = { state: undefined, ticket: undefined };
 
 /** How often a give-back or an adjustment that certainly was not applied is tried. */
@@ -88,24 +91,27 @@ export class StoreClient {
     this.#listenForFaults();
   }
 
-  /** Takes the claims; in the mode "sync" from a store that can answer without a promise. */
-  take(claims: readonly Claim[], context: TakeContext, mode: Mode): MaybePromise<Taken> {
+  /**
+   * Takes the claims; in the mode "sync" from a store that can answer without a promise. `chain`: every level of the request, those
+   * that are asked for nothing included.
+   */
+  take(claims: readonly Claim[], chain: Chain, context: TakeContext, mode: Mode): MaybePromise<Taken> {
     const { buckets } = this.#deps.scope;
     try {
       const now = mode === "sync" ? buckets.takeSync?.(claims, context) : undefined;
       const reply = now ?? buckets.take(claims, context);
-      if (reply instanceof Promise) return this.#lifecycle.track(this.#answered(claims, reply, context.nowMs));
-      return this.#conclude(claims, reply, context.nowMs, undefined);
+      if (reply instanceof Promise) return this.#lifecycle.track(this.#answered(claims, chain, reply, context.nowMs));
+      return this.#conclude(claims, chain, reply, context.nowMs, undefined);
     } catch (error) {
       return this.#failed(claims, error);
     }
   }
 
   /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
-  async takeMore(claims: readonly Claim[]): Promise<Taken> {
+  async takeMore(claims: readonly Claim[], chain: Chain): Promise<Taken> {
     if (this.#lifecycle.isStoreClosed) throw limiterClosed();
     const context = { ...this.#context(), generation: undefined, atomic: false };
-    const taken = await this.take(claims.map(withoutConfigCheck), context, "async");
+    const taken = await this.take(claims.map(withoutConfigCheck), chain, context, "async");
     if (taken.kind === "refused") checkRefusal(taken.refusal);
     if (taken.kind !== "granted") return taken;
     for (const { bucket, take } of claims) this.#publisher.charged(bucket, take, "consume");
@@ -145,10 +151,10 @@ export class StoreClient {
     return this.#operate(operation.bucket, () => this.#deps.scope.buckets.reset(operation, limits));
   }
 
-  async #answered(claims: readonly Claim[], reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
+  async #answered(claims: readonly Claim[], chain: Chain, reply: Promise<TakeReply>, nowMs: number): Promise<Taken> {
     const since = this.#deny.begin();
     try {
-      const taken = this.#conclude(claims, await reply, nowMs, since);
+      const taken = this.#conclude(claims, chain, await reply, nowMs, since);
       return taken instanceof Promise ? await taken : taken;
     } catch (error) {
       return this.#failed(claims, error);
@@ -167,6 +173,7 @@ export class StoreClient {
   // What was taken of a request that is then refused is given back before the refusal is returned.
   #conclude(
     claims: readonly Claim[],
+    chain: Chain,
     reply: TakeReply,
     nowMs: number,
     since: CallStart | undefined,
@@ -176,7 +183,7 @@ export class StoreClient {
       for (let i = 0; i < claims.length; i++) this.#deny.forget((claims[i] as Claim).bucket.id);
       return { kind: "granted", answers: reply };
     }
-    const verdict = this.#verdict(claims, reply, nowMs, since);
+    const verdict = this.#verdict(claims, chain, reply, nowMs, since);
     const taken = reply.flatMap((answer, i) =>
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
     );
@@ -191,7 +198,13 @@ export class StoreClient {
     });
   }
 
-  #verdict(claims: readonly Claim[], answers: readonly Answer[], nowMs: number, since: CallStart | undefined): Taken {
+  #verdict(
+    claims: readonly Claim[],
+    chain: Chain,
+    answers: readonly Answer[],
+    nowMs: number,
+    since: CallStart | undefined,
+  ): Taken {
     const suspects = claims.flatMap(({ bucket }, i) => (answers[i]?.kind === "configSuspect" ? [bucket] : []));
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
@@ -206,7 +219,7 @@ export class StoreClient {
     }
     this.#deny.remember(observed, nowMs, since);
     const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
-    return { kind: "refused", refusal: refusalOf(observed, times, this.#deps.calendar) };
+    return { kind: "refused", refusal: refusalOf(observed, chain, times, this.#deps.calendar) };
   }
 
   #seenIn(

@@ -1,6 +1,7 @@
 export { CHANNELS } from "../adapters/system/events.ts";
 export type { Tokens } from "../domain/amounts.ts";
 export type { AuditAction, AuditEvent } from "../domain/audit.ts";
+export type { UnnamedLimits } from "../domain/charges.ts";
 export type { Access, LimitSource, OnUnavailable, SystemSettings, UnknownEntities } from "../domain/config.ts";
 export type { Entity, EntityPatch, NewEntity } from "../domain/entity.ts";
 export {
@@ -34,7 +35,7 @@ export type { CloseOptions } from "../engine/close-options.ts";
 export type { CacheStats } from "../engine/config-cache.ts";
 export type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
 export type { ResourceCapacity, UsageRequest } from "../engine/inspection.ts";
-export type { Lease } from "../engine/lease.ts";
+export type { Lease, SettleOptions } from "../engine/lease.ts";
 export type { LeaseResource, LeaseStatus } from "../engine/lease-resource.ts";
 export type { Listing, ListOptions, ListPage } from "../engine/listing.ts";
 export type { PurgeOptions } from "../engine/namespaces.ts";

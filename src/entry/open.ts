@@ -7,6 +7,7 @@ import { environment, fromEnvironment } from "../adapters/system/environment.ts"
 import { observableEvents } from "../adapters/system/events.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { systemTurns } from "../adapters/system/turns.ts";
+import type { UnnamedLimits } from "../domain/charges.ts";
 import type { OnUnavailable, UnknownEntities } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
@@ -44,6 +45,11 @@ export interface OpenOptions extends RetentionOptions {
    * `NotFoundError` for whoever takes or asks for it, and for who sets limits, access or cascading of it, tops it up or resets it.
    */
   readonly unknownEntities?: UnknownEntities;
+  /**
+   * What a hard limit means whose measure a request leaves out. `"allow"` (default): it takes nothing there. `"refuse"`:
+   * `ValidationError` `measure_missing`, whichever level has it; not where the level is bypassed.
+   */
+  readonly unnamedLimits?: UnnamedLimits;
   /** Join claims under way together into one write. Default true. */
   readonly coalesce?: boolean;
   /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
@@ -82,6 +88,7 @@ const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     coalesce: true,
     onUnavailable: true,
     unknownEntities: true,
+    unnamedLimits: true,
     durability: true,
     adminTimeoutMs: true,
     usage: true,
@@ -102,7 +109,7 @@ export async function prepare(
   loaders: StoreLoaders,
 ): Promise<{ deps: EngineDeps; settings: Settings }> {
   checkOptions(options);
-  const { onUnavailable, unknownEntities = "allow" } = options;
+  const { onUnavailable, unknownEntities = "allow", unnamedLimits = "allow" } = options;
   const namespace = checkNamespace(options.namespace ?? fromEnvironment("ZAEL_NAMESPACE") ?? DEFAULT_NAMESPACE);
   const configTtlMs = checkMs("configTtlMs", options.configTtlMs ?? 60_000, 0);
   const denyMemoryMs = checkMs("denyMemoryMs", options.denyMemoryMs ?? 1_000, 0);
@@ -110,6 +117,7 @@ export async function prepare(
   if (options.adminTimeoutMs !== undefined) checkMs("adminTimeoutMs", options.adminTimeoutMs, 1);
   checkChoice("onUnavailable", onUnavailable, ["allow", "block"]);
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
+  checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
   for (const name of ["create", "coalesce", "sharedTable", "exact"] as const)
     checkChoice(name, options[name], [true, false]);
@@ -142,6 +150,7 @@ export async function prepare(
         timeoutMs,
         onUnavailable,
         unknownEntities,
+        unnamedLimits,
       },
     };
   } catch (error) {

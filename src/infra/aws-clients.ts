@@ -57,7 +57,9 @@ async function loaded<Sdk>(name: string, load: () => Promise<Sdk>): Promise<Sdk>
 }
 
 /** All that commands on stacks may ask for: to hear of them one at a time takes as many tries. */
-const PACKAGES = ["client-cloudformation", "client-dynamodb", "client-lambda", "client-s3"].map((name) => `@aws-sdk/${name}`);
+const PACKAGES = ["client-cloudformation", "client-dynamodb", "client-lambda", "client-s3"].map(
+  (name) => `@aws-sdk/${name}`,
+);
 
 /** What to install where a package is missing, that one first. */
 export function missingText(name: string): string {

@@ -10,7 +10,7 @@ import { REPEATS_MAX } from "./change-plan.ts";
 import { chargeOf, type Got } from "./charging.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
-import { claimAt, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
+import { bucketsOf, claimAt, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
 import { withStandings } from "./refused.ts";
 
 /**
@@ -78,6 +78,7 @@ class ChangeDraft implements LeaseChange {
   readonly writer: string;
   readonly key: LeaseChange["key"];
   readonly moves: LeaseMoves;
+  readonly chain: ReturnType<typeof bucketsOf>;
   made: Changed | undefined;
   readonly #record: LeaseRecord;
   readonly #plan: ChangePlan;
@@ -94,6 +95,7 @@ class ChangeDraft implements LeaseChange {
     this.version = record.version;
     this.writer = deps.engine.random.id();
     this.key = key?.mark;
+    this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
     this.#shares = taken.length > 0 ? taken : sharesOf(record, plan.debits);
     this.moves = taken.length > 0 ? this.#takes() : this.#difference();

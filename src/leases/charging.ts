@@ -7,7 +7,16 @@ import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
-import { claimAt, heldAt, type ResourceAmounts, type Share, sharesOf, withMore, withSeen } from "./ledger.ts";
+import {
+  bucketsOf,
+  claimAt,
+  heldAt,
+  type ResourceAmounts,
+  type Share,
+  sharesOf,
+  withMore,
+  withSeen,
+} from "./ledger.ts";
 import { seenIn } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
 import { standingsOf } from "./standing.ts";
@@ -49,7 +58,7 @@ export class Charging {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
     const claims = shares.map((share) => claimAt(record, share));
-    const taken = await this.#deps.acquirer.client.takeMore(claims);
+    const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record));
     switch (taken.kind) {
       case "granted":
         return shares.map((share, i) => {

@@ -1,3 +1,4 @@
+import { canonical } from "../domain/canonical.ts";
 import { RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
@@ -11,7 +12,6 @@ import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/poli
 import type { Refusal } from "../engine/refusal.ts";
 import type { LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
-import { canonical } from "./canonical.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
 import { LeaseChanges } from "./changing.ts";
 import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";

@@ -16,7 +16,7 @@ export interface LeaseRequest extends AcquireRequest {
   readonly idempotencyKey?: string;
 }
 
-/** What a lease came to in the end, in total; limits not named stay as they are. */
+/** What a lease came to in the end, in total by measure; what is not named stays as it is. */
 export interface SettleRequest {
   readonly consumed?: Tokens;
   readonly also?: Readonly<Record<string, Tokens>>;

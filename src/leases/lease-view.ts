@@ -1,5 +1,7 @@
 import type { LeaseRecord, LeaseResourceRecord, OnExpiry, StoredLeaseStatus } from "../domain/lease-record.ts";
+import { measureIn } from "../domain/measures.ts";
 import type { Availability } from "../engine/availability.ts";
+import { heldOf } from "./ledger.ts";
 
 /** A lease as its callers see it. JSON-safe: whole tokens, milliseconds. */
 export interface LeaseView {
@@ -9,7 +11,7 @@ export interface LeaseView {
   readonly entityId: string;
   readonly resource: string;
   readonly status: StoredLeaseStatus;
-  /** Whole tokens per limit that the entity is charged; its parents are charged the same. */
+  /** Whole tokens per measure that are charged, to the entity and to its parents; `requests` where something counts it. */
   readonly consumed: Readonly<Record<string, number>>;
   /** The same for each further resource. */
   readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -28,6 +30,7 @@ export interface LeaseView {
 /** A stored lease as it is shown. That its time is up shows once it is written: until then another may yet have ended it. */
 export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
   const { leaseId, entityId, resources, status, expiresAtMs, onExpiry } = record;
+  const held = heldOf(record);
   const [own] = resources as readonly [LeaseResourceRecord, ...LeaseResourceRecord[]];
   return {
     leaseId,
@@ -35,8 +38,8 @@ export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
     entityId,
     resource: own.resource,
     status,
-    consumed: consumedAt(record, 0),
-    also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, consumedAt(record, i + 1)])),
+    consumed: tokensOf(held[0]),
+    also: Object.fromEntries(resources.slice(1).map(({ resource }, i) => [resource, tokensOf(held[i + 1])])),
     degraded: false,
     overdrawn: own.overdrawn,
     bypassed: own.levels[0]?.bypass ?? false,
@@ -46,18 +49,14 @@ export function viewOf(record: LeaseRecord, namespace: string): LeaseView {
   };
 }
 
-/** Whole tokens per limit that the entity is charged on one resource of a lease. */
-function consumedAt({ holdings }: LeaseRecord, resource: number): Readonly<Record<string, number>> {
-  const consumed: Record<string, number> = {};
-  for (const { at, held } of holdings) {
-    if (at[0] !== resource || at[1] !== 0) continue;
-    for (const { limit, milli } of held) consumed[limit] = (consumed[limit] ?? 0) + milli / 1000;
-  }
-  return consumed;
+function tokensOf(held: ReadonlyMap<string, number> | undefined): Readonly<Record<string, number>> {
+  return Object.fromEntries(Array.from(held ?? [], ([measure, milli]) => [measure, milli / 1000]));
 }
 
 function limitsIn({ resource, levels }: LeaseResourceRecord): readonly Availability[] {
-  return levels.flatMap(({ entityId, seen }) =>
-    seen.map(({ limit, available, capacity }) => ({ entityId, resource, limit, available, capacity })),
+  return levels.flatMap(({ entityId, limits, seen }) =>
+    seen.map(({ limit, available, capacity }) => {
+      return { entityId, resource, limit, counts: measureIn(limits, limit), available, capacity };
+    }),
   );
 }

@@ -1,5 +1,7 @@
-import { type Amount, type AmountUse, checkAmounts, type Tokens } from "../domain/amounts.ts";
+import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
+import { nothingCounted } from "../domain/charge-errors.ts";
+import { type ChargedBucket, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import type { Ticket } from "../domain/give-back.ts";
 import {
@@ -11,10 +13,11 @@ import {
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import { levelOfName } from "../domain/level-names.ts";
 import { limitSet } from "../domain/limit-set.ts";
+import { measureIn } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
-/** Amounts for each resource of a lease, in its order. */
+/** Amounts by measure for each resource of a lease, in its order. */
 export type ResourceAmounts = readonly (readonly Amount[])[];
 
 /** What is to be taken from, or given back to, one level of one resource of a lease. */
@@ -34,13 +37,23 @@ export function amountsOf(
   const isOwnNamed = use !== "consume" || Object.keys(further).length === 0 || !isEmpty(own);
   return record.resources.map((resource, i) => {
     if (i === 0 && !isOwnNamed) return [];
-    const tokens = i === 0 ? own : Object.hasOwn(further, resource.resource) ? further[resource.resource] : {};
-    if (i > 0 && !Object.hasOwn(further, resource.resource)) return [];
-    const [level] = resource.levels as readonly [LeaseLevel, ...LeaseLevel[]];
-    const bypassed = level.bypass && use === "consume";
-    const bucket = bucketKey(record.entityId, resource.resource);
-    return checkAmounts(tokens as Tokens, bypassed ? "bypass" : use, bucket, level.limits);
+    const tokens = i === 0 ? own : Object.hasOwn(further, resource.resource) ? further[resource.resource] : undefined;
+    if (tokens === undefined) return [];
+    const asked = changedBy(tokens, use);
+    const chain = chainOf(record, resource);
+    checkCounted(asked, chain);
+    if (use === "consume" && chain.every(({ set }) => chargedTo(set, asked).length === 0)) throw nothingCounted(chain);
+    return asked.named;
   });
+}
+
+/** The levels of a lease on one resource, as what is charged is decided for them. */
+function chainOf({ entityId }: LeaseRecord, { resource, levels }: LeaseResourceRecord): readonly ChargedBucket[] {
+  return levels.map((level, i) => ({
+    bucket: bucketKey(i === 0 ? entityId : level.entityId, resource),
+    set: limitSet(level.limits),
+    access: level.bypass ? "bypass" : "enforce",
+  }));
 }
 
 function isEmpty(tokens: unknown): boolean {
@@ -67,19 +80,29 @@ function checkAlso(
   );
 }
 
-/** What is held of the entity's own limits, for each resource. */
-export function heldOf(record: LeaseRecord): readonly ReadonlyMap<string, number>[] {
-  return record.resources.map((_, i) => {
+/**
+ * What is held by measure, for each resource, in millitokens. Every limit that counts a measure is charged the same: the nearest
+ * one tells.
+ */
+export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
+  return resources.map(({ levels }, i) => {
     const held = new Map<string, number>();
-    for (const holding of record.holdings) {
-      if (holding.at[0] !== i || holding.at[1] !== 0) continue;
-      for (const { limit, milli } of holding.held) held.set(limit, (held.get(limit) ?? 0) + milli);
+    for (const [level, { limits }] of levels.entries()) {
+      const own = new Map<string, number>();
+      for (const holding of holdings) {
+        if (!isSame(holding.at, [i, level])) continue;
+        for (const { limit, milli } of holding.held) own.set(limit, (own.get(limit) ?? 0) + milli);
+      }
+      for (const [limit, milli] of own) {
+        const measure = measureIn(limits, limit);
+        if (!held.has(measure)) held.set(measure, milli);
+      }
     }
     return held;
   });
 }
 
-/** The differences that lead from what is held to these totals; limits not named stay. */
+/** The differences that lead from what is held to these totals; measures not named stay. */
 export function toTotals(record: LeaseRecord, totals: ResourceAmounts): ResourceAmounts {
   const held = heldOf(record);
   return totals.map((amounts, i) =>
@@ -87,11 +110,11 @@ export function toTotals(record: LeaseRecord, totals: ResourceAmounts): Resource
   );
 }
 
-/** What each level is charged: a limit that a parent does not have is not charged there. */
+/** What each level is charged, by the limits that the lease was taken under. */
 export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return record.resources.flatMap(({ levels }, resource) =>
     levels.flatMap(({ limits }, level) => {
-      const due = (amounts[resource] ?? []).filter(({ limit }) => limits.some(({ name }) => name === limit));
+      const due = chargedTo(limitSet(limits), { named: amounts[resource] ?? [], requestsMilli: 0 });
       return due.length === 0 ? [] : [{ at: [resource, level] as const, amounts: due }];
     }),
   );
@@ -195,4 +218,9 @@ function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["a
 
 function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {
   return a[0] === b[0] && a[1] === b[1];
+}
+
+/** The buckets of a lease, the one of the entity that asked first. */
+export function bucketsOf(record: LeaseRecord): readonly Pick<ChargedBucket, "bucket">[] {
+  return record.resources.flatMap((resource) => chainOf(record, resource));
 }

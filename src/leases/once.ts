@@ -1,6 +1,6 @@
+import { canonical } from "../domain/canonical.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
-import { canonical } from "./canonical.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { checkKey, keyReused } from "./errors.ts";
 

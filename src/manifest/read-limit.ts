@@ -2,13 +2,13 @@ import type { CronCheck, CronUse } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
 import { limitOfSpec } from "../domain/limit-text.ts";
-import { checkLimitName } from "../domain/names.ts";
+import { checkLimitName, checkMeasure } from "../domain/names.ts";
 import { cronOfReset, cronProblem } from "../domain/reset-names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
 import type { Member, Place, Reading } from "./reading.ts";
 
 export const LIMIT_KEYS = [
-  ...["capacity", "refill_amount", "refill_period", "burst", "soft"],
+  ...["capacity", "refill_amount", "refill_period", "burst", "counts", "soft"],
   ...["schedule", "reset_schedule", "reset_after_seconds"],
 ];
 
@@ -56,13 +56,18 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
   const burst = whole("burst", "whole tokens", TOKENS);
   const resetAfter = whole("reset_after_seconds", "whole seconds", SECONDS);
   const soft = found.has("soft") ? reading.flag(found.get("soft") as Place) : undefined;
+  const counts = readMeasure(reading, found.get("counts"));
   const schedule = readSchedule(reading, found.get("schedule"), calendar);
   const reset = readReset(reading, found.get("reset_schedule"), calendar);
   const isQuota = found.has("reset_schedule") || found.has("reset_after_seconds");
   const contradiction = contradictionIn(found, { isQuota, refillAmount });
   if (contradiction !== undefined) reading.fail("limit_invalid", member.valueAt, member.path, contradiction);
   if (reading.problems.length > before || capacity === undefined) return undefined;
-  const kind = { ...(soft === true ? { soft } : {}), ...(schedule === undefined ? {} : { schedule }) };
+  const kind = {
+    ...(counts === undefined ? {} : { counts }),
+    ...(soft === true ? { soft } : {}),
+    ...(schedule === undefined ? {} : { schedule }),
+  };
   const make = limitMakers(calendar);
   return made(reading, member, () => {
     if (reset !== undefined) return make.quota(member.key, capacity, { reset, ...kind });
@@ -72,6 +77,17 @@ function readTerms(reading: Reading, member: Member, calendar: CronCheck): Limit
     const terms = { capacity: burst ?? capacity, refillAmount: rate, refillPeriodMs: (refillPeriod ?? 60) * 1000 };
     return make.custom(member.key, { ...terms, ...kind });
   });
+}
+
+function readMeasure(reading: Reading, place: Place | undefined): string | undefined {
+  const measure = place === undefined ? undefined : reading.text(place);
+  if (place === undefined || measure === undefined) return undefined;
+  try {
+    return checkMeasure(measure);
+  } catch (error) {
+    reading.fail("name_invalid", place.valueAt, place.path, sentence(error));
+    return undefined;
+  }
 }
 
 function contradictionIn(

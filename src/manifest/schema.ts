@@ -69,6 +69,7 @@ const TERMS = {
   refill_amount: { ...tokens(0), description: "Default: capacity; of a quota 0." },
   refill_period: { ...SECONDS, description: "Seconds. Default: 60." },
   burst: { ...tokens(1), description: "What may be held; capacity is then the rate." },
+  counts: { ...name(LIMIT_NAME), description: "The measure that it counts. Default: its own name." },
   soft: { type: "boolean", description: "Measured, never a reason to refuse." },
   schedule: { type: "array", items: ref("window"), minItems: 1, maxItems: 16 },
   reset_schedule: { type: "array", items: ref("reset"), minItems: 1, maxItems: 1 },

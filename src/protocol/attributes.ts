@@ -69,6 +69,8 @@ export interface LimitNames {
   readonly rn: string;
   readonly gc: string;
   readonly soft: string;
+  /** The measure that it counts, where that is not its name. */
+  readonly ct: string;
   /** The zone of a limit that is only remembered, where it differs from the item's. */
   readonly tz: string;
   /** Not forgotten, nor expired, before this instant; see `LimitState.rememberUntilMs`. */
@@ -101,6 +103,7 @@ export function namesOf(limit: string): LimitNames {
       rn: name("rn"),
       gc: name("gc"),
       soft: name("soft"),
+      ct: name("ct"),
       tz: name("tz"),
       ru: name("ru"),
     };

@@ -118,8 +118,9 @@ export function encodedLimit(
   zone: string | undefined,
 ): Item {
   const names = namesOf(name);
-  const { cp, ra, rp, sched, rsched, rsa, soft, tz } = wordsOf(limit);
+  const { ct, cp, ra, rp, sched, rsched, rsa, soft, tz } = wordsOf(limit);
   const item: Record<string, ItemValue> = { [names.cp]: cp, [names.ra]: ra, [names.rp]: rp };
+  if (ct !== undefined) item[names.ct] = ct;
   if (sched !== undefined) item[names.sched] = sched;
   if (rsched !== undefined) item[names.rsched] = rsched;
   if (rsa !== undefined) item[names.rsa] = rsa;
@@ -142,8 +143,8 @@ export function encodedLimit(
 
 /** All attributes that a limit may have, but for its tokens and its counter. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru } = names;
-  return [cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru];
+  const { ct, cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru } = names;
+  return [ct, cp, ra, rp, fr, sched, rsched, rsa, ws, wa, tu, rn, gc, soft, tz, ru];
 }
 
 /** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
@@ -172,6 +173,7 @@ export function numberOf(item: Item, name: string): number | undefined {
 
 /** A limit in the words of the table. */
 interface LimitWords {
+  readonly ct: string | undefined;
   readonly cp: number;
   readonly ra: number;
   readonly rp: number;
@@ -188,9 +190,10 @@ const words = new WeakMap<Limit, LimitWords>();
 function wordsOf(limit: Limit): LimitWords {
   let found = words.get(limit);
   if (found === undefined) {
-    const { capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs, soft } = limit;
+    const { counts, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs, soft } = limit;
     const sched = schedule === undefined ? undefined : encodeSchedule(schedule);
     found = {
+      ct: counts,
       cp: capacity * 1000,
       ra: refillAmount * 1000,
       rp: refillPeriodMs,
@@ -208,8 +211,9 @@ function wordsOf(limit: Limit): LimitWords {
 function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
-      const { cp, ra, rp, sched, rsched, tz, rsa, soft } = wordsOf(limit);
-      return [limit.name, cp, ra, rp, sched ?? "", rsched ?? "", tz ?? "", rsa ?? "", soft ? "soft" : ""].join(",");
+      const { ct, cp, ra, rp, sched, rsched, tz, rsa, soft } = wordsOf(limit);
+      const name = ct === undefined ? limit.name : `${limit.name}:${ct}`;
+      return [name, cp, ra, rp, sched ?? "", rsched ?? "", tz ?? "", rsa ?? "", soft ? "soft" : ""].join(",");
     })
     .join(";");
 }
@@ -292,8 +296,9 @@ function limitIn(
     const own = wordsOf(given);
     const sameTerms = own.cp === item[names.cp] && own.ra === item[names.ra] && own.rp === item[names.rp];
     const sameKind = own.sched === sched && own.rsched === rsched && own.rsa === rsa;
+    const sameMeasure = own.ct === item[names.ct];
     const sameZone = own.tz === undefined || own.tz === tz;
-    if (sameTerms && sameKind && sameZone && own.soft === names.soft in item) {
+    if (sameTerms && sameMeasure && sameKind && sameZone && own.soft === names.soft in item) {
       return { kind: "limit", limit: given };
     }
   }
@@ -316,11 +321,13 @@ function limitIn(
   for (const needed of [names.cp, names.ra, names.rp]) {
     if (!(needed in item)) return damaged(needed, item, "a whole number");
   }
+  const counts = item[names.ct];
   const limit = Object.freeze({
     name,
     capacity: Number(item[names.cp]) / 1000,
     refillAmount: Number(item[names.ra]) / 1000,
     refillPeriodMs: Number(item[names.rp]),
+    ...(typeof counts === "string" ? { counts } : {}),
     ...(names.soft in item ? { soft: true as const } : {}),
     ...(schedule?.kind === "decoded" ? { schedule: schedule.value } : {}),
     ...(reset?.kind === "decoded" ? { reset: { cron: reset.value, tz: String(tz) } } : {}),

@@ -148,6 +148,7 @@ const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   rn: FROM_0,
   gc: FROM_1,
   ru: INSTANT,
+  ct: TEXT,
   sched: TEXT,
   rsched: TEXT,
   tz: TEXT,

@@ -7,6 +7,7 @@ import { LEVELS_MAX } from "../domain/entity.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
 import { type LimitSet, type SetOrigin, supersedes } from "../domain/limit-set.ts";
+import { refuseCountsShared } from "../domain/shared-counts.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "./attributes.ts";
 import type { WriteBuilder } from "./write-builder.ts";
@@ -151,6 +152,7 @@ export const OWN: Dialect = {
 /** A table that the original writes too. */
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
+    refuseCountsShared(limits);
     const session = limits.find((limit) => traitsOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(

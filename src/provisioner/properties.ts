@@ -70,6 +70,7 @@ const LIMIT: Names = {
   RefillAmount: ["refill_amount", "number"],
   RefillPeriod: ["refill_period", "number"],
   Burst: ["burst", "number"],
+  Counts: ["counts", "text"],
   Soft: ["soft", "boolean"],
   Schedule: ["schedule", "windows"],
   ResetSchedule: ["reset_schedule", "resets"],

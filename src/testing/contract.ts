@@ -10,6 +10,7 @@ import { type Gap, type OpenStore, type Suite, suiteOn } from "./contract-kit.ts
 import { leaseChangeContract } from "./contract-lease-changes.ts";
 import { leaseContract } from "./contract-leases.ts";
 import { manifestContract } from "./contract-manifests.ts";
+import { measuresContract } from "./contract-measures.ts";
 import { namespaceContract } from "./contract-namespaces.ts";
 import { policiesContract } from "./contract-policies.ts";
 import { rememberedContract } from "./contract-remembered.ts";
@@ -41,6 +42,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);
   under("configuration", configContract);
+  under("what limits count", measuresContract);
   under("policies and operations", policiesContract);
   under("switches", switchesContract);
   under("entities", entityContract);

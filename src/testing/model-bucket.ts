@@ -63,7 +63,13 @@ export class ModelBucket {
   ): ModelBucket {
     const { epochMs, origin } = state;
     const configured = state.limits.filter((held) => held.configured).map(({ limit }) => limit);
-    const model = new ModelBucket({ limits: configured, signature: "" }, origin, epochMs, calendar, part);
+    const model = new ModelBucket(
+      { limits: configured, signature: "", isByName: true },
+      origin,
+      epochMs,
+      calendar,
+      part,
+    );
     for (const { name, limit, tokensMilli, remainder, quota } of state.limits) {
       const { topUpMilli: toppedUpMilli = 0, windowStartMs } = quota ?? {};
       const periods = before.flatMap((one) => one.limit(name)?.period ?? []);

@@ -14,7 +14,7 @@ import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
 
-const held = { limit: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
+const held = { limit: "rpm", counts: "rpm", available: 10, capacity: 60, kind: "drip", soft: false } as const;
 
 test("a level rises by whole tokens with time, up to the capacity and no further", () => {
   const rate = { amount: 60, periodMs: 60_000 };
@@ -97,7 +97,7 @@ test("a limit survives being edited, whatever its kind", () => {
     Limit.perMinute("rpm", 100),
     Limit.custom("tpm", { capacity: 20_000, refillAmount: 10_000, refillPeriodMs: 30_000, soft: true }),
     Limit.quota("month", 1_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
-    Limit.quota("session", 500, { resetAfterMs: 18_000_000 }),
+    Limit.quota("session", 500, { counts: "tpm", resetAfterMs: 18_000_000 }),
     Limit.perMinute("rpm", 100, { schedule: [{ cron: "* 9-17 * * 1-5", tz: "Asia/Tokyo", scale: 0.5 }] }),
     Limit.perMinute("rpm", 100, {
       schedule: [{ cron: "* 9 * * *", capacity: 7, refillAmount: 3, refillPeriodMs: 9_000 }],

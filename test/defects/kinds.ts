@@ -71,7 +71,7 @@ export function kindDefects(kit: Kit): void {
     clock.set(at("2026-06-15T10:01:00Z"));
     await assert.rejects(limiter.acquire({ entityId: "a", resource: "api", consume: { rpm: 1, day: 1 } }), {
       code: "limit_unknown",
-      message: /No limit "day" applies .* known limits: rpm/,
+      message: /No limit "day" applies .* measures: rpm/,
     });
     assert.deepEqual(await held(limiter), { rpm: 600 });
   });
@@ -195,6 +195,7 @@ export function kindDefects(kit: Kit): void {
       entityId: "a",
       resource: "api",
       limit: "q",
+      counts: "q",
       available: 0,
       capacity: 10,
       requested: 3,

@@ -58,8 +58,8 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   const lease = await cost("`acquire`", () => limiter.acquire({ ...key, consume }));
   const remaining = await cost("`lease.remaining`", async () => lease.remaining);
   assert.deepEqual(remaining, [
-    { ...key, limit: "rpm", available: 98, capacity: 100 },
-    { ...key, limit: "tpm", available: 9_000, capacity: 10_000 },
+    { ...key, limit: "rpm", counts: "rpm", available: 98, capacity: 100 },
+    { ...key, limit: "tpm", counts: "tpm", available: 9_000, capacity: 10_000 },
   ]);
   const other = await limiter.acquire({ ...key, consume });
   await cost<unknown>(
@@ -148,6 +148,14 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     limiter.resourceCapacity("gpt-4", "rpm"),
   );
   await cost("`isAvailable`", () => limiter.isAvailable());
+  // Only the parent counts what is used: no bucket tells of the child, so it is looked up.
+  await limiter.createEntity({ id: "payer" });
+  await limiter.createEntity({ id: "bare", parentId: "payer" });
+  await limiter.setLimits("payer", [Limit.perMinute("usd", 100)]);
+  await clock.advance(60_000);
+  const paid = { entityId: "bare", resource: "images", consume: { usd: 1 } };
+  for (let i = 0; i < 2; i++) await limiter.acquire(paid);
+  await cost("`acquire`, a child that is charged nothing, and its parent", () => limiter.acquire(paid));
   return costs;
 }
 

@@ -26,6 +26,17 @@ await describeDynamo("a table that the original works on, too", (dynamodb) => {
     assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(50_000));
   });
 
+  test("a limit that counts something else than its name is refused: the original would not charge it", async (t) => {
+    const { place } = await newGround(dynamodb, t, { shared: true });
+    const month = [Limit.perMinute("month", 10, { counts: "tpm" })];
+    const scope = { level: "entity", entityId: "a", resource: "api" } as const;
+    await assert.rejects(async () => place.set(scope, month), { code: "shared_table", message: /"month" counts tpm/ });
+    assert.equal(await place.scope.config.get(scope), undefined);
+    await assert.rejects(async () => place.take([claim("a", month, { month: 1 })], T0), { code: "shared_table" });
+    await place.set(scope, [Limit.perMinute("requests", 10)]);
+    assert.equal(await place.grants(claim("a", [Limit.perMinute("requests", 10)], { requests: 1 }), T0), true);
+  });
+
   test("limits are brought to a live bucket also by a process that has not met it (rule 9)", async (t) => {
     const ground = await newGround(dynamodb, t, { shared: true });
     await ground.place.take([claim("a", rpm, { rpm: 1 })], T0);

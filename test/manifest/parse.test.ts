@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Limit } from "../../src/entry/index.ts";
 import { ManifestInvalid, parseManifest } from "../../src/entry/manifest.ts";
 
 const EXAMPLE = `# yaml-language-server: $schema=./node_modules/zae-limiter/manifest.schema.json
@@ -57,6 +58,24 @@ test("the example of the design, piece by piece", () => {
     },
     { piece: { what: "access", level: "resource", resource: "gpt-4" }, value: "enforce" },
   ]);
+});
+
+test("a limit says what it counts, in a map as in a text, and what is no measure is told where it stands", () => {
+  const limits =
+    "{ rpm: { capacity: 5, counts: requests }, month: '2M,reset=monthly,counts=tpm', tpm: { capacity: 5, counts: tpm } }";
+  const [piece] = parseManifest(`resources: { a: { limits: ${limits} } }`).pieces;
+  assert.deepEqual(
+    (piece as { value: readonly Limit[] }).value.map(({ name, counts }) => [name, counts]),
+    [
+      ["rpm", "requests"],
+      ["month", "tpm"],
+      ["tpm", undefined],
+    ],
+  );
+  assert.throws(
+    () => parseManifest("resources: { a: { limits: { rpm: { capacity: 5, counts: 9x } } } }"),
+    /Invalid measure "9x"/,
+  );
 });
 
 test("burst is what may be held, and the capacity is then the rate", () => {

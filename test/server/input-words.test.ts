@@ -11,7 +11,7 @@ test("a wrong body is told what is wrong in plain words, the misspelled name fir
       { entity: "key-1", resource: "gpt-4", consume: {} },
       "/entity: it is unknown here; did you mean entityId? And 1 more.",
     ],
-    ["acquire", { ...take, consume: undefined }, "/consume: it is missing; give an object of names and values."],
+    ["acquire", { ...take, resource: undefined }, "/resource: it is missing; give a text."],
     ["acquire", { ...take, consume: { rpm: "1" } }, '/consume/rpm: it is "1"; give a number.'],
     ["acquire", { ...take, consume: [] }, "/consume: it is []; give an object of names and values."],
     ["acquire", { ...take, atomic: 1 }, "/atomic: it is 1; give true or false."],

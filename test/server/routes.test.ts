@@ -191,6 +191,7 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
   const buckets = await call("GET", `${NS}/buckets?resource=gpt-4&limit=1`);
   assert.deepEqual(buckets.body.items[0].limits[1], {
     limit: "tpm",
+    counts: "tpm",
     available: 19_500,
     capacity: 20_000,
     kind: "drip",

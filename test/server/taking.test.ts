@@ -24,8 +24,8 @@ test("an acquire holds, says where its lease is, and settling by totals charges 
     ...{ consumed: { rpm: 1, tpm: 500 }, also: {}, degraded: false, overdrawn: [], bypassed: false },
     ...{ expiresAtMs: clock.now() + 60_000, onExpiry: "refund" },
     limits: [
-      { entityId: "key-1", resource: "gpt-4", limit: "rpm", available: 99, capacity: 100 },
-      { entityId: "key-1", resource: "gpt-4", limit: "tpm", available: 19_500, capacity: 20_000 },
+      { entityId: "key-1", resource: "gpt-4", limit: "rpm", counts: "rpm", available: 99, capacity: 100 },
+      { entityId: "key-1", resource: "gpt-4", limit: "tpm", counts: "tpm", available: 19_500, capacity: 20_000 },
     ],
   });
   assert.deepEqual((await call("GET", `${NS}/leases/${leaseId}`)).body, taken.body);
@@ -319,4 +319,35 @@ test("a wait ends with tokens, or is refused at its end; whoever leaves has take
   assert.match((await call("GET", "/metrics")).body, /result="canceled"/);
   await clock.advance(60_000);
   assert.equal((await limiter.available({ entityId: "key-1", resource: "gpt-4" }))[0]?.available, 100);
+});
+
+test("limits count measures: an acquire need not name what is a request, and is told what to name", async (t) => {
+  const { call } = await serviceOf(t);
+  const limits = [
+    Limit.perMinute("rpm", 10, { counts: "requests" }),
+    Limit.perMinute("tpm", 1_000),
+    Limit.quota("month", 5_000, { counts: "tpm", reset: { cron: "0 0 1 * *", tz: "UTC" } }),
+  ];
+  assert.equal((await call("PUT", `${NS}/limits?resource=images`, { body: { limits } })).status, 200);
+  assert.deepEqual((await call("GET", `${NS}/limits?resource=images`)).body.limits, limits);
+  const about = { entityId: "key-1", resource: "images" };
+  const plain = await call("POST", `${NS}/acquire`, { body: { ...about, holdMs: 0 } });
+  assert.deepEqual([plain.status, plain.body.consumed], [200, { requests: 1 }]);
+  const held = await call("POST", `${NS}/acquire`, { body: { ...about, consume: { tpm: 500 }, holdMs: 60_000 } });
+  assert.deepEqual(held.body.consumed, { tpm: 500, requests: 1 });
+  assert.deepEqual(
+    held.body.limits.map(({ limit, counts, available }: Record<string, unknown>) => [limit, counts, available]),
+    [
+      ["rpm", "requests", 8],
+      ["tpm", "tpm", 500],
+      ["month", "tpm", 4_500],
+    ],
+  );
+  const settle = (consumed: object) => call("POST", `${NS}/leases/${held.body.leaseId}/settle`, { body: { consumed } });
+  const wrong = await settle({ month: 730 });
+  problem(wrong, 400, "limit_unknown");
+  assert.match(wrong.body.detail, /month counts tpm; name tpm/);
+  assert.deepEqual((await settle({ tpm: 730 })).body.consumed, { tpm: 730, requests: 1 });
+  const refused = await call("POST", `${NS}/try`, { body: { ...about, consume: { tpm: 999 } } });
+  assert.equal(refused.body.primary.counts, "tpm");
 });

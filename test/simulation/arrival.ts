@@ -1,6 +1,7 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
 import type { Limit } from "../../src/domain/limit.ts";
+import { measureOf } from "../../src/domain/measures.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Client, Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
@@ -50,7 +51,7 @@ export class Arrival {
       // Where each level is asked by itself, one below a level that refuses need not be asked.
       let isAsked = false;
       for (const client of this.#clients) {
-        const request = { entityId, resource, consume: { [limits[0]!.name]: 0 } };
+        const request = { entityId, resource, consume: { requests: 0, [measureOf(limits[0]!)]: 0 } };
         const isGranted = await this.#arrived(client, request);
         isAsked ||= isGranted || client.protocol === undefined;
         // A table has a ceiling of writes a second.

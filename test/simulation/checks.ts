@@ -1,5 +1,6 @@
 import { LimiterError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
-import type { Lease } from "../../src/engine/lease.ts";
+import { measureIn, measureOf } from "../../src/domain/measures.ts";
+import { type Lease, partsOfLease } from "../../src/engine/lease.ts";
 import type { Refusal } from "../../src/engine/refusal.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
@@ -11,6 +12,7 @@ const EXPECTED_CODES = new Set([
   "rate_limit_exceeded",
   "limits_missing",
   "limit_unknown",
+  "consume_empty",
   "amount_above_capacity",
   "debt_too_large",
   "lease_closed",
@@ -119,8 +121,9 @@ export function checkClosed({ operation, around }: Scene): void {
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
-    const due = (lease.resource(resource).consumed[limit] ?? 0) * 1000;
-    const more = operation.toldMore(resource, limit);
+    const { measure, nearest } = measuredBy(lease, { bucketId, resource, limit });
+    const due = (lease.resource(resource).consumed[measure] ?? 0) * 1000;
+    const more = operation.toldMore(resource, measure);
     const first = level?.take.find((one) => one.limit === limit)?.milli;
     // What its caller was told is one thing, what the lease believes another.
     if (more !== undefined && first !== undefined && net !== first + more * 1000 && isExact(lease)) {
@@ -128,8 +131,7 @@ export function checkClosed({ operation, around }: Scene): void {
         `${operation.name} was told of ${first + more * 1000} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
       );
     }
-    const own = operation.ownClaims().find(({ bucket }) => bucket.resource === resource)?.bucket.id ?? "";
-    if (net === due || operation.uncertain.has(own)) continue;
+    if (net === due || operation.uncertain.has(nearest)) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
     );
@@ -143,15 +145,34 @@ function isExact({ degraded }: Lease): boolean {
 
 export const PENDING = "an adjustment is not stored yet";
 
+/** What a limit counts on a bucket of a lease, and the nearest bucket that counts it: by that one the lease says what it holds. */
+function measuredBy(
+  lease: Lease,
+  { bucketId, resource, limit }: { readonly bucketId: string; readonly resource: string; readonly limit: string },
+): { readonly measure: string; readonly nearest: string } {
+  const levels = levelsOf(lease, resource);
+  const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
+  const nearest = levels.find(({ set }) => set.limits.some((one) => measureOf(one) === measure));
+  return { measure, nearest: nearest?.bucket.id ?? "" };
+}
+
+/** The levels of a lease on one resource, with the limits that it goes by. */
+function levelsOf(lease: Lease, resource: string) {
+  return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
+}
+
 /** At any moment a lease believes to hold at most what was taken for it, on each of its resources. */
 export function checkBelief(operation: Operation): string | undefined {
   const { lease } = operation;
   if (lease === undefined) return undefined;
-  for (const { bucket } of operation.ownClaims()) {
-    for (const [limit, tokens] of Object.entries(lease.resource(bucket.resource).consumed)) {
-      const net = operation.net(bucket.id, limit);
-      if (tokens * 1000 <= net) continue;
-      return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
+  for (const resource of lease.resources) {
+    for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
+      const nearest = levelsOf(lease, resource).find(({ set }) => set.limits.some((one) => measureOf(one) === measure));
+      for (const limit of nearest?.set.limits ?? []) {
+        const net = operation.net(nearest?.bucket.id ?? "", limit.name);
+        if (measureOf(limit) !== measure || tokens * 1000 <= net) continue;
+        return `${operation.name} believes to hold ${tokens * 1000} of ${limit.name}, taken are ${net}`;
+      }
     }
   }
   return undefined;

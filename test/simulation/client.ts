@@ -101,6 +101,7 @@ export class Client {
         timeoutMs: this.#connection.timeoutMs,
         onUnavailable: this.onUnavailable,
         unknownEntities: "allow",
+        unnamedLimits: "allow",
       },
       false,
     );

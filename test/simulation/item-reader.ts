@@ -76,6 +76,7 @@ function limitIn(item: Item, name: string): Limit {
   const of = (what: string) => numberIn(item, `b_${name}_${what}`);
   const [cp, ra, rp, rsa] = [of("cp"), of("ra"), of("rp"), of("rsa")];
   const tz = String(item[`b_${name}_tz`] ?? item.sched_tz ?? "UTC");
+  const counts = textIn(item, `b_${name}_ct`);
   const sched = textIn(item, `b_${name}_sched`) ?? textIn(item, "sched");
   const rsched = rsa === undefined && ra === 0 ? textIn(item, `b_${name}_rsched`) : undefined;
   return {
@@ -83,6 +84,7 @@ function limitIn(item: Item, name: string): Limit {
     capacity: Number(cp) / 1000,
     refillAmount: Number(ra) / 1000,
     refillPeriodMs: Number(rp),
+    ...(counts === undefined ? {} : { counts }),
     ...(`b_${name}_soft` in item ? { soft: true as const } : {}),
     ...(sched === undefined
       ? {}

@@ -1,4 +1,5 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
+import { measuresOf } from "../../src/domain/measures.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { LeaseResource } from "../../src/engine/lease-resource.ts";
 import { isExpected, PENDING } from "./checks.ts";
@@ -15,9 +16,10 @@ export async function work(scene: Scene, lease: Lease): Promise<void> {
 
 export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const { client, operation, random, around } = scene;
-  const own = operation.ownClaims();
+  // The entity itself may have nothing that counts what was asked for.
+  const own = operation.ownClaims().length === 0 ? operation.claims : operation.ownClaims();
   const claim = own.length === 0 ? undefined : random.pick(own);
-  const names = claim?.set.limits.map(({ name }) => name) ?? [];
+  const names = measuresOf(claim?.set.limits ?? []);
   const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
   // How much is held is only given back as far as it is there: then no sum is known.
@@ -58,4 +60,18 @@ async function consumeMore({ operation }: Scene, lease: LeaseResource, tokens: T
   } finally {
     operation.underLease = false;
   }
+}
+
+/** Totals of some of what a lease has consumed, on some of its resources: more or less than that. */
+export function drawTotals({ random, operation }: Scene, lease: Lease): Parameters<Lease["settle"]> {
+  const drawn = (name: string): Tokens => {
+    const all = Object.entries(lease.resource(name).consumed).filter(() => random.chance(0.7));
+    const totals = Object.fromEntries(
+      all.map(([measure, held]) => [measure, Math.max(0, held + random.integer(-9, 9))]),
+    );
+    operation.charged(name, totals, false);
+    return totals;
+  };
+  const [own = "", ...others] = lease.resources;
+  return [drawn(own), { also: Object.fromEntries(others.map((name) => [name, drawn(name)])) }];
 }

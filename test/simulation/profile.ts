@@ -1,4 +1,4 @@
-import { type Limit, limitMakers } from "../../src/domain/limit.ts";
+import { checkLimits, type Limit, limitMakers } from "../../src/domain/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { calendar } from "./calendar.ts";
@@ -52,11 +52,13 @@ export interface Profile {
   readonly palette: readonly (readonly Limit[])[];
   /** The zone of all limits; undefined: each bucket has its own. */
   readonly zone?: string | undefined;
+  /** What limits count that are drawn afresh, by their name; absent: in this world every limit counts what it is called. */
+  readonly measures?: Readonly<Record<string, string>>;
 }
 
 /** `zone`: of all limits, where a store knows only one. */
 export function drawProfile(random: SeededRandom, zone: string | undefined): Profile {
-  return random.weighted([
+  const profile = random.weighted([
     [6, drawSmall],
     [3.5, drawBusy],
     [2, drawSplit],
@@ -65,6 +67,22 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
     [1.5, drawSwitched],
     [1, drawWaiting],
   ])(random, zone);
+  // Last, so that the rest of a world is the same whether or not its limits count what they are called.
+  return random.chance(0.35) ? counting(random, profile) : profile;
+}
+
+/** The same world where limits count other measures than their names: several one, some the requests, in each set others. */
+function counting(random: SeededRandom, profile: Profile): Profile {
+  const drawn = () => Object.fromEntries(LIMIT_NAMES.map((name) => [name, random.pick([name, ...MEASURES])]));
+  const palette = profile.palette.map((set) => countedBy(set, drawn()));
+  return { ...profile, palette, measures: drawn() };
+}
+
+function countedBy(limits: readonly Limit[], measures: Readonly<Record<string, string>>): readonly Limit[] {
+  return checkLimits(
+    limits.map((limit) => ({ ...limit, counts: measures[limit.name] ?? limit.name })),
+    calendar,
+  );
 }
 
 /** Few buckets, few limits that come again: what happens, happens to the same thing. */
@@ -260,6 +278,9 @@ interface Kinds {
 
 export const LIMIT_NAMES = ["rpm", "tpm", "rpd"] as const;
 
+/** What limits count besides their names. */
+const MEASURES = ["requests", "tokens", "tpm"] as const;
+
 /** Refill periods for which the model is exact. */
 const PERIODS_MS = [1_000, 7_000, 11_000, 60_000, 3_600_000, 86_400_000];
 
@@ -286,8 +307,10 @@ const make = limitMakers(calendar);
 
 /** The limits of one bucket: of those that come again in this world, mostly. */
 export function drawLimits(random: SeededRandom, profile: Profile): readonly Limit[] {
-  const { palette } = profile;
-  return palette.length > 0 ? random.pick(palette) : drawFresh(random, profile);
+  const { palette, measures } = profile;
+  if (palette.length > 0) return random.pick(palette);
+  const fresh = drawFresh(random, profile);
+  return measures === undefined ? fresh : countedBy(fresh, measures);
 }
 
 /** One to three limits, in any order, of any kind, from starving to generous. */

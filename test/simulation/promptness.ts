@@ -1,3 +1,4 @@
+import { measureOf } from "../../src/domain/measures.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
@@ -64,6 +65,10 @@ function drawLarge(scene: Scene): AcquireRequest {
   const { limits: _, also: __, ...request } = drawRequest(scene, { wait: false });
   const { random, around } = scene;
   const hard = around.truth.level(request.entityId, request.resource).limits.filter(({ soft }) => !soft);
-  const parts = hard.map(({ name, capacity }) => [name, Math.max(1, Math.floor(capacity / random.pick([1, 2, 4])))]);
-  return parts.length === 0 ? request : { ...request, consume: Object.fromEntries(parts) };
+  const consume: Record<string, number> = {};
+  for (const limit of hard) {
+    const tokens = Math.max(1, Math.floor(limit.capacity / random.pick([1, 2, 4])));
+    consume[measureOf(limit)] = Math.min(tokens, consume[measureOf(limit)] ?? tokens);
+  }
+  return hard.length === 0 ? request : { ...request, consume };
 }

@@ -1,5 +1,6 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
+import { measureIn, measuresOf } from "../../src/domain/measures.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { Outcome } from "../../src/engine/outcome.ts";
 import type { PolicyScope } from "../../src/engine/policies.ts";
@@ -7,8 +8,8 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched } from "./checks.ts";
-import { work, workStep } from "./lease-work.ts";
+import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected } from "./checks.ts";
+import { drawTotals, work, workStep } from "./lease-work.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
@@ -26,6 +27,8 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   // Something may still be on its way when the lease is closed.
   const late = random.chance(0.25) ? workStep(scene, lease) : undefined;
   scene.operation.isClosing = true;
+  const isTotalled = scene.around.profile.measures !== undefined && random.chance(0.3);
+  if (isTotalled) await lease.settle(...drawTotals(scene, lease)).catch(expected(scene));
   await random.pick([
     () => lease.settle(),
     () => lease.rollback(),
@@ -34,6 +37,13 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   ])();
   await late;
   checkClosed(scene);
+}
+
+/** Passes over what the public API may reject with. */
+function expected(scene: Scene): (error: unknown) => void {
+  return (error) => {
+    if (!isExpected(scene, error)) throw error;
+  };
 }
 
 export const holdLeaseInBody: Story = async (scene) => {
@@ -88,10 +98,10 @@ export const takeAllThereIs: Story = async (scene) => {
   const { client, random } = scene;
   const { entityId, resource } = drawRequest(scene);
   const consume: Record<string, number> = {};
-  for (const { limit, available } of await client.limiter.available({ entityId, resource })) {
-    consume[limit] = Math.max(0, Math.min(available, consume[limit] ?? available));
+  for (const { counts, available } of await client.limiter.available({ entityId, resource })) {
+    consume[counts] = Math.max(0, Math.min(available, consume[counts] ?? available));
   }
-  const own = ofEntity(scene, entityId, resource, consume);
+  const own = ofChain(scene, entityId, resource, consume);
   // Another may have changed the limits meanwhile, so that none of those that were seen is left.
   if (Object.keys(own).length === 0) return;
   const lease = await granted(scene, { entityId, resource, consume: own });
@@ -318,19 +328,42 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
   const given = profile.limitsGiven && random.chance(0.5) ? drawLimits(random, profile) : undefined;
   const limits = given ?? truth.level(entityId, resource).limits;
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
-  const also = others.map(
-    (name) => [name, drawConsume(random, truth.level(entityId, name).limits, profile.modest)] as const,
-  );
+  const drawn = (known: readonly Limit[], name: string) => {
+    if (profile.measures === undefined) return drawConsume(random, known, profile.modest);
+    return drawMeasured(random, known, truth.chain(entityId, name), profile.modest);
+  };
+  const also = others.map((name) => [name, drawn(truth.level(entityId, name).limits, name) ?? {}] as const);
+  const consume = drawn(limits, resource);
   return {
     entityId,
     resource,
-    consume: drawConsume(random, limits, profile.modest),
+    ...(consume === undefined ? {} : { consume }),
     ...(given === undefined ? {} : { limits: given }),
     ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
     ...(random.chance(0.2) ? { atomic: true } : {}),
     ...(signal === undefined ? {} : { signal }),
   };
+}
+
+/** What is asked for where limits count other measures: also what only a parent counts, how many requests, or nothing. */
+function drawMeasured(
+  random: SeededRandom,
+  own: readonly Limit[],
+  chain: readonly Limit[],
+  isModest: boolean,
+): Record<string, number> | undefined {
+  if (random.chance(0.1)) return random.pick([{}, undefined]);
+  const known = random.chance(0.5) ? own : [...own, ...chain];
+  const consume: Record<string, number> = {};
+  for (const [limit, tokens] of Object.entries(drawConsume(random, known, isModest))) {
+    const measure = measureIn(known, limit);
+    consume[measure] = Math.min(tokens, consume[measure] ?? tokens);
+  }
+  // Mostly one: what is not said.
+  if (random.chance(0.7)) delete consume.requests;
+  else if (random.chance(0.3)) consume.requests = random.integer(0, 3);
+  return consume;
 }
 
 function drawConsume(random: SeededRandom, limits: readonly Limit[], isModest: boolean): Record<string, number> {
@@ -362,9 +395,9 @@ function drawAmount(random: SeededRandom, capacity: number): number {
   ]);
 }
 
-function ofEntity({ around }: Scene, entityId: string, resource: string, consume: Record<string, number>): Tokens {
-  const names = around.truth.level(entityId, resource).limits.map(({ name }) => name);
-  return Object.fromEntries(Object.entries(consume).filter(([name]) => names.includes(name)));
+function ofChain({ around }: Scene, entityId: string, resource: string, consume: Record<string, number>): Tokens {
+  const measures = measuresOf(around.truth.chain(entityId, resource));
+  return Object.fromEntries(Object.entries(consume).filter(([name]) => measures.includes(name)));
 }
 
 /** The limits by which an operation was refused. */

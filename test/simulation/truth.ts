@@ -31,7 +31,8 @@ interface Snapshot {
 /** What a request asks of one resource. */
 interface Part {
   readonly resource: string;
-  readonly asked: readonly (readonly [limit: string, tokens: number])[];
+  /** By measure, the request itself included. */
+  readonly asked: readonly (readonly [measure: string, tokens: number])[];
   /** Stand in for the limits of the entity itself. */
   readonly given: readonly Limit[] | undefined;
 }
@@ -161,13 +162,13 @@ export class Truth {
           // A client that knows that it is switched off does not ask.
           if ((depth === 0 ? version.access : version.accessAbove) === "disabled") return false;
           const limits = depth === 0 ? (given ?? version.limits) : version.limits;
-          const shared = asked.filter(([name]) => limits.some((limit) => limit.name === name));
-          if (shared.length === 0) return walk(version.next, depth + 1, next);
+          const due = chargedBy(asked, limits);
+          if (due.length === 0) return walk(version.next, depth + 1, next);
           const claim = claims[next];
           if (claim?.bucket.entityId !== id || claim.bucket.resource !== resource) return false;
           if (claim.bypass !== (version.access === "bypass") || !sameLimits(claim, limits)) return false;
-          const names = claim.take.map(({ limit }) => limit).join();
-          return names === shared.map(([name]) => name).join() && walk(version.next, depth + 1, next + 1);
+          const taken = claim.take.map(({ limit, milli }) => [limit, milli / 1000]);
+          return JSON.stringify(taken) === JSON.stringify(due) && walk(version.next, depth + 1, next + 1);
         });
       };
       return walk(request.entityId, 0, at);
@@ -175,23 +176,37 @@ export class Truth {
     return inPart(0, 0);
   }
 
-  /** Whether the request is wrong by the limits of some moment since then: unknown names, or more than there can be. */
+  /** Whether the request is wrong by the limits of some moment since then: unknown measures, or more than there can be. */
   refuses(request: AcquireRequest, sinceMs: number): boolean {
     return partsOf(request).some(({ resource, asked, given }) => {
       const above = ({ limits, access }: Version) =>
         access !== "bypass" &&
-        asked.some(([name, tokens]) => {
-          const limit = limits.find((one) => one.name === name);
-          return limit !== undefined && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit);
+        asked.some(([measure, tokens]) =>
+          limits.some(
+            (limit) => countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit),
+          ),
+        );
+      const walk = (id: string | undefined, depth: number, below: readonly Limit[]): boolean => {
+        if (id === undefined || depth === LEVELS_MAX) return isUncounted(asked, below);
+        return this.#versions(id, resource, sinceMs).some((version) => {
+          const limits = depth === 0 ? (given ?? version.limits) : version.limits;
+          return above({ ...version, limits }) || walk(version.next, depth + 1, [...below, ...limits]);
         });
-      const walk = (id: string | undefined): boolean =>
-        id !== undefined && this.#versions(id, resource, sinceMs).some((level) => above(level) || walk(level.next));
-      return this.#versions(request.entityId, resource, sinceMs).some((level) => {
-        const limits = given ?? level.limits;
-        const unknown = asked.some(([name]) => !limits.some((limit) => limit.name === name));
-        return limits.length === 0 || unknown || above({ ...level, limits }) || walk(level.next);
-      });
+      };
+      return walk(request.entityId, 0, []);
     });
+  }
+
+  /** The limits of every level that a request is charged to, the entity's own first. */
+  chain(entityId: string, resource: string): readonly Limit[] {
+    const limits: Limit[] = [];
+    let id: string | undefined = entityId;
+    for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
+      const level = this.level(id, resource);
+      limits.push(...level.limits);
+      id = level.next;
+    }
+    return limits;
   }
 
   /** Whether some level of the request was switched off at some moment since then. */
@@ -257,11 +272,35 @@ function resolved({ configs, entities }: Snapshot, entityId: string, resource: s
 }
 
 function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
-  const asked = (tokens: object) => Object.entries(tokens as Record<string, number>);
+  // A request counts as one, unless it says otherwise.
+  const asked = (tokens: object) => {
+    const named = Object.entries(tokens as Record<string, number>);
+    return "requests" in tokens ? named : [...named, ["requests", 1] as const];
+  };
   return [
-    { resource, asked: asked(consume), given },
+    { resource, asked: asked(consume ?? {}), given },
     ...Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens), given: undefined })),
   ];
+}
+
+function countedBy({ name, counts = name }: Limit): string {
+  return counts;
+}
+
+/** What limits are charged: each one that counts a measure takes all of it. */
+function chargedBy(asked: Part["asked"], limits: readonly Limit[]): [limit: string, tokens: number][] {
+  return asked.flatMap(([measure, tokens]) =>
+    limits
+      .filter((limit) => countedBy(limit) === measure)
+      .map(({ name }): [limit: string, tokens: number] => [name, tokens]),
+  );
+}
+
+/** Whether something is named that nothing counts, or nothing is charged at all. */
+function isUncounted(asked: Part["asked"], limits: readonly Limit[]): boolean {
+  const counted = new Set(limits.map(countedBy));
+  const unknown = asked.some(([measure]) => measure !== "requests" && !counted.has(measure));
+  return unknown || asked.every(([measure]) => !counted.has(measure));
 }
 
 /** Neither part can contain a newline; "" stands for "any". */

@@ -31,9 +31,9 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.match(id({ lease }), /^l_[A-Za-z0-9_-]{22}$/);
       const { leaseId } = lease;
       const limits = [
-        { ...key1, limit: "rpm", available: 59, capacity: 60 },
-        { ...key1, limit: "tpm", available: 5_500, capacity: 6_000 },
-        { entityId: "proj-1", resource: "gpt-4", limit: "tpm", available: 8_500, capacity: 9_000 },
+        { ...key1, limit: "rpm", counts: "rpm", available: 59, capacity: 60 },
+        { ...key1, limit: "tpm", counts: "tpm", available: 5_500, capacity: 6_000 },
+        { entityId: "proj-1", resource: "gpt-4", limit: "tpm", counts: "tpm", available: 8_500, capacity: 9_000 },
       ];
       const view = {
         ...{ leaseId, namespace: "default", ...key1, status: "open", consumed: { rpm: 1, tpm: 500 }, also: {} },

@@ -92,7 +92,7 @@ export function wordsIn(item: Attributes): Attributes {
 /** The flags of an item of configuration: what is not there must still not be there. */
 export const FLAGS = [DISABLED, CASCADE, ON_UNAVAILABLE, USAGE_KEPT_DAYS, SCHED_TZ, CONFIG_VERSION] as const;
 
-const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft)$/;
+const LIMIT_WORD = /^[lw]_(.+)_(cp|ra|rp|rsa|sched|rsched|soft|counts)$/;
 const KEYS = /^(PK|SK|GSI[1-4][PS]K)$/;
 
 function isNoLimit([name]: readonly [string, AttributeValue]): boolean {
@@ -114,12 +114,13 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
   if (limits.length === 0) return {};
   const attributes: Record<string, AttributeValue> = { [LIMIT_ORDER]: { S: limits.map(({ name }) => name).join(",") } };
   for (const limit of limits) {
-    const { name, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
+    const { name, counts, capacity, refillAmount, refillPeriodMs, soft, schedule, reset, resetAfterMs } = limit;
     const names = configNamesOf(name, resetAfterMs === undefined ? "plain" : "session");
     attributes[names.cp] = { N: String(capacity) };
     attributes[names.ra] = { N: String(refillAmount) };
     attributes[names.rp] = { N: String(refillPeriodMs / 1000) };
     if (resetAfterMs !== undefined) attributes[names.rsa] = { N: String(resetAfterMs / 1000) };
+    if (counts !== undefined) attributes[names.counts] = { S: counts };
     if (soft) attributes[names.soft] = { BOOL: true };
     if (schedule !== undefined) {
       const { compact, tz } = encodeSchedule(schedule);
@@ -155,6 +156,7 @@ function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Lim
     return decodeNumber(text, attribute);
   };
   const tz = item[SCHED_TZ]?.S ?? TZ_DEFAULT;
+  const counts = item[names.counts]?.S;
   const sched = item[names.sched]?.S;
   const rsched = kind === "plain" ? item[names.rsched]?.S : undefined;
   return Object.freeze({
@@ -162,6 +164,7 @@ function limitIn(item: Attributes, name: string, kind: "plain" | "session"): Lim
     capacity: whole(names.cp),
     refillAmount: whole(names.ra),
     refillPeriodMs: whole(names.rp) * 1000,
+    ...(counts === undefined ? {} : { counts }),
     ...(item[names.soft]?.BOOL === true ? { soft: true as const } : {}),
     ...(sched === undefined ? {} : { schedule: readable(item, decodeSchedule(sched, tz)) }),
     ...(rsched === undefined ? {} : { reset: { cron: readable(item, decodeReset(rsched)), tz } }),

@@ -12,6 +12,7 @@ import {
 } from "../../domain/config.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/retention.ts";
+import { refuseCountsShared } from "../../domain/shared-counts.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
 import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
@@ -81,7 +82,10 @@ export class DynamoConfig implements ConfigStore {
   }
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<void> {
-    if (this.#parts.shared) refuseUsageKeptDaysShared(change);
+    if (this.#parts.shared) {
+      refuseUsageKeptDaysShared(change);
+      refuseCountsShared(change.limits ?? []);
+    }
     await this.#parts.gate.demandFor(change.limits ?? []);
     // Limits that are replaced need not be legible.
     const decoded = change.limits === undefined ? decodeConfig : decodePolicy;

@@ -101,6 +101,8 @@ export function configNamesOf(limit: string, kind: "plain" | "session") {
     sched: name("sched"),
     rsched: name("rsched"),
     soft: name("soft"),
+    /** Ours: the measure that it counts, where that is not its name. */
+    counts: name("counts"),
   };
 }
 

@@ -44,8 +44,10 @@ const SHOWN_MAX = 100;
 /** Whether a value is a limit as it is stored: what is worked with has its type and is in its bounds. */
 export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
   if (typeof value !== "object" || value === null) return false;
-  const { name, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs } = value as Partial<Limit>;
+  const { name, counts, capacity, refillAmount, refillPeriodMs, schedule, reset, resetAfterMs } =
+    value as Partial<Limit>;
   if (typeof name !== "string" || !isTokens(capacity) || !isTokens(refillAmount)) return false;
+  if (counts !== undefined && typeof counts !== "string") return false;
   if (!isWhole(refillPeriodMs, 1, PERIOD_MAX_MS)) return false;
   if (resetAfterMs !== undefined && !isWhole(resetAfterMs, 1, Number.MAX_SAFE_INTEGER)) return false;
   if (schedule !== undefined && !Array.isArray(schedule)) return false;

@@ -24,7 +24,7 @@ export const acquire: CommandFile<AcquireOptions> = {
     command
       .argument("<entity>", "who takes")
       .argument("<resource>", "from what")
-      .option("-c, --consume <name=n>", "how much; repeated or with commas", repeated)
+      .option("-c, --consume <measure=n>", "how much of a measure; repeated or with commas", repeated)
       .option("--also <resource:name=n>", "from a further resource together with it; repeated", repeated)
       .option("--wait <duration>", "wait so long for the tokens")
       .option("--give-back", "give back at once what was taken")
@@ -37,15 +37,18 @@ export const acquire: CommandFile<AcquireOptions> = {
           "zae-limiter acquire key-1 gpt-4 -c rpm=1,tpm=500 --wait 2s --give-back --json",
         ),
       )
+      .addHelpText(
+        "after",
+        "\nEach acquire uses 1 of the measure requests, unless -c says otherwise; without -c a limit must count requests.\n",
+      )
       .addHelpText("after", "\nExit codes: 1 refused or disabled, 4 nothing is known of the entity or resource.\n");
   },
   run: (context, options, [entityId = "", resource = ""]) => {
     const { consume, wait, requestId, allowUnknown } = options;
-    if (consume === undefined) throw new UsageError("How much is to be taken? Give -c NAME=N, such as -c rpm=1.");
     const request = {
       entityId,
       resource,
-      consume: tokensOf(consume, "-c"),
+      consume: consume === undefined ? {} : tokensOf(consume, "-c"),
       ...(options.also === undefined ? {} : { also: alsoOf(options.also) }),
       ...(wait === undefined ? {} : { wait: { maxMs: durationMs(wait, "--wait") } }),
       ...(requestId === undefined ? {} : { requestId }),
@@ -105,7 +108,15 @@ async function dryRun(
   const statuses = refused.flatMap((one) => one.primary ?? []);
   const value =
     primary === undefined
-      ? { ok: true, consumed: consume, overdrawn: [], bypassed: false, degraded: false, status: "open", dryRun: true }
+      ? {
+          ok: true,
+          consumed: consumedBy(consume, told[0]),
+          overdrawn: [],
+          bypassed: false,
+          degraded: false,
+          status: "open",
+          dryRun: true,
+        }
       : { ok: false, statuses, primary: primary.primary, retryAfterMs: primary.retryAfterMs, dryRun: true };
   await printValue(context, options, value, () =>
     primary === undefined
@@ -113,6 +124,16 @@ async function dryRun(
       : `It would be refused: ${refused.map(({ reason }) => reason).join("; ")}.\n`,
   );
   return primary === undefined ? EXIT.done : EXIT.refused;
+}
+
+/** What a lease would hold, by measure. */
+function consumedBy(
+  consume: Readonly<Record<string, number>>,
+  explanation: Explanation | undefined,
+): Readonly<Record<string, number>> {
+  const counted = new Set(explanation?.levels.flatMap(({ limits }) => limits.map(({ counts }) => counts)));
+  const used = { ...consume, ...(consume.requests === undefined ? { requests: 1 } : {}) };
+  return Object.fromEntries(Object.entries(used).filter(([measure]) => counted.has(measure)));
 }
 
 /** What is an error of the real command is one here, with the same words. */

@@ -17,7 +17,7 @@ export const available: CommandFile<AvailableOptions> = {
     command
       .argument("<entity>", "who would take")
       .argument("<resource>", "from what")
-      .option("-c, --consume <name=n>", "how long until so much fits; repeated or with commas", repeated)
+      .option("-c, --consume <measure=n>", "how long until so much fits; repeated or with commas", repeated)
       .option("--exit-code", "1 unless what -c names fits now")
       .addHelpText(
         "after",
@@ -41,6 +41,7 @@ export const available: CommandFile<AvailableOptions> = {
         const draw = await tableOf<Availability>(context, options, [
           { title: "ENTITY", text: (item) => item.entityId },
           { title: "LIMIT", text: ({ limit }) => limit },
+          { title: "COUNTS", text: ({ counts }) => counts },
           { title: "AVAILABLE", text: (item) => String(item.available), right: true },
           { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
         ]);

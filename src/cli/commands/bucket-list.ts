@@ -12,6 +12,7 @@ interface BucketRow {
   readonly entityId: string;
   readonly resource: string;
   readonly limit: string;
+  readonly counts: string;
   readonly available: number;
   readonly capacity: number;
 }
@@ -31,13 +32,16 @@ export const bucketList: CommandFile<BucketListOptions> = {
         page: async (request) => {
           const page = await limiter.listBuckets({ resource, ...request });
           const items = page.flatMap(({ entityId, limits }) =>
-            limits.map(({ limit, available, capacity }) => ({ entityId, resource, limit, available, capacity })),
+            limits.map(({ limit, counts, available, capacity }) => {
+              return { entityId, resource, limit, counts, available, capacity };
+            }),
           );
           return { items, count: page.length, cursor: page.cursor };
         },
         columns: [
           { title: "ENTITY", text: ({ entityId }) => entityId },
           { title: "LIMIT", text: ({ limit }) => limit },
+          { title: "COUNTS", text: ({ counts }) => counts },
           { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
           { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
         ],

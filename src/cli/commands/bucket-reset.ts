@@ -4,6 +4,7 @@ import { EXIT } from "../exit-code.ts";
 import { requireKnown } from "../known.ts";
 import { onStore } from "../on-store.ts";
 import { operationText } from "../operation-text.ts";
+import { ownLevel } from "../own-level.ts";
 import { principalOf } from "../principal.ts";
 import { printChange } from "../print.ts";
 
@@ -29,8 +30,8 @@ export const bucketReset: CommandFile<BucketResetOptions> = {
       const { limit: limits, idempotencyKey, allowUnknown } = options;
       await requireKnown(limiter, { entityId, resource, allowUnknown });
       if (options.dryRun === true) {
-        const [own] = (await limiter.explain({ entityId, resource })).levels;
-        const known = (own?.limits ?? []).map(({ limit }) => limit);
+        const own = await ownLevel(limiter, { entityId, resource });
+        const known = own.limits.map(({ limit }) => limit);
         const unknown = limits?.find((name) => !known.includes(name));
         if (unknown !== undefined) {
           throw new ValidationError(

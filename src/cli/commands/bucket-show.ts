@@ -2,6 +2,7 @@ import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { definitionText, type ExplainedRow, rowsOf, sourceText } from "../explain-text.ts";
 import { onStore } from "../on-store.ts";
+import { ownLevel } from "../own-level.ts";
 import { printValue } from "../print.ts";
 import { tableOf } from "../table.ts";
 
@@ -15,15 +16,14 @@ export const bucketShow: CommandFile<GlobalOptions> = {
   },
   run: (context, options, [entityId = "", resource = ""]) =>
     onStore(context, options, async (limiter) => {
-      const { levels } = await limiter.explain({ entityId, resource });
-      const [own] = levels;
+      const own = await ownLevel(limiter, { entityId, resource });
       const draw = await tableOf<ExplainedRow>(context, options, [
         { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
         { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
         { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
         { title: "FROM", text: ({ source }) => sourceText(source) },
       ]);
-      await printValue(context, options, { resource, ...own }, () => draw(rowsOf(levels.slice(0, 1))));
+      await printValue(context, options, { resource, ...own }, () => draw(rowsOf([own])));
       return EXIT.done;
     }),
 };

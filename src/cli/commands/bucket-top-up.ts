@@ -5,6 +5,7 @@ import { EXIT, UsageError } from "../exit-code.ts";
 import { requireKnown } from "../known.ts";
 import { onStore } from "../on-store.ts";
 import { operationText } from "../operation-text.ts";
+import { ownLevel } from "../own-level.ts";
 import { principalOf } from "../principal.ts";
 import { printChange } from "../print.ts";
 import { tokensOf } from "../values.ts";
@@ -50,8 +51,7 @@ async function planned(
   limiter: RateLimiter,
   { entityId, resource, amounts }: { entityId: string; resource: string; amounts: Readonly<Record<string, number>> },
 ) {
-  const [own] = (await limiter.explain({ entityId, resource })).levels;
-  const held = own?.limits ?? [];
+  const { limits: held } = await ownLevel(limiter, { entityId, resource });
   const gained = Object.entries(amounts).map(([name, tokens]) => {
     const limit = held.find((each) => each.limit === name);
     if (limit === undefined) {

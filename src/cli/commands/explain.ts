@@ -16,7 +16,7 @@ export const explain: CommandFile<ExplainOptions> = {
     command
       .argument("<entity>", "who would take")
       .argument("<resource>", "from what")
-      .option("-c, --consume <name=n>", "how much; repeated or with commas", repeated)
+      .option("-c, --consume <measure=n>", "how much; repeated or with commas", repeated)
       .option("--exit-code", "1 unless it would be granted")
       .addHelpText(
         "after",

@@ -21,6 +21,7 @@ interface ServeOptions extends GlobalOptions {
   readonly drainMs?: string;
   readonly durability?: string;
   readonly unknownEntities?: string;
+  readonly unnamedLimits?: string;
   /** False with --no-dashboard. */
   readonly dashboard: boolean;
 }
@@ -44,6 +45,10 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--drain-ms <ms>", "how long a stop waits for requests under way; default 10000")
       .option("--durability <how>", "SQLite: what survives a loss of power, normal or full; default normal")
       .option("--unknown-entities <what>", "ids that were never created: allow or refuse; default allow")
+      .option(
+        "--unnamed-limits <what>",
+        "a hard limit whose measure a request leaves out: allow or refuse; default allow",
+      )
       .option("--no-dashboard", "the API only")
       .addHelpText("after", examples("zae-limiter serve", "zae-limiter serve --port 0 --token-file tokens.json --json"))
       .addHelpText("after", "\nExit codes: 0 after SIGTERM or SIGINT, 3 the store or the port cannot be had.\n")
@@ -87,8 +92,10 @@ async function opened(open: Opening, options: ServeOptions) {
   const { RateLimiter } = await import("../../entry/rate-limiter.ts");
   const timeoutMs = options.timeout === undefined ? undefined : timeoutOf(options);
   const bounds = timeoutMs === undefined ? {} : { timeoutMs, adminTimeoutMs: timeoutMs };
+  const { unnamedLimits } = options;
+  const unnamed = unnamedLimits === undefined ? {} : { unnamedLimits: unnamedLimits as "allow" | "refuse" };
   try {
-    return await RateLimiter.open({ ...open, ...bounds, namespace: "default" });
+    return await RateLimiter.open({ ...open, ...bounds, ...unnamed, namespace: "default" });
   } catch (error) {
     const isUsage = error instanceof ValidationError && error.code === "option_invalid";
     if (!(error instanceof LimiterError) || isUsage) throw error;

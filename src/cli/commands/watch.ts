@@ -23,7 +23,7 @@ export const watch: CommandFile<WatchOptions> = {
     command
       .option("-e, --entity <id>", "buckets of one entity")
       .option("-r, --resource <resource>", "buckets on one resource")
-      .option("-c, --consume <name=n>", "whether so much would be refused; default one token; repeated", repeated)
+      .option("-c, --consume <measure=n>", "whether so much would be refused; default one token; repeated", repeated)
       .option("--interval <duration>", "how often it looks; default 1s")
       .option("--once", "look once, and end")
       .addHelpText("after", examples("zae-limiter watch -r gpt-4 --once", "zae-limiter watch -e key-1 --once --json"))

@@ -87,7 +87,8 @@ function requested(call: TakeCall): { readonly request: LeaseRequest; readonly i
   if (limits !== undefined) requireScope(caller, "admin", "`limits` in a request");
   const idempotencyKey = idempotencyKeyOf(call.request);
   const isAtOnce = holdMs === 0 && idempotencyKey === undefined;
-  const request: LeaseRequest = { entityId, resource, consume, requestId: body.requestId ?? requestId };
+  const asked = { entityId, resource, requestId: body.requestId ?? requestId };
+  const request: LeaseRequest = consume === undefined ? asked : { ...asked, consume };
   const isPlain = also === undefined && limits === undefined && wait === undefined && atomic === undefined;
   if (isAtOnce && isPlain) return { request, isAtOnce };
   const further = {

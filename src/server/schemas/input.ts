@@ -5,7 +5,7 @@ import { z } from "../vendor.ts";
 const name = z.string().max(1024);
 
 export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
-  description: "Whole tokens per limit.",
+  description: "Whole tokens per measure: every limit that counts it takes as much. Of a top-up: per limit.",
   example: { rpm: 1, tpm: 500 },
 });
 
@@ -30,6 +30,11 @@ export const limit = z
     capacity: z.number(),
     refillAmount: z.number(),
     refillPeriodMs: z.number(),
+    counts: z
+      .string()
+      .max(1024)
+      .optional()
+      .openapi({ description: "The measure that it counts; absent: the one of its own name." }),
     soft: z.boolean().optional(),
     schedule: z.array(scheduleEntry).optional(),
     reset: reset.optional(),
@@ -43,7 +48,9 @@ export const acquireBody = z
   .strictObject({
     entityId: name,
     resource: name,
-    consume: amounts,
+    consume: amounts.optional().openapi({
+      description: "`requests` is 1 unless it is named. May be left out where a limit counts requests.",
+    }),
     also: also.optional(),
     limits: z.array(limit).optional().openapi({ description: "In place of the stored ones; needs the scope admin." }),
     wait: z.strictObject({ maxMs: z.number().min(0).max(30_000) }).optional(),

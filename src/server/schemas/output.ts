@@ -35,6 +35,7 @@ export const availability = z
     entityId: z.string(),
     resource: z.string(),
     limit: z.string(),
+    counts: z.string(),
     available: z.int(),
     capacity: z.int(),
   })
@@ -63,6 +64,7 @@ export const status = z
     entityId: z.string(),
     resource: z.string(),
     limit: z.string(),
+    counts: z.string(),
     available: z.int(),
     capacity: z.int(),
     requested: z.int(),
@@ -104,6 +106,7 @@ export const explanation = z
         limits: z.array(
           z.object({
             limit: z.string(),
+            counts: z.string(),
             kind: z.enum(["drip", "calendar", "session"]),
             soft: z.boolean(),
             definition: limit,
@@ -127,6 +130,7 @@ export const bucket = z
     limits: z.array(
       z.object({
         limit: z.string(),
+        counts: z.string(),
         available: z.int(),
         capacity: z.int(),
         kind: z.enum(["drip", "calendar", "session"]),

@@ -1,0 +1,98 @@
+import type { BucketKey } from "./bucket-key.ts";
+import { ValidationError } from "./errors.ts";
+import { nearestName } from "./known-names.ts";
+import type { Limit } from "./limit.ts";
+import type { LimitSet } from "./limit-set.ts";
+import { measureOf, measuresOf, REQUESTS } from "./measures.ts";
+
+/** Of the entity that asks first. */
+type Chain = readonly (OnBucket & { readonly set: LimitSet })[];
+
+interface OnBucket {
+  readonly bucket: BucketKey;
+}
+
+/** A measure that no limit of a chain counts; perhaps it is the name of a limit that counts another. */
+export function measureUnknown(name: string, chain: Chain): ValidationError {
+  if (chain.every(({ set }) => set.limits.length === 0)) return noLimits(chain);
+  const found = chain.flatMap(({ bucket, set }) =>
+    set.limits.filter((limit) => limit.name === name).map((limit) => ({ bucket, measure: measureOf(limit) })),
+  )[0];
+  const { asker, resource } = aboutOf(chain);
+  if (found !== undefined) {
+    const { bucket, measure } = found;
+    const whose = bucket.entityId === asker ? asker : `${bucket.entityId}, which is charged with ${asker},`;
+    const what = `${name} counts ${measure}; name ${measure}`;
+    return new ValidationError(
+      "limit_unknown",
+      `"${name}" is a limit of ${whose} on ${resource}, not a measure: ${what}.`,
+      { publicDetail: `"${name}" is a limit on ${resource}, not a measure: ${what}.` },
+    );
+  }
+  const near = nearestName(name, [...new Set(chain.flatMap(({ set }) => measuresOf(set.limits))), REQUESTS]);
+  const hint = near === undefined ? "" : ` Did you mean \`${near}\`?`;
+  const what = `No limit "${name}" applies to ${asker} on ${resource}, and none counts it`;
+  return new ValidationError(
+    "limit_unknown",
+    (ways) =>
+      `${what}; measures: ${measuresText(chain)}.${hint} ` +
+      `Set a limit that counts it with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
+    // Who is above the holder of a key is not for it to read.
+    { publicDetail: `${what}; measures: ${publicMeasures(chain)}.${hint}` },
+  );
+}
+
+/** No level of a chain has a limit. */
+export function noLimits(chain: readonly OnBucket[]): ValidationError {
+  const { asker, resource } = aboutOf(chain);
+  return new ValidationError(
+    "limits_missing",
+    (ways) => `No limits apply to ${asker} on ${resource}. Set some with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
+  );
+}
+
+/** A request would take nothing of any limit. */
+export function nothingCounted(chain: Chain): ValidationError {
+  const { asker, resource } = aboutOf(chain);
+  const what = `consume for ${asker} on ${resource} names nothing that a limit counts`;
+  const remedy = "Name at least one, with 0 to ask only whether it is in debt.";
+  return new ValidationError("consume_empty", `${what}; measures: ${measuresText(chain)}. ${remedy}`, {
+    publicDetail: `${what}; measures: ${publicMeasures(chain)}. Name at least one.`,
+  });
+}
+
+/** A hard limit whose measure a request leaves out, where that is not allowed. */
+export function measureMissing(limit: Limit, { bucket }: OnBucket, chain: Chain): ValidationError {
+  const { asker, resource } = aboutOf(chain);
+  const measure = measureOf(limit);
+  const counts = measure === limit.name ? `its limit ${limit.name}` : `its limit ${limit.name} counts it`;
+  const whose = bucket.entityId === asker ? counts : `${bucket.entityId} is charged with it, and ${counts}`;
+  const what = `The request of ${asker} for ${resource} does not say how much ${measure} it uses`;
+  return new ValidationError(
+    "measure_missing",
+    `${what}: ${whose}. Name ${measure} in consume, with 0 where it uses none (unnamedLimits is "refuse").`,
+    { publicDetail: `${what}. Name ${measure} in consume, with 0 where it uses none.` },
+  );
+}
+
+/** `key-1: rpm, tpm; proj-1: month`. */
+function measuresText(chain: Chain): string {
+  const levels = chain.filter(({ set }) => set.limits.length > 0);
+  const [only] = levels;
+  // Nearly always it is the limits of the asker alone.
+  if (levels.length === 1 && only === chain[0] && only !== undefined) return measuresOf(only.set.limits).join(", ");
+  return levels.map(({ bucket, set }) => `${bucket.entityId}: ${measuresOf(set.limits).join(", ")}`).join("; ");
+}
+
+/** `rpm, tpm, month^1`, as refusals call limits of levels above. */
+function publicMeasures(chain: Chain): string {
+  const all = chain.flatMap(({ set }, level) =>
+    measuresOf(set.limits).map((measure) => (level === 0 ? measure : `${measure}^${level}`)),
+  );
+  return all.join(", ");
+}
+
+function aboutOf(chain: readonly OnBucket[]) {
+  const bucket = chain[0]?.bucket;
+  return { asker: bucket?.entityId ?? "", resource: bucket?.resource ?? "" };
+}

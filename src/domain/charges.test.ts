@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { Tokens } from "./amounts.ts";
+import { bucketKey } from "./bucket-key.ts";
+import {
+  askedBy,
+  type ChargedBucket,
+  changedBy,
+  chargedTo,
+  chargeOf,
+  chargesOf,
+  type UnnamedLimits,
+} from "./charges.ts";
+import type { Access } from "./config.ts";
+import { ValidationError } from "./errors.ts";
+import { Limit } from "./limit.ts";
+import { limitSet } from "./limit-set.ts";
+
+const quota = (name: string, counts: string) => Limit.quota(name, 1_000, { counts, resetAfterMs: 60_000 });
+
+function level(entityId: string, limits: readonly Limit[], access: Access = "enforce"): ChargedBucket {
+  return { bucket: bucketKey(entityId, "gpt-4"), set: limitSet(limits), access };
+}
+
+const key = level("key-1", [Limit.perMinute("rpm", 10, { counts: "requests" }), Limit.perMinute("tpm", 100)]);
+const project = level("proj-1", [Limit.perMinute("tpm", 100), quota("month", "tpm"), quota("usd", "usd")]);
+
+/** What is charged, level by level, in whole tokens. */
+function charged(consume: Tokens | undefined, chain: readonly ChargedBucket[], unnamed: UnnamedLimits = "allow") {
+  return chargesOf(askedBy(consume), chain, unnamed).map((amounts) =>
+    Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000])),
+  );
+}
+
+function refused(charge: () => unknown, code: string, why: RegExp, publicDetail?: RegExp): void {
+  assert.throws(charge, (error) => {
+    assert.ok(error instanceof ValidationError, String(error));
+    assert.equal(error.code, code);
+    assert.match(error.message, why);
+    if (publicDetail !== undefined) assert.match(String(error.toProblem().detail), publicDetail);
+    return true;
+  });
+}
+
+test("every limit at every level that counts a measure takes the amount, whatever it is called", () => {
+  assert.deepEqual(charged({ tpm: 500 }, [key, project]), [
+    { tpm: 500, rpm: 1 },
+    { tpm: 500, month: 500 },
+  ]);
+  assert.deepEqual(charged({ tpm: 500, usd: 3 }, [key, project]), [
+    { tpm: 500, rpm: 1 },
+    { tpm: 500, month: 500, usd: 3 },
+  ]);
+});
+
+test("each acquire is one request, unless it says how many; none where nothing counts requests", () => {
+  assert.deepEqual(charged({ tpm: 5 }, [key]), [{ tpm: 5, rpm: 1 }]);
+  assert.deepEqual(charged({ tpm: 5, requests: 3 }, [key]), [{ tpm: 5, rpm: 3 }]);
+  assert.deepEqual(charged({ tpm: 5, requests: 0 }, [key]), [{ tpm: 5, rpm: 0 }]);
+  assert.deepEqual(charged({ tpm: 5, requests: 3 }, [project]), [{ tpm: 5, month: 5 }]);
+  assert.deepEqual(charged(undefined, [key, project]), [{ rpm: 1 }, {}]);
+  assert.deepEqual(charged({}, [key]), [{ rpm: 1 }]);
+  assert.deepEqual(charged({ n: 2 }, [level("a", [Limit.perMinute("requests", 9), Limit.perMinute("n", 9)])]), [
+    { n: 2, requests: 1 },
+  ]);
+});
+
+test("a change of a lease is no further request", () => {
+  assert.deepEqual(chargedTo(key.set, changedBy({ tpm: 5 }, "consume")), [{ limit: "tpm", milli: 5_000 }]);
+  assert.deepEqual(chargedTo(key.set, changedBy({ requests: 2 }, "adjust")), [{ limit: "rpm", milli: 2_000 }]);
+});
+
+test("a request that would take nothing is refused with the measures there are", () => {
+  for (const consume of [undefined, {}, { requests: 1 }, { requests: 0 }]) {
+    refused(() => charged(consume, [project]), "consume_empty", /measures: tpm, usd\./);
+  }
+  refused(() => charged(undefined, [level("a", []), project]), "consume_empty", /measures: proj-1: tpm, usd\./);
+  refused(
+    () => charged({ tpm: 1 }, [level("a", []), level("b", [])]),
+    "limits_missing",
+    /No limits apply to a on gpt-4/,
+  );
+  refused(() => charged(undefined, [level("a", [])]), "limits_missing", /No limits apply to a/);
+});
+
+test("a measure that nothing counts is refused with those there are, level by level; the public reads no id", () => {
+  refused(
+    () => charged({ tmp: 1 }, [key, project]),
+    "limit_unknown",
+    /"tmp".*measures: key-1: requests, tpm; proj-1: tpm, usd\. Did you mean `tpm`\?/,
+    /measures: requests, tpm, tpm\^1, usd\^1\./,
+  );
+  refused(() => charged(JSON.parse('{"__proto__": 1}'), [key]), "limit_unknown", /"__proto__"/);
+  refused(() => charged({ constructor: 1 }, [key]), "limit_unknown", /"constructor"/);
+  assert.throws(
+    () => charged({ tmp: 1 }, [key, project]),
+    (error: ValidationError) => !String(error.toProblem().detail).includes("proj-1"),
+  );
+});
+
+test("who names a limit that counts something else is told what to name", () => {
+  const told = /month counts tpm; name tpm/;
+  refused(() => charged({ month: 5 }, [key, project]), "limit_unknown", told, told);
+  refused(() => charged({ rpm: 1, tpm: 5 }, [key]), "limit_unknown", /rpm counts requests; name requests/);
+  // Where something counts it as a measure, it is one.
+  const other = level("org", [Limit.perMinute("all", 9, { counts: "month" })]);
+  assert.deepEqual(charged({ month: 5 }, [project, other]), [{}, { all: 5 }]);
+});
+
+test("a hard limit that a request leaves out is refused where that was asked for, at any level but a bypassed one", () => {
+  assert.deepEqual(charged({ tpm: 1, usd: 0 }, [key, project], "refuse"), [
+    { tpm: 1, rpm: 1 },
+    { tpm: 1, month: 1, usd: 0 },
+  ]);
+  refused(
+    () => charged({ tpm: 1 }, [key, project], "refuse"),
+    "measure_missing",
+    /does not say how much usd it uses: proj-1 is charged with it, and its limit usd\. Name usd/,
+    /^The request of key-1 for gpt-4 does not say how much usd it uses\. Name usd/,
+  );
+  refused(() => charged(undefined, [key], "refuse"), "measure_missing", /how much tpm it uses/);
+  refused(() => chargeOf({}, key, "refuse"), "measure_missing", /how much tpm it uses/);
+  assert.deepEqual(charged({ tpm: 1 }, [key, { ...project, access: "bypass" }], "refuse").length, 2);
+  const soft = level("a", [Limit.perMinute("n", 9), Limit.perMinute("seen", 9, { soft: true })]);
+  assert.deepEqual(charged({ n: 1 }, [soft], "refuse"), [{ n: 1 }]);
+  // What is misspelled is not also missing.
+  refused(() => charged({ tmp: 1 }, [key], "refuse"), "limit_unknown", /Did you mean `tpm`/);
+});
+
+test("of a chain of one the same is charged as of any chain, whatever its limits count", () => {
+  const name = fc.constantFrom("a", "b", "c", "requests");
+  const limit = fc.record({ name, counts: fc.option(name, { nil: undefined }), soft: fc.boolean() });
+  const limits = fc.uniqueArray(limit, { selector: (one) => one.name, maxLength: 4 });
+  const consume = fc.option(fc.dictionary(name, fc.integer({ min: 0, max: 9 })), { nil: undefined });
+  const unnamed = fc.constantFrom("allow" as const, "refuse" as const);
+  const property = fc.property(limits, consume, unnamed, (made, tokens, mode) => {
+    const all = made.map(({ name, counts, soft }) =>
+      Limit.perMinute(name, 9, { soft, ...(counts === undefined ? {} : { counts }) }),
+    );
+    const one = level("a", all);
+    const outcome = (charge: () => unknown): unknown => {
+      try {
+        return charge();
+      } catch (error) {
+        return (error as ValidationError).message;
+      }
+    };
+    const single = outcome(() => chargeOf(tokens, one, mode));
+    assert.deepEqual(
+      single,
+      outcome(() => chargesOf(askedBy(tokens), [one], mode)[0]),
+    );
+    if (!Array.isArray(single)) return;
+    // Said once more, slowly: each limit takes what was used of what it counts.
+    const used: Record<string, number> = { requests: 1, ...tokens };
+    const expected = all.flatMap(({ name, counts = name }) =>
+      used[counts] === undefined ? [] : [{ limit: name, milli: used[counts] * 1000 }],
+    );
+    const byName = (a: { limit: string }, b: { limit: string }) => (a.limit < b.limit ? -1 : 1);
+    assert.deepEqual([...single].sort(byName), expected.sort(byName));
+  });
+  fc.assert(property, { numRuns: 500 });
+});

@@ -1,0 +1,144 @@
+import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
+import type { BucketKey } from "./bucket-key.ts";
+import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
+import type { Access } from "./config.ts";
+import type { ValidationError } from "./errors.ts";
+import type { LimitSet } from "./limit-set.ts";
+import { measureOf, REQUESTS } from "./measures.ts";
+
+// The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
+
+/** A bucket that a request is charged to: of the entity that asks or of one above it. */
+export interface ChargedBucket {
+  readonly bucket: BucketKey;
+  readonly set: LimitSet;
+  readonly access: Access;
+}
+
+/** What is asked for, by measure, checked once. */
+export interface Asked {
+  /** As the caller names them, in that order; `limit` is the measure. */
+  readonly named: readonly Amount[];
+  /** What is used of the measure `requests` without being named; 0: nothing. */
+  readonly requestsMilli: number;
+}
+
+/** What a hard limit means whose measure a request leaves out: it takes nothing there, or the request is refused. */
+export type UnnamedLimits = "allow" | "refuse";
+
+/** What an acquire asks for: what it names, and 1 request unless it says how many. */
+export function askedBy(consume: Tokens | undefined): Asked {
+  const named = consume === undefined ? NOTHING : amountsOf(consume, "consume");
+  return { named, requestsMilli: isNamed(named, REQUESTS) ? 0 : 1000 };
+}
+
+/** What a lease is changed by: what is named, and no request more. */
+export function changedBy(tokens: Tokens, use: AmountUse): Asked {
+  return { named: amountsOf(tokens, use), requestsMilli: 0 };
+}
+
+/**
+ * What is charged to each bucket of a chain, the entity that asks first: every limit that counts a measure takes its amount.
+ * Throws for a measure that nothing counts, and where nothing would be taken at all.
+ */
+export function chargesOf(
+  asked: Asked,
+  chain: readonly ChargedBucket[],
+  unnamed: UnnamedLimits,
+): readonly (readonly Amount[])[] {
+  const charges: (readonly Amount[])[] = [];
+  let isCounted = false;
+  let isTaken = false;
+  for (let i = 0; i < chain.length; i++) {
+    const { set } = chain[i] as ChargedBucket;
+    const amounts = chargedTo(set, asked);
+    charges.push(amounts);
+    if (amounts.length > 0) isTaken = true;
+    if (isAllCounted(set, amounts, asked)) isCounted = true;
+  }
+  if (!isCounted) checkCounted(asked, chain);
+  if (unnamed === "refuse") checkAllNamed(asked, chain);
+  if (!isTaken) throw nothingToTake(chain);
+  return charges;
+}
+
+/** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
+export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unnamed: UnnamedLimits): readonly Amount[] {
+  const { set } = level;
+  if (set.isByName && consume !== undefined && unnamed === "allow") {
+    const named = amountsOf(consume, "consume");
+    if (named.length > 0 && areCalled(set.limits, named)) return named;
+  }
+  const asked = askedBy(consume);
+  const amounts = chargedTo(set, asked);
+  if (!isAllCounted(set, amounts, asked)) checkCounted(asked, [level]);
+  if (unnamed === "refuse") checkAllNamed(asked, [level]);
+  if (amounts.length === 0) throw nothingToTake([level]);
+  return amounts;
+}
+
+/** Throws where a measure is named that no limit of the chain counts; `requests` may always be named. */
+export function checkCounted({ named }: Asked, chain: readonly ChargedBucket[]): void {
+  for (const { limit: measure } of named) {
+    if (measure !== REQUESTS && !chain.some(({ set }) => countsIn(set, measure))) throw measureUnknown(measure, chain);
+  }
+}
+
+/** What the limits of one bucket take of what is asked for; nothing is checked. */
+export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli }: Asked): readonly Amount[] {
+  if (isByName) return areCalled(limits, named) ? named : named.filter(({ limit }) => isCalled(limits, limit));
+  const amounts: Amount[] = [];
+  for (const amount of named) addCounted(amounts, limits, amount);
+  if (requestsMilli > 0) addCounted(amounts, limits, { limit: REQUESTS, milli: requestsMilli });
+  return amounts;
+}
+
+const NOTHING: readonly Amount[] = Object.freeze([]);
+
+/** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
+function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {
+  return isByName && amounts.length === named.length;
+}
+
+function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amount): void {
+  for (const limit of limits) {
+    if (measureOf(limit) !== amount.limit) continue;
+    amounts.push(limit.name === amount.limit ? amount : { limit: limit.name, milli: amount.milli });
+  }
+}
+
+// A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands.
+function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[]): void {
+  for (const level of chain) {
+    if (level.access === "bypass") continue;
+    for (const limit of level.set.limits) {
+      const measure = measureOf(limit);
+      if (limit.soft || measure === REQUESTS || isNamed(named, measure)) continue;
+      throw measureMissing(limit, level, chain);
+    }
+  }
+}
+
+function nothingToTake(chain: readonly ChargedBucket[]): ValidationError {
+  return chain.every(({ set }) => set.limits.length === 0) ? noLimits(chain) : nothingCounted(chain);
+}
+
+function isNamed(named: readonly Amount[], measure: string): boolean {
+  for (let i = 0; i < named.length; i++) if (named[i]?.limit === measure) return true;
+  return false;
+}
+
+function countsIn({ limits }: LimitSet, measure: string): boolean {
+  return limits.some((limit) => measureOf(limit) === measure);
+}
+
+function areCalled(limits: LimitSet["limits"], named: readonly Amount[]): boolean {
+  for (let i = 0; i < named.length; i++) if (!isCalled(limits, (named[i] as Amount).limit)) return false;
+  return true;
+}
+
+// Called for every name of every request; a handful of comparisons beats a closure or a map.
+function isCalled(limits: LimitSet["limits"], name: string): boolean {
+  for (let i = 0; i < limits.length; i++) if (limits[i]?.name === name) return true;
+  return false;
+}

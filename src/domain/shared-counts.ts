@@ -1,0 +1,13 @@
+import { ValidationError } from "./errors.ts";
+import type { Limit } from "./limit.ts";
+
+/** Throws for a limit that counts another measure than its name: the Python zae-limiter, which writes to the table too, charges by name. */
+export function refuseCountsShared(limits: readonly Limit[]): void {
+  const limit = limits.find(({ counts }) => counts !== undefined);
+  if (limit === undefined) return;
+  throw new ValidationError(
+    "shared_table",
+    `Limit "${limit.name}" counts ${limit.counts}; on a table that the Python zae-limiter writes too it would not be charged for ` +
+      `it there. Call the limit ${limit.counts}, or open the table without sharedTable.`,
+  );
+}
