@@ -16,9 +16,19 @@ const root = fileURLToPath(new URL("..", import.meta.url));
  */
 const TEST_TIMEOUT_MS = 1_800_000;
 
+const USAGE = `npm test                       types and lint, then every test
+npm test -- src/bucket         only the files whose path contains that; several may be given
+npm test -- --test-name-pattern=idle src/bucket
+                               options go to the test runner of Node (node --help lists those that begin with --test)
+`;
+
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<number> {
+  if (args.includes("--help") || args.includes("-h")) {
+    console.log(USAGE);
+    return 0;
+  }
   const options = args.filter((arg) => arg.startsWith("-"));
   const filters = args.filter((arg) => !arg.startsWith("-"));
   const files = testFiles(filters);

@@ -25,7 +25,7 @@ export function eventWords(event: CallEvent): string {
   switch (event.kind) {
     case "answered": {
       const more = event.actual - event.estimate;
-      const settled = more > 0 ? `${whole(more)} more charged` : `${whole(-more)} given back`;
+      const settled = more > 0 ? `${whole(more)} more charged` : `${whole(event.estimate - event.actual)} given back`;
       // Less than that is only the way to the store and back.
       const waited = event.waitedMs < 50 ? "" : `; waited ${seconds(event.waitedMs)}`;
       return `${whole(event.estimate)} estimated, ${whole(event.actual)} used: ${settled}${waited}`;

@@ -3,11 +3,13 @@ import {
   ConflictError,
   ExistsError,
   LimiterError,
+  messageFor,
   NotFoundError,
   RateLimitExceeded,
   ResourceDisabled,
   ValidationError,
 } from "../domain/errors.ts";
+import { WAYS_OF_COMMANDS } from "./ways.ts";
 
 /** How a command ends. */
 export const EXIT = { done: 0, refused: 1, usage: 2, store: 3, missing: 4, defect: 70 } as const;
@@ -39,7 +41,9 @@ export function faultOf(error: unknown): Fault {
     return { code: "usage", message: sentence(error.message), exitCode: EXIT.usage };
   }
   if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
-  if (error instanceof LimiterError) return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
+  if (error instanceof LimiterError) {
+    return { code: error.code, message: messageFor(error, WAYS_OF_COMMANDS), exitCode: exitCodeOf(error) };
+  }
   const message = error instanceof Error ? error.message : String(error);
   const where = "This is a defect of zae-limiter; please report it with the output of --debug at its issue tracker";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };

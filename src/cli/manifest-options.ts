@@ -63,10 +63,21 @@ export async function withManifest(
     if (!(error instanceof ManifestInvalid)) throw error;
     const { code, message, problems } = error;
     const told = { error: { code, message, exitCode: EXIT.usage, file, problems } };
-    context.output.note(isJson(options) ? `${JSON.stringify(told)}\n` : `${message}\n`);
+    context.output.note(isJson(options) ? `${JSON.stringify(told)}\n` : `${firstLines(message)}\n`);
     return EXIT.usage;
   }
   return work(withOwner(manifest, options));
+}
+
+/** One mistake at the top of a file can make hundreds below it. */
+const PROBLEMS_SHOWN = 20;
+
+function firstLines(message: string): string {
+  const lines = message.split("\n");
+  if (lines.length <= PROBLEMS_SHOWN) return message;
+  return [...lines.slice(0, PROBLEMS_SHOWN), `And ${lines.length - PROBLEMS_SHOWN} more; --json has them all.`].join(
+    "\n",
+  );
 }
 
 /** The namespace that the file and the options name: one, or the same. */

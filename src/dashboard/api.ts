@@ -90,6 +90,8 @@ export class Api {
     const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
     const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
     const headers = new Headers(init.headers);
+    // Errors then speak of what is on the page, not of routes.
+    headers.set("zae-limiter-surface", "page");
     if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
     let answer: Response;
     try {

@@ -80,8 +80,8 @@ function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: r
   const near = nearestName(name, known);
   return new ValidationError(
     "limit_unknown",
-    `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known.join(", ")}. ` +
-      `${near === undefined ? "" : `Did you mean \`${near}\`? `}` +
-      "Set one with setLimits or setResourceDefaults, or pass it in `limits`.",
+    (ways) =>
+      `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${known.join(", ")}. ` +
+      `${near === undefined ? "" : `Did you mean \`${near}\`? `}Set one with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
   );
 }

@@ -34,8 +34,9 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
   const what = `No limit "${name}" applies to ${asker} on ${resource}, and none counts it`;
   return new ValidationError(
     "limit_unknown",
-    `${what}; measures: ${measuresText(chain)}.${hint} ` +
-      "Set a limit that counts it with setLimits or setResourceDefaults, or pass one in `limits`.",
+    (ways) =>
+      `${what}; measures: ${measuresText(chain)}.${hint} ` +
+      `Set a limit that counts it with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
     // Who is above the holder of a key is not for it to read.
     { publicDetail: `${what}; measures: ${publicMeasures(chain)}.${hint}` },
   );
@@ -46,8 +47,7 @@ export function noLimits(chain: readonly OnBucket[]): ValidationError {
   const { asker, resource } = aboutOf(chain);
   return new ValidationError(
     "limits_missing",
-    `No limits apply to ${asker} on ${resource}. Set some with setLimits, setResourceDefaults or setSystemDefaults, ` +
-      "or pass them in `limits`.",
+    (ways) => `No limits apply to ${asker} on ${resource}. Set some with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
   );
 }
 

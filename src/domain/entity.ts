@@ -41,7 +41,10 @@ export interface NewEntity {
 }
 
 export function entityMissing(id: string): NotFoundError {
-  return new NotFoundError("entity_not_found", `There is no entity ${id}; create it with createEntity.`);
+  return new NotFoundError(
+    "entity_not_found",
+    (ways) => `There is no entity ${id}; create it with ${ways.createEntity}.`,
+  );
 }
 
 /**
@@ -69,6 +72,12 @@ const NEW_ENTITY = new KnownNames<NewEntity>({
 });
 
 export function newEntity(given: NewEntity, nowMs: number): Entity {
+  if (typeof given === "string") {
+    throw new ValidationError(
+      "options_invalid",
+      `An entity is given as an object, not ${shown(given)}; give { id: ${shown(given)} }.`,
+    );
+  }
   const id = checkEntityId(given?.id);
   NEW_ENTITY.check(given, "The entity to be created");
   const { parentId, planId } = given;

@@ -94,7 +94,7 @@ test("the problem document says 429, the sentence and each violated limit once",
   const problem = error.toProblem();
   assert.equal(problem.status, 429);
   assert.match(String(problem.type), /^https:/);
-  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: rpm, gpu/rpm, rpm^1; retry after 600 ms.");
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: rpm, gpu/rpm, rpm^1; retry in 1 second.");
   assert.deepEqual(problem["violated-policies"], ["rpm", "gpu/rpm", "rpm^1"]);
   assert.equal(problem.retryAfterMs, 600);
   assert.equal(problem.code, "rate_limit_exceeded");
@@ -110,7 +110,7 @@ test("whoever holds a key reads nothing of its parents but which level stood in 
   const problem = error.toProblem({ levels: "own" });
   assert.deepEqual(problem, error.toProblem());
   assert.deepEqual(problem.statuses, [own, { resource: "gpt-4", limit: "tpm^2", exceeded: true }]);
-  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: tpm^2; retry after 60001 ms.");
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 on gpt-4: tpm^2; retry in 1 minute 1 second.");
   assert.doesNotMatch(JSON.stringify(problem), /proj-1|acme|7331|5113|9973|2887/);
   const all = error.toProblem({ levels: "all" });
   assert.deepEqual(all.statuses, [own, project, org]);
@@ -120,6 +120,32 @@ test("whoever holds a key reads nothing of its parents but which level stood in 
   const unseen = new RateLimitExceeded({ ...refusal, statuses: [org], levels: ["key-1", "proj-1", "acme"] });
   assert.doesNotMatch(JSON.stringify(unseen.toProblem()), /proj-1|acme|9973/);
   assert.throws(() => error.toProblem({ levels: "everything" as never }), { code: "option_invalid" });
+});
+
+test("a customer reads its own names and a time in words, and can tell a budget that is used up from a slow-down", () => {
+  const about = { entityId: "text:auth0_7C42", resource: "text:GET_20/users", retryAfterMs: 1_209_600_000 };
+  const month = status({ ...about, limit: "month", kind: "calendar" });
+  const rpm = status({ ...about, retryAfterMs: 600 });
+  const session = status({ ...about, entityId: "acme", limit: "chat", kind: "session" });
+  const error = new RateLimitExceeded({ statuses: [month, rpm, session], primary: month, retryAfterMs: 1_209_600_000 });
+  const problem = error.toProblem();
+  assert.equal(problem.detail, "Rate limit exceeded for auth0|42 on GET /users: month, rpm, chat^1; retry in 14 days.");
+  const violations = [
+    { limit: "month", kind: "quota" },
+    { limit: "rpm", kind: "rate" },
+    { limit: "chat^1", kind: "session" },
+  ];
+  assert.deepEqual(problem.violations, violations);
+  assert.doesNotMatch(JSON.stringify(problem), /text:|acme/);
+  // Logs, and readers who may know everything, have what was stored and the exact time.
+  assert.match(
+    error.message,
+    /^Rate limit exceeded for text:auth0_7C42 on text:GET_20\/users: .*retry after 1209600000 ms\.$/,
+  );
+  const all = error.toProblem({ levels: "all" });
+  assert.deepEqual([all.detail, all.violations, all.statuses], [error.message, violations, [month, rpm, session]]);
+  const disabled = new ResourceDisabled({ ...about, level: "resource" });
+  assert.equal(disabled.toProblem().detail, "GET /users is disabled.");
 });
 
 test("every error has a status for HTTP, and a body that does not tell what is wrong with the service", () => {

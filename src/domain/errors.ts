@@ -1,4 +1,9 @@
+import { levelName } from "./level-names.ts";
+import type { LimitKind } from "./limit-kind.ts";
 import type { Status } from "./status.ts";
+import { waitWords } from "./wait-words.ts";
+import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
+import { entityText, resourceText } from "./written-names.ts";
 
 interface ErrorOptions {
   readonly cause?: unknown;
@@ -17,6 +22,9 @@ export interface ProblemOptions {
   readonly levels?: "own" | "all";
 }
 
+/** What an error says on a surface: not a member, for those are the public interface. */
+export let messageFor: (error: LimiterError, ways: Ways) => string;
+
 /** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
 export class LimiterError extends Error {
   /** Stable: programs may branch on it. */
@@ -24,10 +32,16 @@ export class LimiterError extends Error {
   /** Where several things failed at once, each of them, the first of which is the `cause`; otherwise absent. */
   declare readonly errors?: readonly unknown[];
   readonly #publicDetail: string | undefined;
+  readonly #message: Message;
 
-  constructor(code: string, message: string, options: ErrorOptions = {}) {
+  static {
+    messageFor = (error, ways) => (typeof error.#message === "string" ? error.message : error.#message(ways));
+  }
+
+  constructor(code: string, message: Message, options: ErrorOptions = {}) {
     const { publicDetail, errors, ...rest } = options;
-    super(message, rest);
+    super(typeof message === "string" ? message : message(WAYS_IN_CODE), rest);
+    this.#message = message;
     this.name = new.target.name;
     this.code = code;
     // As an `AggregateError` has it. Not there at all on the others, which are one thing.
@@ -113,7 +127,7 @@ export class LeaseClosed extends LimiterError {
 
   constructor(
     code: string,
-    message: string,
+    message: Message,
     options: ErrorOptions & { readonly leaseStatus?: "settled" | "rolledBack" | "expired" } = {},
   ) {
     const { leaseStatus, ...rest } = options;
@@ -146,9 +160,11 @@ export class ResourceDisabled extends LimiterError {
   constructor(refused: { entityId: string; resource: string; level: string }) {
     super(
       "resource_disabled",
-      `${refused.resource} is disabled for ${refused.entityId} (${refused.level}); enable it with setAccess.`,
+      (ways) =>
+        `${refused.resource} is disabled for ${refused.entityId} (${ways.accessAt(refused.level)}); ` +
+        `enable it with ${ways.setAccess}.`,
       // It may be a parent that is switched off.
-      { publicDetail: `${refused.resource} is disabled.` },
+      { publicDetail: `${resourceText(refused.resource)} is disabled.` },
     );
     this.entityId = refused.entityId;
     this.resource = refused.resource;
@@ -222,28 +238,33 @@ export class RateLimitExceeded extends LimiterError {
   /**
    * A body for `application/problem+json` (RFC 9457), with the problem type of the IETF rate-limit header draft. A limit of a
    * parent that stood in the way is called `name^1`, of the next level that counts the request `name^2`: the holder of a key must
-   * not read the budget of its organisation.
+   * not read the budget of its organisation. `violations` tells a budget that is used up (`quota`, `session`) from a slow-down
+   * (`rate`). The detail has names as they were before `entityIdOf` and `resourceOf`, and times in words.
    */
   override toProblem(options: ProblemOptions = {}): Record<string, unknown> {
     const showsAll = levelsOf(options) === "all";
     const violated = [...new Set(this.violations.map((status) => this.#policyOf(status)))];
     const own = { entityId: this.#levels[0] ?? this.primary.entityId, resource: this.primary.resource };
+    const kinds = new Map(this.violations.map((status) => [this.#policyOf(status), KINDS[status.kind]]));
     return {
       ...super.toProblem(options),
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
       title: "Request cannot be satisfied as assigned quota has been exceeded",
-      detail: showsAll ? this.message : sentence({ ...own, names: violated, retryAfterMs: this.retryAfterMs }),
+      detail: showsAll ? this.message : customerSentence({ ...own, names: violated, retryAfterMs: this.retryAfterMs }),
       "violated-policies": violated,
+      violations: violated.map((limit) => ({ limit, kind: kinds.get(limit) })),
       retryAfterMs: finite(this.retryAfterMs),
       statuses: showsAll ? this.statuses.map(statusJson) : this.#ownStatuses(),
     };
   }
 
   #ownStatuses(): Record<string, unknown>[] {
-    return this.statuses.flatMap((status) => {
-      if (status.entityId === this.#levels[0]) return [statusJson(status)];
-      const { resource, exceeded } = status;
-      return exceeded ? [{ resource, limit: this.#policyOf(status), exceeded }] : [];
+    return this.statuses.flatMap((status): Record<string, unknown>[] => {
+      const resource = resourceText(status.resource);
+      if (status.entityId === this.#levels[0]) {
+        return [{ ...statusJson(status), entityId: entityText(status.entityId), resource }];
+      }
+      return status.exceeded ? [{ resource, limit: this.#policyOf(status), exceeded: true }] : [];
     });
   }
 
@@ -251,17 +272,34 @@ export class RateLimitExceeded extends LimiterError {
     const level = this.#levels.indexOf(entityId);
     // The first status is of the resource that was asked for; further ones stand in front of the name.
     const name = resource === this.statuses[0]?.resource ? limit : `${resource}/${limit}`;
-    return level === 0 ? name : `${name}^${level}`;
+    return levelName(name, level);
   }
 }
 
-function sentence(refused: {
+/** What a refused limit is to its customer. */
+const KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session">> = {
+  drip: "rate",
+  calendar: "quota",
+  session: "session",
+};
+
+interface Refused {
   readonly entityId: string;
   readonly resource: string;
   readonly names: readonly string[];
   readonly retryAfterMs: number;
-}): string {
-  const { entityId, resource, names, retryAfterMs } = refused;
+}
+
+/** For the customer of whoever runs the limiter: names as the customer has them, times in words. */
+function customerSentence({ entityId, resource, names, retryAfterMs }: Refused): string {
+  const wait = Number.isFinite(retryAfterMs)
+    ? `retry in ${waitWords(retryAfterMs)}`
+    : "it will not fit in the foreseeable future";
+  return `Rate limit exceeded for ${entityText(entityId)} on ${resourceText(resource)}: ${names.join(", ")}; ${wait}.`;
+}
+
+/** For logs. */
+function sentence({ entityId, resource, names, retryAfterMs }: Refused): string {
   const wait = Number.isFinite(retryAfterMs)
     ? `retry after ${retryAfterMs} ms`
     : "it will not fit in the foreseeable future";

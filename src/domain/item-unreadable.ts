@@ -1,6 +1,7 @@
 import type { BucketKey } from "./bucket-key.ts";
 import { VersionError } from "./errors.ts";
 import { shown } from "./names.ts";
+import type { Ways } from "./ways.ts";
 
 /** Something in a stored item, or row, that this package never writes. */
 export interface Damage {
@@ -41,8 +42,9 @@ export class ItemUnreadable extends VersionError {
     const { bucket, shard, operation, sheet } = item;
     super(
       "item_unreadable",
-      `"${attribute}" of ${placeText(item)} is ${shownValue(value)}, not ${wants}: it is damaged, or another program wrote it. ` +
-        remedyFor(item),
+      (ways) =>
+        `"${attribute}" of ${placeText(item)} is ${shownValue(value)}, not ${wants}: it is damaged, or another program wrote ` +
+        `it. ${remedyFor(item, ways)}`,
     );
     this.entityId = bucket.entityId;
     this.resource = bucket.resource;
@@ -59,10 +61,10 @@ function placeText({ bucket: { entityId, resource }, shard, operation, sheet }: 
   return sheet === undefined ? `${bucket},` : `the usage of ${sheet} of ${bucket},`;
 }
 
-function remedyFor({ operation, sheet }: DamagedItem): string {
+function remedyFor({ operation, sheet }: DamagedItem, ways: Ways): string {
   if (operation !== undefined) return "Look whether it was done, then use another idempotencyKey; or correct the item.";
   if (sheet !== undefined) return "Correct the item, or delete it with what was used then.";
-  return "Reset the whole bucket (resetBucket without `limits`), which makes it anew; or correct the item.";
+  return `Reset the whole bucket (${ways.resetBucket}), which makes it anew; or correct the item.`;
 }
 
 const SHOWN_MAX = 100;

@@ -32,6 +32,12 @@ test("what was probably meant is found in spite of case, dashes, a lost end and 
   for (const [given, near] of meant) assert.equal(nearestName(given, known), near, given.slice(0, 20));
 });
 
+test("short names that differ in their first letter are two names, not a slip", () => {
+  assert.equal(nearestName("tpm", ["rpm"]), undefined);
+  assert.equal(nearestName("b", ["a"]), undefined);
+  for (const slip of ["rmp", "prm", "rp", "rpmm", "rpn"]) assert.equal(nearestName(slip, ["rpm"]), "rpm", slip);
+});
+
 test("a known name is nearest to itself, whatever else is known", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.string({ minLength: 1, maxLength: 10 }), { minLength: 1 }), (known) => {

@@ -33,7 +33,8 @@ export class KnownNames<Options> {
   #unknown(name: string, what: string): ValidationError {
     return new ValidationError(
       "option_unknown",
-      `${what} has the unknown name ${shown(name)}; ${hintFor(name, [...this.#names])}.`,
+      `${what} ${/\b(options|terms)\b/.test(what) ? "have" : "has"} the unknown name ${shown(name)}; ` +
+        `${hintFor(name, [...this.#names])}.`,
     );
   }
 }
@@ -54,11 +55,16 @@ export function nearestName(name: string, known: readonly string[]): string | un
     const other = plainly(candidate);
     const distance = lettersApart(plain, other);
     const farthest = Math.max(1, Math.floor(Math.min(plain.length, other.length) / 3));
-    if (distance >= least || (distance > farthest && !isPartOf(plain, other))) continue;
+    if (distance >= least || (distance > farthest && !isPartOf(plain, other)) || areSiblings(plain, other)) continue;
     nearest = candidate;
     least = distance;
   }
   return nearest;
+}
+
+/** Short names that differ in their first letter are meant so: `rpm` and `tpm`, `day` and `pay`. Nobody mistypes the first of three. */
+function areSiblings(one: string, other: string): boolean {
+  return one.length <= 3 && one !== other && one.slice(1) === other.slice(1);
 }
 
 function plainly(name: string): string {

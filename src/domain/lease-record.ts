@@ -33,7 +33,7 @@ export interface LeaseLevel {
 export interface LeaseResourceRecord {
   readonly resource: string;
   readonly levels: readonly LeaseLevel[];
-  /** Soft limits of the entity that were below zero when they were last seen. */
+  /** Soft limits of all levels that were below zero when they were last seen: `day`, one level up `day^1`. */
   readonly overdrawn: readonly string[];
 }
 

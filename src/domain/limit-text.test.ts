@@ -20,6 +20,9 @@ test("what people write for a limit, and the limit that it is", () => {
     ["a:1M/s", drip("a", 1_000_000, 1_000)],
     ["a:5/second", drip("a", 5, 1_000)],
     ["a:5/2hour", drip("a", 5, 7_200_000)],
+    ["a:5/2hours", drip("a", 5, 7_200_000)],
+    ["a:100/minutes", drip("a", 100, 60_000)],
+    ["a:5G/day", drip("a", 5_000_000_000, 86_400_000)],
     ["a:5/day:1", drip("a", 5, 86_400_000, 1)],
     [
       "month:2M,reset=monthly,tz=Europe/Berlin",
@@ -163,4 +166,18 @@ test("what is printed for a limit is read as a limit of the same terms in every 
     }),
     { numRuns: 300 },
   );
+});
+
+test("a text that is wrong in one part names that part and what it may be", () => {
+  for (const [text, message] of [
+    ["rpm:1,000", /the amount is "1,000"; leave the commas out: 1000\.$/],
+    ["rpm:100/fortnight", /the period is "fortnight"; give AMOUNT\/PERIOD with s, min, h or day .*such as 100\/min/],
+    ["rpm:5T", /the amount is "5T"; give AMOUNT.* whole numbers with k, M or G/],
+    ["rpm:100/min:2,000", /the burst is "2,000"; leave the commas out: 2000\.$/],
+    ["rpm:100/min:x", /the burst is "x"; give AMOUNT/],
+    ["rpm:100,when=* 9 * * * 5T", /ends in "5T"; give xSCALE or .*the amount is "5T"/],
+    ["rpm:1/2/3", /give AMOUNT\[\/PERIOD\]\[:BURST\]/],
+  ] as const) {
+    assert.throws(() => limitOfText(text, calendar), { name: "ValidationError", code: "limit_invalid", message });
+  }
 });

@@ -1,8 +1,9 @@
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText, RESETS } from "./limit-words.ts";
+import { amountText, durationMs, durationText, LIMIT_WORDS, periodMs, periodText } from "./limit-words.ts";
 import { shown } from "./names.ts";
+import { RESETS } from "./reset-names.ts";
 import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
@@ -94,7 +95,7 @@ function wordsIn(spec: string, words: readonly string[]): Words {
         break;
       case "reset":
         once(said.reset, "reset=");
-        said.reset = RESETS.find(([name]) => name === value)?.[1] ?? value;
+        said.reset = value;
         break;
       case "after":
         once(said.afterMs, "after=");
@@ -129,20 +130,25 @@ interface Terms {
 
 function baseOf(spec: string, text: string): Terms {
   const terms = termsOf(text);
-  if (terms === undefined) {
-    throw invalid(spec, "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=, counts=");
-  }
+  if (typeof terms === "string") throw invalid(spec, terms);
   return terms;
 }
 
-function termsOf(text: string): Terms | undefined {
+/** What `AMOUNT[/PERIOD][:BURST]` says, or which part of it is wrong. */
+function termsOf(text: string): Terms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
-  if (match === null) return undefined;
-  const amount = amountOf(match[1] as string);
-  const period = match[2] === undefined ? undefined : periodMs(match[2]);
-  const burst = match[3] === undefined ? undefined : amountOf(match[3]);
-  if (amount === undefined || (match[2] !== undefined && period === undefined)) return undefined;
-  if (match[3] !== undefined && burst === undefined) return undefined;
+  if (match === null) {
+    return "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=, counts=";
+  }
+  const [, first = "", perPeriod, most] = match;
+  const amount = amountOf(first);
+  if (amount === undefined) return amountProblem("amount", first);
+  const period = perPeriod === undefined ? undefined : periodMs(perPeriod);
+  if (perPeriod !== undefined && period === undefined) {
+    return `the period is "${perPeriod}"; give AMOUNT/PERIOD with s, min, h or day (5min, 2hours too), such as ${first}/min`;
+  }
+  const burst = most === undefined ? undefined : amountOf(most);
+  if (most !== undefined && burst === undefined) return amountProblem("burst", most);
   return {
     amount,
     ...(period === undefined ? {} : { periodMs: period }),
@@ -150,12 +156,19 @@ function termsOf(text: string): Terms | undefined {
   };
 }
 
-/** Digits, `_` between them, then at most one of k and M. */
+function amountProblem(what: string, text: string): string {
+  const digits = text.replaceAll(",", "");
+  const remedy = text.includes(",") && amountOf(digits) !== undefined ? `leave the commas out: ${digits}` : undefined;
+  return `the ${what} is "${text}"; ${remedy ?? "give AMOUNT[/PERIOD][:BURST], whole numbers with k, M or G: 500, 10k/min, 2M/day, 10_000"}`;
+}
+
+const FACTORS: Readonly<Record<string, number>> = { k: 1_000, M: 1_000_000, G: 1_000_000_000 };
+
+/** Digits, `_` between them, then at most one of k, M and G. */
 function amountOf(text: string): number | undefined {
-  const match = /^(\d+(?:_\d+)*)([kM]?)$/.exec(text);
+  const match = /^(\d+(?:_\d+)*)([kMG]?)$/.exec(text);
   if (match === null) return undefined;
-  const factor = match[2] === "k" ? 1_000 : match[2] === "M" ? 1_000_000 : 1;
-  return Number((match[1] as string).replaceAll("_", "")) * factor;
+  return Number((match[1] as string).replaceAll("_", "")) * (FACTORS[match[2] as string] ?? 1);
 }
 
 function windowOf(
@@ -174,8 +187,9 @@ function windowOf(
   const cron = tokens.slice(0, 5).join(" ");
   if (/^x\d+(\.\d+)?$/.test(change)) return { cron, tz, scale: Number(change.slice(1)) };
   const terms = termsOf(change);
-  if (terms === undefined)
-    throw invalid(spec, `when=${text} ends in "${change}"; give xSCALE or AMOUNT[/PERIOD][:BURST]`);
+  if (typeof terms === "string") {
+    throw invalid(spec, `when=${text} ends in "${change}"; give xSCALE or AMOUNT[/PERIOD][:BURST]: ${terms}`);
+  }
   const { amount, periodMs: refillPeriodMs, burst = amount } = terms;
   if (!isQuota) {
     return {

@@ -1,20 +1,11 @@
 /** Words of a limit's text that take a value. */
 export const LIMIT_WORDS = ["reset", "after", "when", "tz", "counts"] as const;
 
-/** Names of the usual resets, all at 00:00; a week begins on Monday. */
-export const RESETS: readonly (readonly [name: string, cron: string])[] = [
-  ["hourly", "0 * * * *"],
-  ["daily", "0 0 * * *"],
-  ["weekly", "0 0 * * 1"],
-  ["monthly", "0 0 1 * *"],
-  ["yearly", "0 0 1 1 *"],
-];
-
 const PERIODS: Readonly<Record<string, number>> = {
-  ...{ s: 1_000, sec: 1_000, second: 1_000 },
-  ...{ m: 60_000, min: 60_000, minute: 60_000 },
-  ...{ h: 3_600_000, hour: 3_600_000 },
-  ...{ d: 86_400_000, day: 86_400_000 },
+  ...{ s: 1_000, sec: 1_000, second: 1_000, seconds: 1_000 },
+  ...{ m: 60_000, min: 60_000, minute: 60_000, minutes: 60_000 },
+  ...{ h: 3_600_000, hour: 3_600_000, hours: 3_600_000 },
+  ...{ d: 86_400_000, day: 86_400_000, days: 86_400_000 },
 };
 
 const DURATIONS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

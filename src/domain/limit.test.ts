@@ -213,7 +213,7 @@ test("a cron that never fires, never stops firing or makes no sense is refused w
     ["* * * * *", /"q": Cron "\* \* \* \* \*" never stops firing, .*Name the minute/],
     ["0 0 * *", /has 4 fields; five are needed/],
     ["0 24 * * *", /hour "24" is not valid; 0 to 23/],
-    ["@daily", /has 1 field; five are needed/],
+    ["@daily", /"@daily" is neither a cron nor one of .*did you mean "daily"/],
     [5, /the reset has cron 5 .*give texts such as "0 0 1 \* \* *"/],
     [undefined, /the reset has cron undefined/],
   ];

@@ -5,6 +5,7 @@ import { KnownNames } from "./known-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { checkLimitName, checkMeasure, shown } from "./names.ts";
+import type { ResetName } from "./reset-names.ts";
 import { effectiveTerms, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 import { checkReset, checkSchedule } from "./schedule-check.ts";
 
@@ -65,8 +66,8 @@ export interface CustomTerms<Measure extends string = string> extends KindOption
 export type QuotaOptions<Measure extends string = string> = KindOptions<Measure> &
   (
     | {
-        /** Full again by the calendar. */
-        readonly reset: Reset;
+        /** Full again by the calendar: `"monthly"` at 00:00 UTC, or by a cron, also `{ cron: "monthly", tz }`. */
+        readonly reset: Reset | ResetName;
         /** Not with `reset`. */
         readonly resetAfterMs?: undefined;
       }
@@ -79,7 +80,7 @@ export type QuotaOptions<Measure extends string = string> = KindOptions<Measure>
   );
 
 type Quota<Measure extends string = string> = KindOptions<Measure> & {
-  readonly reset?: Reset | undefined;
+  readonly reset?: Reset | ResetName | undefined;
   readonly resetAfterMs?: number | undefined;
 };
 
@@ -129,7 +130,7 @@ export interface LimitMakers {
   ): Limit<Name, Measure>;
   /**
    * So many tokens a period, all of them back at its end:
-   * `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } })`.
+   * `Limit.quota("month", 1_000_000, { reset: { cron: "monthly", tz: "Europe/Berlin" } })`, or `{ reset: "monthly" }` for UTC.
    */
   quota<const Name extends string, const Measure extends string = Name>(
     name: Name,
@@ -171,11 +172,15 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
         options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
       const { reset, resetAfterMs, ...kind } = known;
       const when = {
-        ...(reset === undefined ? {} : { reset }),
+        // A name becomes its cron where the limit is checked.
+        ...(reset === undefined ? {} : { reset: reset as Reset }),
         ...(resetAfterMs === undefined ? {} : { resetAfterMs }),
       };
       if (reset === undefined && resetAfterMs === undefined) {
-        throw invalid(name, "a quota needs to know when it resets; give reset: { cron } or resetAfterMs");
+        throw invalid(
+          name,
+          'a quota needs to know when it resets; give reset: "monthly", reset: { cron, tz } or resetAfterMs',
+        );
       }
       return checkLimit(
         { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...when, ...ofKind(kind) },

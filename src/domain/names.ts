@@ -1,87 +1,12 @@
 import { ValidationError } from "./errors.ts";
+import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 
-/**
- * Words of the DynamoDB table: a usage record has an attribute named for each limit beside these, so that a limit of such a
- * name could not be distinguished from them. They are refused on every store, so that limits can move from one store to another.
- */
-const RESERVED_NAMES: ReadonlySet<string> = new Set([
-  "wcu",
-  "PK",
-  "SK",
-  "GSI1PK",
-  "GSI1SK",
-  "GSI2PK",
-  "GSI2SK",
-  "GSI3PK",
-  "GSI3SK",
-  "GSI4PK",
-  "GSI4SK",
-  "entity_id",
-  "resource",
-  "window",
-  "window_start",
-  "total_events",
-  "ttl",
-]);
+export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 
-export interface NameRule {
-  readonly what: string;
-  readonly code: string;
-  readonly pattern: RegExp;
-  /** A character that may stand anywhere but at the beginning. */
-  readonly laterCharacter: RegExp;
-  readonly lengthMax: number;
-  readonly reserved: ReadonlySet<string>;
-  readonly remedy: string;
-  /** The function that makes such a name of any text. */
-  readonly ofText?: string;
-}
-
-const none: ReadonlySet<string> = new Set();
-
-export const ENTITY_ID: NameRule = {
-  what: "entity id",
-  code: "entity_id_invalid",
-  pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
-  laterCharacter: /^[a-zA-Z0-9_.\-:@]$/,
-  lengthMax: 256,
-  reserved: none,
-  remedy: "begin with a letter or digit and use letters, digits and _ . - : @",
-  ofText: "entityIdOf",
-};
-
-export const RESOURCE: NameRule = {
-  what: "resource",
-  code: "resource_invalid",
-  pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/:]*$/,
-  laterCharacter: /^[a-zA-Z0-9_.\-/:]$/,
-  lengthMax: 64,
-  reserved: new Set([...RESERVED_NAMES].filter((name) => name !== "wcu")),
-  remedy: "begin with a letter and use letters, digits and _ . - / :",
-  ofText: "resourceOf",
-};
-
-export const LIMIT_NAME: NameRule = {
-  what: "limit name",
-  code: "limit_name_invalid",
-  pattern: /^[a-zA-Z][a-zA-Z0-9_.-]*$/,
-  laterCharacter: /^[a-zA-Z0-9_.-]$/,
-  lengthMax: 64,
-  reserved: RESERVED_NAMES,
-  remedy: "begin with a letter and use letters, digits and _ . -",
-};
+/** Whose a manifest is. */
+const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
 
 const MEASURE: NameRule = { ...LIMIT_NAME, what: "measure" };
-
-export const NAMESPACE: NameRule = {
-  what: "namespace",
-  code: "namespace_invalid",
-  pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
-  laterCharacter: /^[a-zA-Z0-9_.\-:@]$/,
-  lengthMax: 64,
-  reserved: none,
-  remedy: "begin with a letter or digit and use letters, digits and _ . - : @",
-};
 
 /** As of entities; `entityIdOf` makes one of any text. */
 const PLAN_ID: NameRule = { ...ENTITY_ID, what: "plan id", code: "plan_id_invalid" };
@@ -90,14 +15,11 @@ const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_
 
 export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, value);
 export const checkPlanId = (value: unknown): string => checkName(PLAN_ID, value);
+export const checkOwner = (value: unknown): string => checkName(OWNER, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
 export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
-
-export function isAllowed({ pattern, lengthMax, reserved }: NameRule, name: string): boolean {
-  return name.length <= lengthMax && pattern.test(name) && !reserved.has(name);
-}
 
 /** Who made a change, for the audit trail: an identifier, or an ARN as it is. */
 export function checkPrincipal(value: unknown): string {
@@ -110,8 +32,11 @@ export function checkPrincipal(value: unknown): string {
 export function checkName(rule: NameRule, value: unknown): string {
   const fail = (reason: string): never => {
     const { ofText } = rule;
-    const made = ofText === undefined || typeof value !== "string" ? "" : ` ${ofText}(text) makes one of any text.`;
-    throw new ValidationError(rule.code, `Invalid ${rule.what} ${shown(value)}: ${reason}.${made}`);
+    const isText = ofText !== undefined && typeof value === "string";
+    throw new ValidationError(
+      rule.code,
+      (ways) => `Invalid ${rule.what} ${shown(value)}: ${reason}.${isText ? ways.ofText(ofText) : ""}`,
+    );
   };
   if (typeof value !== "string") return fail(`it must be a string; ${rule.remedy}`);
   if (value === "") return fail(`it must not be empty; ${rule.remedy}`);

@@ -22,6 +22,7 @@ export interface Namespace {
 export function namespaceNotActive(namespaceId: string): NotFoundError {
   return new NotFoundError(
     "namespace_not_found",
-    `The namespace with id ${namespaceId} is not active; recover it with recoverNamespace, or open another.`,
+    (ways) =>
+      `The namespace with id ${namespaceId} is not active; recover it with ${ways.recoverNamespace}, or open another.`,
   );
 }

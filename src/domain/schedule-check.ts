@@ -3,6 +3,7 @@ import { ValidationError } from "./errors.ts";
 import { KnownNames } from "./known-names.ts";
 import { TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
 import { shown } from "./names.ts";
+import { cronOfReset, cronProblem } from "./reset-names.ts";
 import { perMilleOf, type Reset, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 /** More windows than this on one limit are surely a mistake, and would not fit the stored item. */
@@ -22,12 +23,18 @@ const ENTRY = new KnownNames<ScheduleEntry>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
 });
 
-export function checkReset(name: string, given: Reset, calendar: CronCheck): Reset {
-  if (typeof given !== "object" || given === null) {
-    throw new ValidationError("limit_invalid", `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }.`);
+/** A reset as the value of a limit has it, with its cron, also where it was given by its name. */
+export function checkReset(name: string, given: Reset | string, calendar: CronCheck): Reset {
+  // A cron alone stays refused: whoever gives one has to think of its zone.
+  const reset = typeof given === "string" && !/\s/.test(given.trim()) ? { cron: given } : given;
+  if (typeof reset !== "object" || reset === null) {
+    throw new ValidationError(
+      "limit_invalid",
+      `Limit "${name}": reset is ${shown(given)}; give { cron, tz? }, or a name: hourly, daily, weekly, monthly, yearly.`,
+    );
   }
-  RESET.check(given, `Limit "${name}": reset`);
-  const { cron, tz } = checkCron(name, given, "reset", calendar);
+  RESET.check(reset, `Limit "${name}": reset`);
+  const { cron, tz } = checkCron(name, reset, "reset", calendar);
   return Object.freeze({ cron, tz });
 }
 
@@ -116,14 +123,15 @@ function checkCron(
   use: "window" | "reset",
   calendar: CronCheck,
 ): { readonly cron: string; readonly tz: string } {
-  const { cron, tz = TZ_DEFAULT } = given;
+  const { tz = TZ_DEFAULT } = given;
+  const cron = use === "reset" && typeof given.cron === "string" ? cronOfReset(given.cron) : given.cron;
   if (typeof cron !== "string" || typeof tz !== "string") {
     throw new ValidationError(
       "cron_invalid",
       `Limit "${name}": the ${use} has cron ${shown(cron)} and tz ${shown(tz)}; give texts such as "0 0 1 * *" and "UTC".`,
     );
   }
-  const problem = calendar.problemOf(cron, tz, use);
+  const problem = cronProblem({ cron, tz }, use, calendar);
   if (problem !== undefined) throw new ValidationError("cron_invalid", `Limit "${name}": ${problem}`);
   return { cron: cron.trim().split(/\s+/).join(" "), tz };
 }

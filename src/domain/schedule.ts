@@ -19,7 +19,10 @@ export interface ScheduleEntry {
 
 /** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
 export interface Reset {
-  /** Five fields; full again at the first instant of each minute or run of minutes that it names. */
+  /**
+   * Five fields; full again at the first instant of each minute or run of minutes that it names. A limit may be given with
+   * `"monthly"` (hourly, daily, weekly, yearly) in its place, and has the cron of it.
+   */
   readonly cron: string;
   /** An IANA time zone; absent means UTC. */
   readonly tz?: string;

@@ -1,20 +1,10 @@
 import { ValidationError } from "./errors.ts";
-import { checkName, ENTITY_ID, isAllowed, type NameRule, RESOURCE, shown } from "./names.ts";
-import { escaped, packed, unescaped, unpacked } from "./text-forms.ts";
-
-// Names that may stand for any text: what is allowed stays as it is, and any other text is written with a mark in front. A name
-// that happens to be written in that way would stand for two texts; so it is itself written in that way, and every allowed name
-// stands for exactly one text.
-
-/** Before a text of which only the characters that are not allowed are changed: `text:auth0_7C42`. */
-const LEGIBLE = "text:";
-
-/** Before a text that would be too long in that form, in which a character takes up to six: all of it packed, 3 bytes in 4. */
-const PACKED = "t64:";
+import { checkName, ENTITY_ID, type NameRule, RESOURCE, shown } from "./names.ts";
+import { isItsOwnName, textIn, written } from "./written-names.ts";
 
 /**
  * An entity id for any text, such as `auth0|42`, `a+b@x.org` or `::1`. An allowed id stays as it is; the same text gives always the
- * same id, and two texts never give one. `textOfEntityId` is the way back. A text that does not fit is refused.
+ * same id, and two texts never give one. `textOfEntityId` is the way back. An empty text, and one that does not fit, is refused.
  *
  * ```ts
  * entityIdOf("key-1"); // "key-1"
@@ -27,7 +17,7 @@ export function entityIdOf(text: string): string {
 
 /**
  * A resource for any text: `resourceOf("GET /users")` is `"text:GET_20/users"`. An allowed resource stays as it is; two texts never
- * give one. `textOfResource` is the way back. A text that does not fit is refused.
+ * give one. `textOfResource` is the way back. An empty text, and one that does not fit, is refused.
  */
 export function resourceOf(text: string): string {
   return nameOf(text, RESOURCE);
@@ -47,6 +37,13 @@ function nameOf(text: string, rule: NameRule): string {
   if (typeof text !== "string") {
     throw new ValidationError(rule.code, `No ${rule.what} can be made of ${shown(text)}; give a text.`);
   }
+  // A header or a field that is not there would give everybody without it one bucket.
+  if (text === "") {
+    throw new ValidationError(
+      rule.code,
+      `No ${rule.what} can be made of an empty text: all callers without one would share one bucket. Refuse them, or give each a text.`,
+    );
+  }
   const name = isItsOwnName(text, rule) ? text : written(text, rule);
   if (name !== undefined) return name;
   throw new ValidationError(
@@ -54,28 +51,4 @@ function nameOf(text: string, rule: NameRule): string {
     `The text ${shown(text)} of ${text.length} characters is too long: written as ${rule.what} it takes more than the ` +
       `${rule.lengthMax} that fit. Use a shorter text, or a hash of this one.`,
   );
-}
-
-function isItsOwnName(text: string, rule: NameRule): boolean {
-  return isAllowed(rule, text) && textIn(text, rule) === undefined;
-}
-
-/** The text that a name was written for; undefined for a name that stands for itself. */
-function textIn(name: string, rule: NameRule): string | undefined {
-  const text = name.startsWith(LEGIBLE)
-    ? unescaped(name.slice(LEGIBLE.length))
-    : name.startsWith(PACKED)
-      ? unpacked(name.slice(PACKED.length))
-      : undefined;
-  // Of several ways to write a text only one counts. The text is shorter than the name, so this comes to an end.
-  return text === undefined || isItsOwnName(text, rule) || written(text, rule) !== name ? undefined : text;
-}
-
-function written(text: string, { lengthMax, laterCharacter }: NameRule): string | undefined {
-  // No text gets shorter by being written; one that is far too long is not even tried.
-  if (text.length > lengthMax) return undefined;
-  const legible = LEGIBLE + escaped(text, laterCharacter);
-  if (legible.length <= lengthMax) return legible;
-  const short = PACKED + packed(text);
-  return short.length <= lengthMax ? short : undefined;
 }

@@ -14,6 +14,7 @@ import { Lease } from "./lease.ts";
 import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { NearResources } from "./near-resources.ts";
 import { notReached, uncountedParts } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
@@ -57,6 +58,7 @@ export class Acquirer {
   readonly deny: DenyMemory;
   readonly room: WaitingRoom;
   readonly client: StoreClient;
+  readonly nearResources: NearResources;
   /** Who hears of writes: stored leases tell them of theirs. */
   readonly listeners: Listeners;
   readonly refusals: RefusalCounts;
@@ -76,6 +78,7 @@ export class Acquirer {
     this.#requestLimits = new RequestLimits(deps.calendar);
     this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
     this.deny = new DenyMemory(settings.denyMemoryMs);
+    this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
     this.#publisher = new EventPublisher(deps.events, settings);
     this.refusals = new RefusalCounts(deps, settings, this.#publisher);
     const { deny } = this;
@@ -103,9 +106,10 @@ export class Acquirer {
       const granted = draft === undefined ? this.#fastPath(request, waiting) : undefined;
       if (granted !== undefined) return Promise.resolve(granted);
     } catch (error) {
-      return Promise.reject(error);
+      return this.nearResources.rethrow(error, request);
     }
-    return runAsync(this.#steps(request, "async", waiting, draft));
+    const answer = runAsync(this.#steps(request, "async", waiting, draft));
+    return answer.catch((error) => this.nearResources.rethrow(error, request));
   }
 
   /** One attempt, synchronously. */

@@ -63,7 +63,10 @@ export class Administration {
     const event = this.event("entity_created", entity.id, options, details);
     const reply = await this.#deps.scope.entities.create(entity, event);
     if (reply.kind === "exists") {
-      throw new ExistsError("entity_exists", `Entity ${entity.id} exists already; change it with updateEntity.`);
+      throw new ExistsError(
+        "entity_exists",
+        (ways) => `Entity ${entity.id} exists already; change it with ${ways.updateEntity}.`,
+      );
     }
     if (reply.kind !== "created") throw ownerError(entity.id, reply);
     this.changed(event);
@@ -124,6 +127,8 @@ export class Administration {
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
     const limits = onlySettings ? [] : checkLimits(given, this.#deps.calendar);
     const { ifAbsent, ...level } = checkLevelOptions(options);
+    const created = this.requireCreated(scope);
+    if (created !== undefined) await created;
     const event = this.#configEvent("set", scope, options, { limits, ...level, ...settings });
     const change = { limits, ...level, ...settings, ...(ifAbsent === true ? { ifAbsent } : {}) };
     return this.#set(scope, change, event);
@@ -186,6 +191,16 @@ export class Administration {
     return this.event(action, auditIdOf(scope), options, details, resourceIn(scope));
   }
 
+  /**
+   * Throws for a scope of an entity that was never created, where such are refused. It is a check of the name, not a lock: an entity
+   * that is deleted right after takes with it what is set. Undefined where nothing is asked: a change that does not wait is under way at
+   * once, and a limiter that closes waits for it.
+   */
+  requireCreated(scope: ConfigScope): Promise<unknown> | undefined {
+    const isAsked = this.#settings.unknownEntities === "refuse" && "entityId" in scope;
+    return isAsked ? this.getEntity(scope.entityId) : undefined;
+  }
+
   /** An event as it will be stored, its principal checked before anything is written. */
   event(
     action: AuditAction,
@@ -230,7 +245,7 @@ function ownerError(id: string, problem: ParentProblem | PlanProblem): LimiterEr
     case "parentMissing":
       return new NotFoundError(
         "parent_not_found",
-        `The parent ${problem.parentId} of ${id} does not exist; create it first with createEntity.`,
+        (ways) => `The parent ${problem.parentId} of ${id} does not exist; create it first with ${ways.createEntity}.`,
       );
     case "cycle":
       return new ValidationError(

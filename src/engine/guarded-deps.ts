@@ -1,3 +1,4 @@
+import { ValidationError } from "../domain/errors.ts";
 import type { PageRequest } from "../domain/paging.ts";
 import type { BucketStore, MaybePromise } from "../ports/bucket-store.ts";
 import type { ScopedStore } from "../ports/store.ts";
@@ -20,7 +21,15 @@ export interface GuardedDeps extends EngineDeps {
 }
 
 /** Everything but the buckets, which leases go on using while bodies end: the acquirer decides about those. */
-export function guardedDeps({ store, scope, ...others }: EngineDeps, lifecycle: Lifecycle): GuardedDeps {
+export function guardedDeps(given: EngineDeps, lifecycle: Lifecycle): GuardedDeps {
+  // The types hide the constructor; plain JavaScript does not.
+  if (typeof given?.store?.scope !== "function") {
+    throw new ValidationError(
+      "limiter_invalid",
+      "A limiter is not made with new: its store has to be opened first. Use await RateLimiter.open({ store }).",
+    );
+  }
+  const { store, scope, ...others } = given;
   // A store that is asked over a network lets others run by itself, and each part of a page would cost a round trip.
   const budget = scope.buckets.takeSync === undefined ? undefined : new TurnBudget(others.turns);
   const guard = <Port extends object>(port: Port): Port => guarded(port, lifecycle, budget);

@@ -88,7 +88,7 @@ export class Inspection {
 
   usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
     const { limit, cursor, ...about } = USAGE_REQUEST.check(request, "The query of usage");
-    const query = usageQuery(about);
+    const query = usageQuery(about, this.#deps.clock.now());
     return listing((page) => this.#deps.scope.usage.query(query, page), {
       ...(limit === undefined ? {} : { limit }),
       ...(cursor === undefined ? {} : { cursor }),

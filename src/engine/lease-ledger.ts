@@ -17,8 +17,8 @@ export interface LeaseLedger {
   pendingDebits: readonly PendingDebit[];
   /** For each level, adjustments that may be stored: they count as charged, but cannot be given back. */
   readonly uncertain: (readonly Amount[])[];
-  /** The entity's bucket as an adjustment or a consume last left it. */
-  seen: BucketState | undefined;
+  /** The bucket of each demand as the take, an adjustment or a consume last left it. */
+  readonly seen: (BucketState | undefined)[];
 }
 
 /** What is held of the limits of one level. */

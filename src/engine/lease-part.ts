@@ -1,5 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
-import type { BucketState } from "../domain/bucket-state.ts";
+import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import { levelName } from "../domain/level-names.ts";
 import type { TakenAnswer, TokensLeft } from "../ports/bucket-store.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
@@ -52,4 +53,16 @@ export function remainingIn({ demands, taken, takenAtMs }: LeasePart): readonly 
   if (taken.length === 0) return [];
   const asked = demands.filter(({ take }) => take.length > 0);
   return asked.flatMap((demand, i) => availabilityOf(demand, taken[i]?.state as BucketState, takenAtMs));
+}
+
+/** The bucket of each demand right after the take; undefined where nothing was asked of it. */
+export function seenIn({ demands, taken }: LeasePart): (BucketState | undefined)[] {
+  let next = 0;
+  return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]?.state));
+}
+
+/** Names of the soft limits of a bucket that are below zero, so many levels up. */
+export function overdrawnAt(state: BucketState, level: number, nowMs: number): readonly string[] {
+  const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
+  return overdrawnOf(state, all, nowMs).map((name) => levelName(name, level));
 }

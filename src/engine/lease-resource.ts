@@ -1,5 +1,4 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import { overdrawnOf } from "../domain/bucket-state.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { LeaseClosed, RateLimitExceeded, RateLimiterUnavailable } from "../domain/errors.ts";
@@ -11,7 +10,7 @@ import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
 import { differenceTo, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
-import { type LeasePart, remainingIn } from "./lease-part.ts";
+import { type LeasePart, overdrawnAt, remainingIn, seenIn } from "./lease-part.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
@@ -88,13 +87,14 @@ export abstract class LeaseResource<Measure extends string = string> {
     return remainingIn(this.part);
   }
 
-  /** Names of the entity's soft limits that are below zero, as the bucket was last seen. */
+  /**
+   * Names of the soft limits of all levels that are below zero, as their buckets were last seen: `day` of the entity, `day^1` one
+   * level up.
+   */
   get overdrawn(): readonly string[] {
-    const seen =
-      this.#ledger?.seen ?? (this.part.demands[0]?.take.length === 0 ? undefined : this.part.taken[0]?.state);
-    if (seen === undefined) return [];
-    const all = seen.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-    return overdrawnOf(seen, all, this.core.maker.now());
+    const seen = this.#ledger?.seen ?? seenIn(this.part);
+    const nowMs = this.core.maker.now();
+    return seen.flatMap((state, level) => (state === undefined ? [] : overdrawnAt(state, level, nowMs)));
   }
 
   /**
@@ -139,7 +139,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
       ledger.held[level] = withTaken(ledger.held[level] ?? [], demand.take, tickets[i] as Ticket);
-      if (level === 0) ledger.seen = taken.answers[i]?.state;
+      ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
   }
 
@@ -240,7 +240,7 @@ export abstract class LeaseResource<Measure extends string = string> {
       const held = demands.map(({ take }) =>
         take.length === 0 ? [] : withTaken([], take, taken[next++]?.ticket ?? PLAIN_TICKET),
       );
-      this.#ledger = { held, pendingDebits: [], uncertain: [], seen: undefined };
+      this.#ledger = { held, pendingDebits: [], uncertain: [], seen: seenIn(this.part) };
     }
     return this.#ledger;
   }
@@ -254,7 +254,7 @@ export abstract class LeaseResource<Measure extends string = string> {
         const due = charges[level] ?? [];
         if (due.length === 0) return;
         const { outcome, state, ticket } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), due);
-        if (level === 0 && state !== undefined) ledger.seen = state;
+        if (state !== undefined) ledger.seen[level] = state;
         // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
         if (outcome === "no" || outcome === "unknown") this.#notStored(level, due, outcome);
         // The lease was rolled back while the store was asked. No later call would give this back.

@@ -14,6 +14,7 @@ import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-li
 import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
 import { scopeOfNamed } from "./deferred-scope.ts";
+import { ensureEntity } from "./ensure-entity.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
 import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
@@ -35,7 +36,7 @@ import {
 import type { Question } from "./question.ts";
 import type { RefusalRequest, RefusalTotalsRequest } from "./refusal-counts.ts";
 import type { AcquireRequest } from "./request.ts";
-import { runBody } from "./run-body.ts";
+import { checkBody, runBody } from "./run-body.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 import { StoredLimits } from "./stored-limits.ts";
 import { type AuditListing, auditListed, entitiesListed } from "./stored-lists.ts";
@@ -114,6 +115,7 @@ export class Limiter extends StoredLimits {
     request: AcquireRequest<Name>,
     body: (lease: Lease<Name>) => Value | Promise<Value>,
   ): Promise<Value> {
+    checkBody(body);
     this.#lifecycle.bodyBegins();
     try {
       const lease = await this.acquire(request);
@@ -126,17 +128,17 @@ export class Limiter extends StoredLimits {
 
   /** What every limit of the entity and of the parents it is charged to holds now. */
   available(question: Question): Promise<Availability[]> {
-    return this.#inspect.available(question);
+    return this.#near(this.#inspect.available(question), question);
   }
 
   /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
   timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
-    return this.#inspect.timeUntilAvailable(question);
+    return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 
   /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
   explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
-    return explain(this.#acquirer, this.#deps, question);
+    return this.#near(explain(this.#acquirer, this.#deps, question), question);
   }
 
   // Policies
@@ -174,6 +176,11 @@ export class Limiter extends StoredLimits {
 
   createEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
     return this.#admin.createEntity(entity, options);
+  }
+
+  /** Creates the entity, or leaves the one of that id alone as it is; answers the one there is. For programs that start again. */
+  async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
+    return (await ensureEntity(this.#admin, this.#deps, entity, options)).entity;
   }
 
   /** Throws `NotFoundError` when it was never created. */
@@ -318,6 +325,10 @@ export class Limiter extends StoredLimits {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #near<Answer>(answer: Promise<Answer>, asked: Question): Promise<Answer> {
+    return answer.catch((error) => this.#acquirer.nearResources.rethrow(error, asked));
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {

@@ -97,20 +97,24 @@ export class Namespaces {
       case "active":
         throw new ConflictError(
           "namespace_active",
-          `The namespace ${reply.name} (${id}) is active; delete it with deleteNamespace before purging.`,
+          (ways) =>
+            `The namespace ${reply.name} (${id}) is active; delete it with ${ways.deleteNamespace} before purging.`,
         );
     }
   }
 }
 
 export function namespaceMissing(name: string): NotFoundError {
-  return new NotFoundError("namespace_not_found", `There is no namespace ${name}; register it with registerNamespace.`);
+  return new NotFoundError(
+    "namespace_not_found",
+    (ways) => `There is no namespace ${name}; register it with ${ways.registerNamespace}.`,
+  );
 }
 
 function namespaceIdMissing(id: string): NotFoundError {
   return new NotFoundError(
     "namespace_not_found",
-    `There is no namespace with the id ${id}; listOrphanNamespaces shows the ids of deleted ones.`,
+    (ways) => `There is no namespace with the id ${id}; ${ways.listOrphans} shows the ids of deleted ones.`,
   );
 }
 
@@ -118,7 +122,7 @@ function checkNamespaceId(id: unknown): void {
   if (typeof id !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(id)) {
     throw new ValidationError(
       "namespace_id_invalid",
-      `${JSON.stringify(id)} is not a namespace id; listOrphanNamespaces shows the ids of deleted ones.`,
+      (ways) => `${JSON.stringify(id)} is not a namespace id; ${ways.listOrphans} shows the ids of deleted ones.`,
     );
   }
 }

@@ -121,6 +121,13 @@ export class Policies {
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = topUpAmounts(request.amounts, link.bucket, link.set.limits);
+    if (amounts.every(({ milli }) => milli === 0)) {
+      throw new ValidationError(
+        "consume_empty",
+        `amounts of topUp for ${request.entityId} on ${request.resource} is ${shown(request.amounts)}, which adds nothing; ` +
+          "give at least one whole number above 0.",
+      );
+    }
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     const reply = await this.#acquirer.client.topUp(operation, amounts);
     if (reply.kind !== "tooLarge") return resultOf(request, reply);
@@ -159,6 +166,10 @@ export class Policies {
   ): Promise<boolean> {
     CHANGE_OPTIONS.check(options, "The last argument of a policy");
     const scope = scopeOf(where);
+    auditIdOfScope(scope);
+    // What an entity that is gone once said may always be taken away.
+    const created = Object.values(change).includes(null) ? undefined : this.#admin.requireCreated(scope);
+    if (created !== undefined) await created;
     const event = this.#admin.event(action, auditIdOfScope(scope), options, details, resourceIn(scope));
     const isWritten = await this.#deps.scope.config.setPolicy(scope, change, event);
     if (isWritten) this.#admin.changed(event);

@@ -103,7 +103,7 @@ export class RefusalCounts {
   }
 
   list(request: RefusalRequest): Listing<RefusalCount> {
-    const query = refusalQuery(request);
+    const query = refusalQuery(request, this.#deps.clock.now());
     const { cursor } = request;
     const limit = typeof request.limit === "number" ? request.limit : request.pageSize;
     return listing((page) => this.#page(query, page), {
@@ -172,7 +172,7 @@ function withOwn(stored: Page<RefusalCount>, own: readonly RefusalCount[], page:
   return { items, cursor: refusalCursor(items.at(-1) as RefusalCount) };
 }
 
-function refusalQuery(request: RefusalRequest): RefusalQuery {
+function refusalQuery(request: RefusalRequest, nowMs: number): RefusalQuery {
   const { entityId, resource, limit, window, fromMs, toMs, pageSize } = REQUEST.check(request, "The query of refusals");
   if (typeof limit === "number" && pageSize !== undefined) {
     throw new ValidationError(
@@ -182,7 +182,7 @@ function refusalQuery(request: RefusalRequest): RefusalQuery {
   }
   const span = { ...(fromMs === undefined ? {} : { fromMs }), ...(toMs === undefined ? {} : { toMs }) };
   return {
-    ...usageQuery({ window, ...span }),
+    ...usageQuery({ window, ...span }, nowMs),
     ...(entityId === undefined ? {} : { entityId: nameOrOther(entityId, checkEntityId) }),
     ...(resource === undefined ? {} : { resource: nameOrOther(resource, checkResource) }),
     ...(limit === undefined || typeof limit === "number" ? {} : { limit: nameOrOther(limit, checkLimitName) }),

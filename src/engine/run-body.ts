@@ -1,4 +1,15 @@
+import { ValidationError } from "../domain/errors.ts";
+import { shown } from "../domain/names.ts";
 import type { Lease } from "./lease.ts";
+
+/** Throws for a body that cannot be run, before anything is taken for it. */
+export function checkBody(body: unknown): void {
+  if (typeof body === "function") return;
+  throw new ValidationError(
+    "body_missing",
+    `The body of withLease is ${shown(body)}; give the work as a function, withLease(request, async (lease) => { ... }).`,
+  );
+}
 
 /** What runs while a lease is held, and what its end is told of. */
 interface Run<Value, Name extends string> {

@@ -1,4 +1,5 @@
 import { ValidationError } from "../domain/errors.ts";
+import { checkInstant } from "../domain/instant.ts";
 import { checkEntityId, checkResource, shown } from "../domain/names.ts";
 import { type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
@@ -17,16 +18,13 @@ export interface UsageRequest {
   readonly toMs?: number;
 }
 
-export function usageQuery(request: UsageRequest): UsageQuery {
-  const { entityId, resource, window, fromMs, toMs } = request;
+export function usageQuery(request: UsageRequest, nowMs: number): UsageQuery {
+  const { entityId, resource, window } = request;
   if (window !== "hourly" && window !== "daily" && window !== "monthly") {
     throw new ValidationError("window_invalid", `window is ${shown(window)}; give "hourly", "daily" or "monthly".`);
   }
-  for (const [name, value] of Object.entries({ fromMs, toMs })) {
-    if (value !== undefined && (typeof value !== "number" || Number.isNaN(value))) {
-      throw new ValidationError("instant_invalid", `${name} is ${shown(value)}; give milliseconds since 1970.`);
-    }
-  }
+  const fromMs = checkInstant("fromMs", request.fromMs, nowMs);
+  const toMs = checkInstant("toMs", request.toMs, nowMs);
   return {
     ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
     ...(resource === undefined ? {} : { resource: checkResource(resource) }),

@@ -31,6 +31,7 @@ export type { LimitKind } from "../domain/limit-kind.ts";
 export type { Namespace } from "../domain/namespace.ts";
 export type { NewPlan, Plan, PlanPatch } from "../domain/plan.ts";
 export type { RefusalCount, RefusalTotal } from "../domain/refusal-count.ts";
+export type { ResetName } from "../domain/reset-names.ts";
 export type { Reset, ScheduleEntry } from "../domain/schedule.ts";
 export type { Status } from "../domain/status.ts";
 export { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "../domain/text-names.ts";

@@ -42,7 +42,7 @@ export interface OpenOptions extends RetentionOptions {
   readonly denyMemoryMs?: number;
   /**
    * What an id means that was never created. `"allow"` (default): it is limited by defaults, and has no parent. `"refuse"`:
-   * `NotFoundError` for whoever takes or asks for it.
+   * `NotFoundError` for whoever takes or asks for it, and for who sets limits, access or cascading of it, tops it up or resets it.
    */
   readonly unknownEntities?: UnknownEntities;
   /**
@@ -168,6 +168,12 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   if (typeof store === "object" && store !== null && typeof store.scope === "function") {
     refuseRetention(options, store.name);
     return store;
+  }
+  if (options.durability !== undefined && !(typeof store === "string" && store.startsWith("sqlite:"))) {
+    throw new ValidationError(
+      "option_invalid",
+      `durability is for SQLite, and the store is ${shown(store)}, where nothing would go by it; leave it out.`,
+    );
   }
   if (store === "memory") {
     return openMemory(calendar, retentionOf(options, MEMORY_RETENTION), systemTurns);

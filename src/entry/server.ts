@@ -17,7 +17,7 @@ export type { Scope, TokenEntry } from "../server/token-entry.ts";
 /** What `createService` takes: a store to open, or a limiter; and how the service behaves. All may be left out. */
 export interface ServiceOptions
   extends ServiceBehaviour,
-    Pick<OpenOptions, "store" | "region" | "endpoint" | "sharedTable" | "durability"> {
+    Pick<OpenOptions, "store" | "region" | "endpoint" | "sharedTable" | "durability" | "unknownEntities"> {
   /** In place of a store. It stays the caller's: closing the service leaves it open. */
   readonly limiter?: RateLimiter;
 }
@@ -74,8 +74,8 @@ export function checkService(behaviour: ServiceBehaviour): void {
 
 /** @internal With `ownsProcess` the web server may put lighter objects in place of the global Request and Response. */
 export async function startService(options: ServiceOptions, ownsProcess: boolean): Promise<Service> {
-  const { store, region, endpoint, sharedTable, durability, limiter: given, ...behaviour } = options;
-  const place = { store, region, endpoint, sharedTable, durability };
+  const { store, region, endpoint, sharedTable, durability, unknownEntities, limiter: given, ...behaviour } = options;
+  const place = { store, region, endpoint, sharedTable, durability, unknownEntities };
   const settings = settingsOf(behaviour);
   if (settings.tokenFile !== undefined) readTokens(settings.tokenFile);
   const named = Object.entries(place).filter(([, value]) => value !== undefined);

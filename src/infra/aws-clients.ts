@@ -52,9 +52,22 @@ async function loaded<Sdk>(name: string, load: () => Promise<Sdk>): Promise<Sdk>
       cause.code === "ERR_MODULE_NOT_FOUND" &&
       cause.message.includes(`'${name}'`);
     if (!isMissing) throw cause;
-    const message = `The package ${name} is not installed, and the stack needs it; run \`npm install ${name}\`.`;
-    throw new LimiterError("package_missing", message, { cause });
+    throw new LimiterError("package_missing", missingText(name), { cause });
   }
+}
+
+/** All that commands on stacks may ask for: to hear of them one at a time takes as many tries. */
+const PACKAGES = ["client-cloudformation", "client-dynamodb", "client-lambda", "client-s3"].map(
+  (name) => `@aws-sdk/${name}`,
+);
+
+/** What to install where a package is missing, that one first. */
+export function missingText(name: string): string {
+  const others = PACKAGES.filter((each) => each !== name);
+  return (
+    `The package ${name} is not installed, and the stack needs it; run \`npm install ${[name, ...others].join(" ")}\`, ` +
+    "which is all that commands on stacks need."
+  );
 }
 
 /** What AWS, or the way there, has to say against a call. */

@@ -115,7 +115,7 @@ export function chargeOf(
 ): Charge {
   let charge: Charge = { holdings, resources: record.resources, standings: [] };
   for (const { share, held, ticket, state } of got) {
-    const seen = state === undefined ? undefined : seenIn(held, state, at.nowMs);
+    const seen = state === undefined ? undefined : seenIn(held, state, { level: share.at[1], nowMs: at.nowMs });
     const level = { bucket: held.bucket, set: held.set, level: share.at[1] };
     charge = {
       holdings: withMore(charge.holdings, share, ticket),

@@ -17,7 +17,7 @@ export interface LeaseView {
   readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** False, or why the limiter could not count this work properly. */
   readonly degraded: string | false;
-  /** Soft limits of the entity below zero, as they were last seen. */
+  /** Soft limits of all levels below zero, as they were last seen: `day` of the entity, `day^1` one level up. */
   readonly overdrawn: readonly string[];
   readonly bypassed: boolean;
   /** Null where there is no lease. */

@@ -11,6 +11,7 @@ import {
   withTaken,
 } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
+import { levelOfName } from "../domain/level-names.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
@@ -181,7 +182,9 @@ export function withSeen(
   return resources.map((one, i) => {
     if (i !== resource) return one;
     const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
-    return { ...one, levels, overdrawn: level === 0 ? seen.overdrawn : one.overdrawn };
+    const before = (far: (of: number) => boolean) => one.overdrawn.filter((name) => far(levelOfName(name)));
+    const overdrawn = [...before((of) => of < level), ...seen.overdrawn, ...before((of) => of > level)];
+    return { ...one, levels, overdrawn };
   });
 }
 

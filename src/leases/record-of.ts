@@ -1,9 +1,9 @@
-import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
+import type { BucketState } from "../domain/bucket-state.ts";
 import { withTaken } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
 import { availabilityOf } from "../engine/availability.ts";
-import type { LeasePart } from "../engine/lease-part.ts";
+import { type LeasePart, overdrawnAt } from "../engine/lease-part.ts";
 import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 
@@ -23,8 +23,8 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
     let overdrawn: readonly string[] = [];
     for (const [level, demand] of demands.entries()) {
       const answer = demand.take.length === 0 ? undefined : (taken[next++] as TakenAnswer);
-      const seen = answer === undefined ? undefined : seenIn(demand, answer.state, takenAtMs);
-      if (level === 0 && seen !== undefined) overdrawn = seen.overdrawn;
+      const seen = answer === undefined ? undefined : seenIn(demand, answer.state, { level, nowMs: takenAtMs });
+      if (seen !== undefined) overdrawn = [...overdrawn, ...seen.overdrawn];
       levels.push(levelOf(demand, seen?.limits ?? []));
       if (answer === undefined) continue;
       for (const held of withTaken([], demand.take, answer.ticket)) holdings.push({ at: [i, level], ...held });
@@ -34,20 +34,19 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
   return { ...terms, version: 1, status: "open", resources, holdings, closing: undefined };
 }
 
-/** What the limits of a level have left in a state. */
+/** What the limits of a bucket, so many levels up, have left in a state. */
 export function seenIn(
-  level: Pick<Demand, "bucket" | "set" | "limits">,
+  of: Pick<Demand, "bucket" | "set" | "limits">,
   state: BucketState,
-  nowMs: number,
+  { level, nowMs }: { readonly level: number; readonly nowMs: number },
 ): { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] } {
-  const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
   return {
-    limits: availabilityOf(level, state, nowMs).map(({ limit, available, capacity }) => ({
+    limits: availabilityOf(of, state, nowMs).map(({ limit, available, capacity }) => ({
       limit,
       available,
       capacity,
     })),
-    overdrawn: overdrawnOf(state, all, nowMs),
+    overdrawn: overdrawnAt(state, level, nowMs),
   };
 }
 

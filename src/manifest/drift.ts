@@ -2,7 +2,7 @@ import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import { auditIdOf, planAuditId } from "../domain/config.ts";
 import { NotFoundError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { checkEntityId } from "../domain/names.ts";
+import { checkOwner } from "../domain/names.ts";
 import { isSameValue, type OwnedPiece, type Piece, type PieceValue, pieceKey, scopeOfPiece } from "../domain/piece.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
@@ -37,7 +37,7 @@ const OPTIONS = new KnownNames<{ readonly owner?: string }>({ owner: true });
 export async function driftOf(limiter: Limiter, options: { readonly owner?: string } = {}): Promise<Drift> {
   const parts = partsOf(limiter);
   const { owner = OWNER_DEFAULT } = OPTIONS.check(options, "The options of driftOf");
-  checkEntityId(owner);
+  checkOwner(owner);
   const owned = (await allOwned(parts)).filter((each) => each.owner === owner);
   const record = await parts.deps.scope.manifests.getRun(owner);
   if (record === undefined && owned.length === 0) {

@@ -1,7 +1,7 @@
 import { LineCounter, parseAllDocuments } from "yaml";
 import type { CronCheck } from "../domain/calendar.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { checkEntityId, checkNamespace, checkPlanId, checkResource, shown } from "../domain/names.ts";
+import { checkEntityId, checkNamespace, checkOwner, checkPlanId, checkResource, shown } from "../domain/names.ts";
 import { type DeclaredPiece, pieceText } from "../domain/piece.ts";
 import { type Manifest, ManifestInvalid, type ManifestProblem, type ProblemCode } from "./manifest.ts";
 import { readEntity, refuseCycles } from "./read-entity.ts";
@@ -53,7 +53,7 @@ function readTop(reading: Reading, calendar: CronCheck): Manifest {
   const isOther = reading.problems.length > 0;
   if (!declares && !isOther) reading.fail("empty", 0, "", NOTHING);
   const namespace = named(reading, found.get("namespace"), checkNamespace);
-  const owner = named(reading, found.get("owner"), checkEntityId);
+  const owner = named(reading, found.get("owner"), checkOwner);
   const pieces = [
     ...plansIn(reading, found.get("plans"), calendar),
     ...entitiesIn(reading, found.get("entities"), calendar),

@@ -1,6 +1,6 @@
 import { ConflictError, NotFoundError, ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { checkEntityId } from "../domain/names.ts";
+import { checkOwner } from "../domain/names.ts";
 import {
   type DeclaredPiece,
   type EntityValue,
@@ -113,7 +113,7 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
 }
 
 function ownerOf(manifest: Manifest, options: PlanOptions): string {
-  if (options.owner !== undefined) checkEntityId(options.owner);
+  if (options.owner !== undefined) checkOwner(options.owner);
   const { owner = options.owner ?? OWNER_DEFAULT } = manifest;
   if (options.owner === undefined || options.owner === owner) return owner;
   throw new ValidationError(

@@ -3,6 +3,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
 import { limitOfSpec } from "../domain/limit-text.ts";
 import { checkLimitName, checkMeasure } from "../domain/names.ts";
+import { cronOfReset, cronProblem } from "../domain/reset-names.ts";
 import { type Reset, type ScheduleEntry, TZ_DEFAULT } from "../domain/schedule.ts";
 import type { Member, Place, Reading } from "./reading.ts";
 
@@ -167,13 +168,14 @@ function readCron(
     if (reading.isMap(item)) reading.fail("key_missing", item.keyAt, item.path, `the ${use} has no cron`);
     return undefined;
   }
-  const cron = reading.text(cronPlace);
-  if (cron === undefined || tz === undefined) return undefined;
+  const text = reading.text(cronPlace);
+  if (text === undefined || tz === undefined) return undefined;
+  const cron = use === "reset" ? cronOfReset(text) : text;
   const zoneProblem = calendar.problemOf("* * * * *", tz, "window");
   if (zoneProblem !== undefined && tzPlace !== undefined) {
     reading.fail("cron_invalid", tzPlace.valueAt, tzPlace.path, zoneProblem);
   }
-  const problem = calendar.problemOf(cron, TZ_DEFAULT, use);
+  const problem = cronProblem({ cron, tz: TZ_DEFAULT }, use, calendar);
   if (problem !== undefined) reading.fail("cron_invalid", cronPlace.valueAt, cronPlace.path, problem);
   return problem === undefined && zoneProblem === undefined ? { cron, tz } : undefined;
 }

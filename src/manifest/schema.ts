@@ -28,11 +28,15 @@ export function manifestSchema(): Schema {
       limit: { oneOf: [tokens(1), { type: "string", pattern: "\\D" }, ref("terms")] },
       terms: { ...object(TERMS), required: ["capacity"], not: { required: ["reset_schedule", "reset_after_seconds"] } },
       window: { ...object(WINDOW), required: ["cron"] },
-      reset: { ...object({ cron: CRON, tz: ZONE }), required: ["cron"] },
+      reset: { ...object({ cron: RESET_CRON, tz: ZONE }), required: ["cron"] },
     },
   };
 }
 
+const RESET_CRON = {
+  type: "string",
+  description: "Five fields: minute hour day month weekday. Or hourly, daily, weekly, monthly, yearly.",
+};
 const CRON = { type: "string", description: "Five fields: minute hour day month weekday." };
 const ZONE = { type: "string", description: "An IANA time zone. Default: UTC." };
 const SECONDS = { type: "integer", minimum: 1, maximum: PERIOD_MAX_MS / 1000 };

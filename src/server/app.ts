@@ -9,6 +9,7 @@ import type { Gate, RequestContext } from "./request-context.ts";
 import type { Route } from "./route.ts";
 import { type RouteRunner, runRoute } from "./run-route.ts";
 import { Hono } from "./vendor.ts";
+import { waysFor } from "./ways.ts";
 
 /** Answers a request that came through a gate. Never rejects. */
 export type Respond = (request: Request, gate: Gate, cutOff: (() => void) | undefined) => Promise<Response>;
@@ -70,9 +71,9 @@ function routed(options: AppOptions) {
   app.notFound(async (c) => {
     const { method } = c.req;
     const allow = isPage(c.req.path) ? "GET, HEAD" : methodsOf(c.req.path);
-    if (allow === undefined) return responseOf(unknownRoute(c.env.requestId), c.env.fields);
+    if (allow === undefined) return responseOf(unknownRoute(c.env.requestId, c.req.raw), c.env.fields);
     if (isPage(c.req.path) && (method === "GET" || method === "HEAD")) {
-      return responseOf((await page(c.req.path, c.req.raw)) ?? unknownRoute(c.env.requestId), c.env.fields);
+      return responseOf((await page(c.req.path, c.req.raw)) ?? unknownRoute(c.env.requestId, c.req.raw), c.env.fields);
     }
     const problem = new Problem("method_not_allowed", `This address takes ${allow}.`, { headers: { allow } });
     return responseOf(failed(options, problem, c.env.requestId, c.req.raw), c.env.fields);
@@ -82,7 +83,7 @@ function routed(options: AppOptions) {
 }
 
 function failed({ log, units }: AppOptions, error: unknown, requestId: string, request: Request): Answer {
-  const answer = problemAnswer(error, requestId);
+  const answer = problemAnswer(error, requestId, waysFor(request));
   if (answer !== undefined && error instanceof RateLimitExceeded) {
     return { ...answer, headers: refusalHeaders(error, standingsIn(error), units) };
   }
@@ -95,9 +96,9 @@ function failed({ log, units }: AppOptions, error: unknown, requestId: string, r
   return internalProblem(requestId);
 }
 
-function unknownRoute(requestId: string): Answer {
+function unknownRoute(requestId: string, request: Request): Answer {
   const problem = new Problem("route_unknown", "There is nothing at this address; /openapi.json lists what there is.");
-  return problemAnswer(problem, requestId) as Answer;
+  return problemAnswer(problem, requestId, waysFor(request)) as Answer;
 }
 
 /** The methods of the route that has such a path, as `Allow` lists them. */

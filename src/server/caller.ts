@@ -20,9 +20,10 @@ export function callerOf(token: TokenEntry): Caller {
   return { id, namespaces, scopes, token, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) };
 }
 
-export function requireScope({ id, scopes }: Caller, scope: Scope, why: string): void {
+/** `what`: that which needs the scope, as the subject of a sentence. */
+export function requireScope({ id, scopes }: Caller, scope: Scope, what: string): void {
   if (scopes.includes(scope)) return;
-  throw new Problem("insufficient_scope", `${why} needs the scope ${scope}, which the token ${id} does not have.`, {
+  throw new Problem("insufficient_scope", `The token ${id} does not have the scope ${scope}, which ${what} needs.`, {
     members: { scope },
   });
 }

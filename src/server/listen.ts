@@ -6,6 +6,7 @@ import { isLoopback, nameInHost } from "./origin-guard.ts";
 import { Problem, problemAnswer } from "./problem.ts";
 import type { ServiceCore } from "./service.ts";
 import { getRequestListener } from "./vendor.ts";
+import { WAYS_OF_ROUTES } from "./ways.ts";
 
 /** Bounds on slow clients. */
 const HEADERS_MS = 10_000;
@@ -91,7 +92,7 @@ function unreadable(error: unknown): Response {
   const problem = isHost
     ? new Problem("host_unknown", "The Host of the request is not a name of this service.")
     : new Problem("request_invalid", "The request cannot be read.", { members: { errors: [] } });
-  const answer = problemAnswer(problem, "-");
+  const answer = problemAnswer(problem, "-", WAYS_OF_ROUTES);
   return responseOf(answer ?? { status: 400 }, { "x-request-id": "-" });
 }
 

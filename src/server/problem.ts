@@ -1,4 +1,5 @@
-import { LeaseClosed, LimiterError, RateLimitExceeded } from "../domain/errors.ts";
+import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded } from "../domain/errors.ts";
+import type { Ways } from "../domain/ways.ts";
 import type { Answer } from "./answer.ts";
 
 /** The statuses with which the service itself refuses, by code. Errors of the library have theirs. */
@@ -65,7 +66,7 @@ export class Problem extends Error {
 }
 
 /** The answer that an error becomes: `application/problem+json` (RFC 9457). Undefined: a defect of ours. */
-export function problemAnswer(error: unknown, requestId: string): Answer | undefined {
+export function problemAnswer(error: unknown, requestId: string, ways: Ways): Answer | undefined {
   if (error instanceof Problem) {
     const { code, status, message, extras } = error;
     const body = { ...bodyOf(code, status, message), requestId, ...extras.members };
@@ -74,7 +75,7 @@ export function problemAnswer(error: unknown, requestId: string): Answer | undef
   if (error instanceof RateLimitExceeded) {
     return { status: 429, body: { ...error.toProblem({ levels: "all" }), requestId } };
   }
-  if (error instanceof LimiterError) return limiterProblem(error, requestId);
+  if (error instanceof LimiterError) return limiterProblem(error, requestId, ways);
   return undefined;
 }
 
@@ -83,12 +84,12 @@ export function internalProblem(requestId: string): Answer {
   return { status: 500, body: { ...bodyOf("internal", 500, detail), requestId } };
 }
 
-function limiterProblem(error: LimiterError, requestId: string): Answer {
+function limiterProblem(error: LimiterError, requestId: string, ways: Ways): Answer {
   const status = error.httpStatus;
   // Whoever asks while the service stops was asked rightly; it is not the limiter that they know.
   const code = error.code === "closed" ? "stopping" : error.code;
   // What is wrong with the store is for the log, not for whoever asks.
-  const { detail } = error.toProblem({ levels: status >= 500 ? "own" : "all" });
+  const detail = status >= 500 ? error.toProblem({ levels: "own" }).detail : messageFor(error, ways);
   const leaseStatus = error instanceof LeaseClosed ? { leaseStatus: error.leaseStatus } : {};
   return {
     status,

@@ -1,3 +1,4 @@
+import { faultsIn } from "./input-words.ts";
 import { Problem } from "./problem.ts";
 import type { z } from "./vendor.ts";
 
@@ -63,11 +64,8 @@ function parsed(text: string, schema: z.ZodObject | undefined): unknown {
 function checked(schema: z.ZodObject, value: object, pointerOf: (path: readonly PropertyKey[]) => string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const errors = result.error.issues.flatMap((issue) => {
-    if (issue.code !== "unrecognized_keys") return [{ pointer: pointerOf(issue.path), detail: issue.message }];
-    return issue.keys.map((key) => ({ pointer: pointerOf([...issue.path, key]), detail: "it is unknown here" }));
-  });
-  throw invalid(errors.slice(0, ERRORS_MAX));
+  const faults = faultsIn(result.error.issues, schema, value).slice(0, ERRORS_MAX);
+  throw invalid(faults.map(({ path, detail }) => ({ pointer: pointerOf(path), detail })));
 }
 
 /** A body can be wrong in thousands of places; some of them say enough. */
@@ -76,8 +74,11 @@ const ERRORS_MAX = 20;
 /** Input of the right form with a value that this service does not take. */
 export function invalid(errors: readonly { readonly pointer: string; readonly detail: string }[]): Problem {
   const [first] = errors;
-  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
-  return new Problem("request_invalid", `${first?.pointer}: ${first?.detail}${more}.`, { members: { errors } });
+  const sentence = `${first?.pointer}: ${first?.detail}`;
+  const more = errors.length > 1 ? ` And ${errors.length - 1} more.` : "";
+  return new Problem("request_invalid", `${sentence}${sentence.endsWith("?") ? "" : "."}${more}`, {
+    members: { errors },
+  });
 }
 
 function escaped(key: PropertyKey): string {

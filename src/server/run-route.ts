@@ -79,9 +79,9 @@ function identified({ findToken }: RouteRunner, request: Request, { gate }: Requ
   throw new Problem("token_unknown", "The token is unknown, or no longer good; ask for a new one.", { headers });
 }
 
-function authorize({ scope, everywhere, summary }: Route, caller: Caller, namespace: string): void {
+function authorize({ scope, everywhere, method, path }: Route, caller: Caller, namespace: string): void {
   if (scope === undefined || scope === "any") return;
-  requireScope(caller, scope, summary);
+  requireScope(caller, scope, `${method.toUpperCase()} ${path}`);
   if (everywhere === true) requireAllNamespaces(caller);
   else if (namespace !== "") requireNamespace(caller, namespace);
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
@@ -273,4 +274,14 @@ test("the bin, as a process: an answer on stdout, an error on stderr", async (t)
   const missing = await zaeLimiter(["entity", "show", "a", "--json", ...store]);
   assert.deepEqual([missing.code, missing.stdout], [4, ""]);
   assert.equal(JSON.parse(missing.stderr).error.code, "entity_not_found");
+});
+
+test("a manifest with hundreds of problems shows the first of them, and all as JSON", async (t) => {
+  const file = join(dirname(tempFile(t)), "limits.yaml");
+  writeFileSync(file, `resources:\n${Array.from({ length: 300 }, (_, i) => `  r${i}: {}\n`).join("")}`);
+  const shown = (await here(["limits", "validate", "-f", file])).stderr.trimEnd().split("\n");
+  assert.equal(shown.length, 21);
+  assert.equal(shown.at(-1), "And 280 more; --json has them all.");
+  const { error } = JSON.parse((await here(["limits", "validate", "-f", file, "--json"])).stderr);
+  assert.equal(error.problems.length, 300);
 });

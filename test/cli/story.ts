@@ -56,6 +56,8 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   );
   await fault(at("entity create proj-1"), 1, "entity_exists");
   await fault(at("entity create proj-1 --dry-run"), 1, "entity_exists");
+  const kept = await json(at("entity create proj-1 --name Other --if-absent"), 0);
+  assert.deepEqual([kept.name, kept.version], ["Production", 1], "a second start leaves it alone");
   assert.match(await fault(at("entity create key-1 --parent prj-1"), 4, "parent_not_found"), /did you mean proj-1/);
   // A named parent is charged unless it is said otherwise.
   const key = await json(at("entity create key-1 --parent proj-1"), 0);

@@ -127,6 +127,14 @@ const WRONG: readonly (readonly [
   ["resources: {}\n---\nresources: {}\n", "yaml_syntax", 2, 1, "", /second document/],
   ["resources: {\n", "yaml_syntax", 2, 1, "", /./],
   ["resources: {}\nnamespace: a#b\n", "value_invalid", 2, 12, "/namespace", /Invalid namespace "a#b"/],
+  [
+    "resources: {}\nowner: my team\n",
+    "value_invalid",
+    2,
+    8,
+    "/owner",
+    /Invalid owner "my team": begin with a letter or digit and use .*@\.$/,
+  ],
   ["resources: {}\nowner: 5\n", "value_invalid", 2, 8, "/owner", /give a text, not 5/],
   ["system: {}\n", "empty", 1, 1, "/system", /says nothing/],
   [

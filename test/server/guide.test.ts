@@ -67,3 +67,10 @@ test("the client in Python takes, settles, and hears of a refusal", { timeout: 1
   const [, tpm] = await limiter.available({ entityId: "key-2", resource: "gpt-4" });
   assert.equal(tpm?.available, 20_000 - 730);
 });
+
+test("the guide lists every metric, and no other", async (t) => {
+  const { call } = await serviceOf(t);
+  const text = String((await call("GET", "/metrics")).body);
+  const names = (of: IterableIterator<RegExpMatchArray>) => Array.from(of, ([, name]) => name).sort();
+  assert.deepEqual(names(guide.matchAll(/^\| `(zae_limiter_\w+)` \|/gm)), names(text.matchAll(/^# TYPE (\S+) /gm)));
+});

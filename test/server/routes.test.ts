@@ -71,6 +71,11 @@ test("entities are made, changed by version, moved, listed by pages and removed"
   for (const id of ["key-1", "key-2", "key-3"])
     await call("POST", `${NS}/entities`, { body: { id, parentId: "proj-1" } });
   problem(await call("POST", `${NS}/entities`, { body: { id: "key-1" } }), 409, "entity_exists");
+  const kept = await call("POST", `${NS}/entities`, { body: { id: "key-1", name: "Other", ifAbsent: true } });
+  assert.deepEqual([kept.status, kept.body.name, kept.body.version], [200, "key-1", 1]);
+  const absent = await call("POST", `${NS}/entities`, { body: { id: "key-9", ifAbsent: true } });
+  assert.deepEqual([absent.status, absent.headers.get("location")], [201, `${NS}/entities/key-9`]);
+  assert.equal((await call("DELETE", `${NS}/entities/key-9`)).status, 204);
   problem(await call("POST", `${NS}/entities`, { body: { id: "x", parentId: "nope" } }), 404, "parent_not_found");
   problem(await call("POST", `${NS}/entities`, { body: { id: "a b" } }), 400, "entity_id_invalid");
   const changed = await call("PATCH", `${NS}/entities/key-1`, { body: { name: "Key", version: 1 } });

@@ -8,7 +8,7 @@ import { started } from "../cli/run-bin.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { storyOfInstances, storyTimeout } from "./instances.ts";
 import { serving } from "./serve-kit.ts";
-import { NS } from "./service-kit.ts";
+import { NS, problem } from "./service-kit.ts";
 
 test("serve says where it listens, serves the API and the page, and ends with 0", storyTimeout, async (t) => {
   const file = tempFile(t);
@@ -84,6 +84,18 @@ test("for people it is one sentence; SIGINT ends it with 0; the options reach th
   assert.equal((await ended).code, 0);
 });
 
+test("a service that refuses unknown entities gives a misspelled key no bucket of its own", storyTimeout, async (t) => {
+  const { call } = await serving(t, ["--store", "memory", "--unknown-entities", "refuse"]);
+  const limits = [{ name: "rpm", capacity: 10, refillAmount: 10, refillPeriodMs: 60_000 }];
+  await call("PUT", `${NS}/limits?resource=api`, { body: { limits } });
+  const body = { entityId: "kay-1", resource: "api", consume: { rpm: 1 } };
+  problem(await call("POST", `${NS}/acquire`, { body }), 404, "entity_not_found");
+  problem(await call("PUT", `${NS}/limits?entityId=kay-1`, { body: { limits } }), 404, "entity_not_found");
+  problem(await call("PUT", `${NS}/access?entityId=kay-1`, { body: { access: "bypass" } }), 404, "entity_not_found");
+  await call("POST", `${NS}/entities`, { body: { id: "kay-1" } });
+  assert.equal((await call("POST", `${NS}/acquire`, { body })).status, 201);
+});
+
 test("wrong options: 2 and nothing is made; a store or a port that cannot be had: 3", storyTimeout, async (t) => {
   const file = tempFile(t);
   const taken = createServer().listen(0, "127.0.0.1");
@@ -98,6 +110,7 @@ test("wrong options: 2 and nothing is made; a store or a port that cannot be had
     [["--unit", "tpm"], 2, /give LIMIT=UNIT/],
     [["--on-expiry", "x"], 2, /charge/],
     [["--durability", "x"], 2, /normal or full/],
+    [["--unknown-entities", "x"], 2, /allow or refuse/],
     [["--allow-origin", "x"], 2, /give an origin/],
     [["--namespace", "x"], 2, /leave --namespace out/],
     [["--prot", "1"], 2, /did you mean --port/],

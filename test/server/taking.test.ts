@@ -176,6 +176,7 @@ test("a refusal: 429 with the problem of the library, only what stood in the way
     problem(refused, 429, "rate_limit_exceeded");
     assert.match(refused.body.type, /quota-exceeded$/);
     assert.deepEqual(refused.body["violated-policies"], ["tpm^1"]);
+    assert.deepEqual(refused.body.violations, [{ limit: "tpm^1", kind: "rate" }]);
     assert.equal(refused.body.retryAfterMs, 50_000);
     assert.equal(refused.headers.get("retry-after"), "50");
     assert.equal(refused.headers.get("ratelimit"), '"rpm";r=100, "tpm";r=20000, "tpm^1";r=0;t=50');

@@ -50,6 +50,22 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual(changes, [view]);
     });
 
+    test("a stored lease names the soft limits of all levels that are below zero", async (t) => {
+      const { desk, limiter } = await openWorld(t, openStore);
+      await limiter.setLimits("proj-1", [Limit.quota("tpm", 600, { reset: "daily", soft: true })], {
+        resource: "gpt-4",
+      });
+      await limiter.setLimits("key-1", [Limit.quota("tpm", 900, { reset: "daily", soft: true })], {
+        resource: "gpt-4",
+      });
+      const { lease } = await desk.acquire(taking({ tpm: 500 }));
+      assert.deepEqual(lease.overdrawn, []);
+      assert.deepEqual((await desk.adjust(id({ lease }), { delta: { tpm: 200 } })).lease.overdrawn, ["tpm^1"]);
+      assert.deepEqual((await desk.adjust(id({ lease }), { delta: { tpm: 400 } })).lease.overdrawn, ["tpm", "tpm^1"]);
+      assert.deepEqual((await desk.get(id({ lease }))).overdrawn, ["tpm", "tpm^1"]);
+      assert.deepEqual((await desk.acquire(taking({ tpm: 1 }))).lease.overdrawn, ["tpm", "tpm^1"]);
+    });
+
     test("the record of a lease on quotas does not grow with what is adjusted and consumed, nor with the days", async (t) => {
       const { desk, limiter, clock } = await openWorld(t, openStore);
       const daily = Limit.quota("day", 1_000_000, { reset: { cron: "0 0 * * *" } });

@@ -92,6 +92,15 @@ test("a folder in place of the file is refused", (t) => {
   );
 });
 
+test("a folder that takes no folders is refused at once, not tried for ever", {
+  skip: !existsSync("/proc/self"),
+}, () => {
+  assert.throws(() => openSqlite({ file: "/proc/nowhere/further/limiter.db", ...options }), {
+    code: "store_invalid",
+    message: /cannot be opened as the limiter's file/,
+  });
+});
+
 test("a database in memory is refused: it could not be shared, and there is a store for that", () => {
   assert.throws(() => openSqlite({ file: ":memory:", ...options }), { code: "store_invalid", message: /"memory"/ });
 });

@@ -40,10 +40,26 @@ export function openConnection(options: ConnectionOptions): Connection {
 function openDatabase(file: string): DatabaseSync {
   const { DatabaseSync: Database } = loadSqlite();
   try {
-    mkdirSync(dirname(file), { recursive: true });
+    makeFolder(dirname(file));
     return new Database(file);
   } catch (error) {
     throw openingError(error, file);
+  }
+}
+
+/**
+ * Makes a folder and those above it, one by one. Node's own recursion never ends where a folder that exists takes none, such as
+ * `/proc`: the system answers there that the parent is missing, and Node makes the parent again and again.
+ */
+function makeFolder(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false }) !== undefined) return;
+  const parent = dirname(folder);
+  if (parent !== folder) makeFolder(parent);
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    // Another process has made it meanwhile.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 

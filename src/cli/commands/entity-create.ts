@@ -1,5 +1,6 @@
 import { newEntity } from "../../domain/entity.ts";
 import { ExistsError, NotFoundError } from "../../domain/errors.ts";
+import type { Entity } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
@@ -18,6 +19,7 @@ interface EntityCreateOptions extends GlobalOptions {
   readonly plan?: string;
   readonly cascade?: boolean;
   readonly meta?: readonly string[];
+  readonly ifAbsent?: boolean;
 }
 
 export const entityCreate: CommandFile<EntityCreateOptions> = {
@@ -30,6 +32,7 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
       .option("--cascade", "taking from this one takes from its parent too; the default with --parent")
       .option("--no-cascade", "it belongs to its parent and is not charged to it")
       .option("--meta <key=value>", "whatever belongs to it; repeated", repeated)
+      .option("--if-absent", "leave the one that exists alone as it is, and show it")
       .addHelpText(
         "after",
         examples(
@@ -37,7 +40,10 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
           "zae-limiter entity create key-2 --parent proj-1 --cascade",
         ),
       )
-      .addHelpText("after", "\nExit codes: 1 it exists already, 4 there is no such parent or plan.\n");
+      .addHelpText(
+        "after",
+        "\nExit codes: 1 it exists already and --if-absent is not given, 4 there is no such parent or plan.\n",
+      );
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
@@ -52,22 +58,38 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
       };
       // Checked before the store is asked, and what would be is known.
       const planned = newEntity(given, Date.now());
+      const looks = options.dryRun === true || options.ifAbsent === true;
+      const existing = looks ? await entityOf(limiter, id) : undefined;
+      if (existing !== undefined && options.ifAbsent === true) {
+        await printChange(context, options, existing, () => entityText(existing));
+        return EXIT.done;
+      }
       if (parentId !== undefined) await requireParent(limiter, parentId);
       if (planId !== undefined) await requirePlan(limiter, planId);
-      if (options.dryRun === true) await requireAbsent(limiter, id);
+      if (options.dryRun === true && existing !== undefined) throw entityExists(id);
       const entity =
-        options.dryRun === true ? planned : await limiter.createEntity(given, principalOf(context, options));
+        options.dryRun === true
+          ? planned
+          : await (options.ifAbsent === true
+              ? limiter.ensureEntity(given, principalOf(context, options))
+              : limiter.createEntity(given, principalOf(context, options)));
       await printChange(context, options, entity, () => entityText(entity));
       return EXIT.done;
     }),
 };
 
-async function requireAbsent(limiter: RateLimiter, id: string): Promise<void> {
+async function entityOf(limiter: RateLimiter, id: string): Promise<Entity | undefined> {
   try {
-    await limiter.getEntity(id);
+    return await limiter.getEntity(id);
   } catch (error) {
-    if (error instanceof NotFoundError) return;
+    if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
     throw error;
   }
-  throw new ExistsError("entity_exists", `Entity ${id} exists already; change it with \`zae-limiter entity update\`.`);
+}
+
+function entityExists(id: string): ExistsError {
+  return new ExistsError(
+    "entity_exists",
+    `Entity ${id} exists already; change it with \`zae-limiter entity update\`, or leave it alone with --if-absent.`,
+  );
 }

@@ -20,6 +20,7 @@ interface ServeOptions extends GlobalOptions {
   readonly streamsMax?: string;
   readonly drainMs?: string;
   readonly durability?: string;
+  readonly unknownEntities?: string;
   readonly unnamedLimits?: string;
   /** False with --no-dashboard. */
   readonly dashboard: boolean;
@@ -43,6 +44,7 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--streams-max <n>", "event streams; default 100")
       .option("--drain-ms <ms>", "how long a stop waits for requests under way; default 10000")
       .option("--durability <how>", "SQLite: what survives a loss of power, normal or full; default normal")
+      .option("--unknown-entities <what>", "ids that were never created: allow or refuse; default allow")
       .option(
         "--unnamed-limits <what>",
         "a hard limit whose measure a request leaves out: allow or refuse; default allow",
@@ -60,9 +62,13 @@ export const serve: CommandFile<ServeOptions> = {
     const behaviour = behaviourOf(options, context);
     // What is wrong is told before a store is made.
     checkService(behaviour);
+    const unknownEntities = choiceOf(options.unknownEntities, "--unknown-entities", ["allow", "refuse"]);
     const place = servedStore(options, context);
     if (context.interrupted.aborted) return EXIT.done;
-    const limiter = await opened(place.open, options);
+    const limiter = await opened(
+      { ...place.open, ...(unknownEntities === undefined ? {} : { unknownEntities }) },
+      options,
+    );
     try {
       if (context.interrupted.aborted) return EXIT.done;
       const service = await startService({ ...behaviour, limiter }, true);
@@ -133,6 +139,16 @@ const NUMBERS = [
 function wholeOf(text: string, option: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new UsageError(`${option} is "${text}"; give a whole number.`);
+}
+
+function choiceOf<Choice extends string>(
+  text: string | undefined,
+  option: string,
+  choices: readonly Choice[],
+): Choice | undefined {
+  const found = choices.find((choice) => choice === text);
+  if (text === undefined || found !== undefined) return found;
+  throw new UsageError(`${option} is "${text}"; give ${choices.join(" or ")}.`);
 }
 
 function unitsOf(texts: readonly string[]): Readonly<Record<string, string>> {

@@ -11,11 +11,11 @@ export const tokenList: CommandFile<ListOptions> = {
     return printList(context, options, {
       page: async () => ({ items }),
       columns: [
-        { title: "id", text: ({ id }) => id },
-        { title: "namespaces", text: ({ namespaces }) => (namespaces === "*" ? "*" : namespaces.join(", ")) },
-        { title: "scopes", text: ({ scopes }) => scopes.join(", ") },
+        { title: "ID", text: ({ id }) => id },
+        { title: "NAMESPACES", text: ({ namespaces }) => (namespaces === "*" ? "*" : namespaces.join(", ")) },
+        { title: "SCOPES", text: ({ scopes }) => scopes.join(", ") },
         {
-          title: "expires",
+          title: "EXPIRES",
           text: ({ expiresAtMs }) => (expiresAtMs === undefined ? "never" : new Date(expiresAtMs).toISOString()),
         },
       ],

@@ -1,3 +1,5 @@
+import { ensureEntity } from "../../engine/ensure-entity.ts";
+import { partsOf } from "../../engine/limiter-parts.ts";
 import { given, listOf, pageAnswer, pageOf } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
 import { entitiesQuery, entityPatchBody, listQuery, newEntityBody } from "../schemas/input.ts";
@@ -25,9 +27,18 @@ export const entityRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Make an entity",
     body: newEntityBody,
-    answers: { 201: { description: "It was made.", schema: output.entity, headers: ["Location"] } },
-    handle: async ({ limiter, caller, namespace, body }) => {
-      const entity = await limiter.createEntity(given(body), { principal: caller.id });
+    answers: {
+      200: { description: "With ifAbsent: as it is already.", schema: output.entity },
+      201: { description: "It was made.", schema: output.entity, headers: ["Location"] },
+    },
+    handle: async ({ limiter, caller, namespace, body: { ifAbsent, ...body } }) => {
+      const options = { principal: caller.id };
+      const { admin, deps } = partsOf(limiter);
+      const { entity, created } =
+        ifAbsent === true
+          ? await ensureEntity(admin, deps, given(body), options)
+          : { entity: await limiter.createEntity(given(body), options), created: true };
+      if (!created) return { status: 200, body: entity };
       return { status: 201, body: entity, headers: { location: `/v1/namespaces/${namespace}/entities/${entity.id}` } };
     },
   }),

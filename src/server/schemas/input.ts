@@ -11,7 +11,9 @@ export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
 
 const also = z.record(z.string(), amounts).openapi({ description: "Amounts of further resources, by resource." });
 
-const reset = z.strictObject({ cron: z.string(), tz: z.string().optional() });
+const reset = z
+  .union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()])
+  .openapi({ description: 'A cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).' });
 
 const scheduleEntry = z.strictObject({
   cron: z.string(),
@@ -79,6 +81,10 @@ export const newEntityBody = z.strictObject({
   planId: name.optional(),
   cascade: z.boolean().optional(),
   metadata: metadata.optional(),
+  ifAbsent: z
+    .boolean()
+    .optional()
+    .openapi({ description: "true: the one that exists is left alone and answered, with 200." }),
 });
 
 export const entityPatchBody = z.strictObject({

@@ -51,7 +51,7 @@ export const lease = z
     consumed: amounts,
     also: z.record(z.string(), amounts),
     degraded: z.union([z.literal(false), z.string()]),
-    overdrawn: z.array(z.string()),
+    overdrawn: z.array(z.string()).openapi({ description: "Soft limits below zero; one level up `day^1`." }),
     bypassed: z.boolean(),
     expiresAtMs: instant.nullable(),
     onExpiry: z.enum(["charge", "refund"]),
@@ -272,6 +272,14 @@ export const problem = z
     detail: z.string(),
     code: z.string(),
     requestId: z.string(),
+    "violated-policies": z
+      .array(z.string())
+      .optional()
+      .openapi({ description: "Of a 429: as RateLimit-Policy has them." }),
+    violations: z
+      .array(z.object({ limit: z.string(), kind: z.enum(["rate", "quota", "session"]) }))
+      .optional()
+      .openapi({ description: "Of a 429: the same, each with its kind." }),
   })
   .openapi("Problem", { description: "RFC 9457." });
 
