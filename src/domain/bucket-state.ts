@@ -3,22 +3,19 @@ import { levelMilli, rebase } from "../bucket/level.ts";
 import { debit, take } from "../bucket/take.ts";
 import type { Amount } from "./amounts.ts";
 import type { Calendar } from "./calendar.ts";
-import { kindOf, type Limit } from "./limit.ts";
-import { epochAgeMaxMs, type LimitSet, type SetOrigin, supersedes } from "./limit-set.ts";
+import { changedLimit, countFrom, withResets } from "./changed-limit.ts";
 import {
-  advanceLimit,
-  boundaryAfter,
-  fullLimit,
-  isForgettable,
-  type LimitState,
-  NO_MARKS,
-  renewed,
-  sameRule,
-  termsAt,
-  underTerms,
-} from "./limit-state.ts";
-import { rememberedUntilMs } from "./remembered.ts";
+  epochAgeMaxMs,
+  knowsMore,
+  type LimitSet,
+  originMet,
+  type SetOrigin,
+  supersedes,
+  unmetChanges,
+} from "./limit-set.ts";
+import { advanceLimit, boundaryAfter, fullLimit, isForgettable, type LimitState, termsAt } from "./limit-state.ts";
 
+export { changedLimit, countFrom } from "./changed-limit.ts";
 export type { LimitState } from "./limit-state.ts";
 
 /** A bucket: every limit of one entity on one resource, sharing one epoch. A value; each change makes a new one. */
@@ -41,13 +38,15 @@ export interface BucketState {
    * hold more, is asked of them; its own limits add them up at its epoch. Absent: the bucket is one.
    */
   readonly shards?: readonly BucketState[];
+  /** When it was last taken from, where the store says so and that may be later than the epoch. */
+  readonly writtenMs?: number;
 }
 
 /** A bucket that was never taken from: full at the capacities in force. */
 export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
   const limits = set.limits.map((limit) => fullLimit(limit, true, nowMs, calendar));
   const fresh = {
-    ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin }, calendar),
+    ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin: originMet(origin, undefined) }, calendar),
     untouched: true,
   };
   // Whoever deletes a bucket makes a new generation: the next one of the same millisecond is born with another number.
@@ -64,8 +63,9 @@ export function bornAs(fresh: BucketState, birth: number): BucketState {
 
 /**
  * The bucket as it stands for a claim: time has acted on it up to `nowMs`, and the claim's limits have been brought to it.
- * The same object when nothing of that was due. What time did before counts at the old terms; a balance is kept and
- * clipped to the new capacity; a limit that is new starts full.
+ * The same object when nothing of that was due. Stored limits that were changed count from the instant of their change, others
+ * from now on. Time before that counts at the old terms; a balance is kept and clipped to the new capacity; a limit that is new
+ * starts full.
  */
 export function bucketFor(
   state: BucketState | undefined,
@@ -81,30 +81,53 @@ export function bucketFor(
       calendar,
     );
   }
-  const due = nowMs < state.renewAtMs ? state : advanced(state, nowMs, calendar);
-  if (state.signature === set.signature) return due;
-  if (!supersedes(origin, state.origin)) return withMissing(due, set, nowMs, calendar);
-  const now = advanced(due, nowMs, calendar);
+  const isChanged = knowsMore(origin, state.origin);
+  if (!isChanged && (state.signature === set.signature || !supersedes(origin, state.origin))) {
+    const due = nowMs < state.renewAtMs ? state : advanced(state, nowMs, calendar);
+    return state.signature === set.signature ? due : withMissing(due, set, nowMs, calendar);
+  }
+  const now = advanced(throughChanges(state, origin, nowMs, calendar), nowMs, calendar);
+  return { ...installed(now, set, calendar), origin: originMet(origin, state.origin) };
+}
+
+/**
+ * The bucket after the changes of stored limits that it has not gone through, each from its own instant: what applied between
+ * two of them applies to that time. None counts before the bucket's last write, which went by older limits, nor after now.
+ */
+function throughChanges(state: BucketState, origin: SetOrigin, nowMs: number, calendar: Calendar): BucketState {
+  const writtenMs = Math.max(state.epochMs, state.writtenMs ?? state.epochMs);
+  let then = state;
+  for (const { fromMs, set } of unmetChanges(origin, state.origin)) {
+    then = installed(advanced(then, Math.min(nowMs, Math.max(fromMs, writtenMs)), calendar), set, calendar);
+  }
+  return then;
+}
+
+/** The bucket with other limits from its epoch on. The same object when it goes by them already. */
+function installed(state: BucketState, set: LimitSet, calendar: Calendar): BucketState {
+  if (state.signature === set.signature) return state;
+  const { epochMs } = state;
   const limits = set.limits.map((limit) => {
-    const old = findLimit(now, limit.name);
-    if (old !== undefined) return changedLimit(old, limit, now.epochMs, calendar);
-    const full = fullLimit(limit, true, now.epochMs, calendar, now.limits[0]?.part);
-    return withResets(full, countFrom(now.epochMs, 0));
+    const old = findLimit(state, limit.name);
+    if (old !== undefined) return changedLimit(old, limit, epochMs, calendar);
+    const full = fullLimit(limit, true, epochMs, calendar, state.limits[0]?.part);
+    return withResets(full, countFrom(epochMs, 0));
   });
-  for (const old of now.limits) {
+  for (const old of state.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
     // A full one need not be remembered: it would start full again.
-    if (!isForgettable(old, now.epochMs)) limits.push({ ...old, configured: false });
+    if (!isForgettable(old, epochMs)) limits.push({ ...old, configured: false });
   }
-  return assembled({ epochMs: now.epochMs, limits, signature: set.signature, origin }, calendar);
+  return assembled({ ...state, limits, signature: set.signature }, calendar);
 }
 
 /** A state from its stored parts, with what follows from them worked out. */
 export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "untouched">): BucketState {
-  const { epochMs, limits, signature, origin, validUntilMs } = parts;
+  const { epochMs, limits, signature, origin, validUntilMs, writtenMs } = parts;
   const renewAtMs = Math.min(validUntilMs, epochMs + epochAgeMaxMs(limits) + 1);
   const plain = limits.every(({ limit, quota }) => quota === undefined && !limit.soft);
-  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+  const state = { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+  return writtenMs === undefined ? state : { ...state, writtenMs };
 }
 
 /** The same bucket relative to a later epoch, every limit advanced and cut. The epoch never moves back. */
@@ -236,13 +259,13 @@ export function assembled(
   parts: Omit<BucketState, "validUntilMs" | "renewAtMs" | "plain" | "untouched">,
   calendar: Calendar,
 ): BucketState {
-  const { epochMs, limits, signature, origin } = parts;
+  const { epochMs, limits } = parts;
   let validUntilMs = Number.POSITIVE_INFINITY;
   for (const limit of limits) {
     if (limit.limit.schedule === undefined && limit.quota === undefined) continue;
     validUntilMs = Math.min(validUntilMs, boundaryAfter(limit, epochMs, calendar));
   }
-  return bucketState({ epochMs, limits, signature, origin, validUntilMs });
+  return bucketState({ ...parts, validUntilMs });
 }
 
 function heldByAll(shards: readonly BucketState[], name: string, nowMs: number): number {
@@ -266,63 +289,6 @@ function withLimits(shard: BucketState, known: ReadonlyMap<string, LimitState>, 
 function dripped(limit: LimitState, elapsedMs: number): LimitState {
   const { tokensMilli, remainder } = rebase(limit, limit.terms, elapsedMs);
   return { ...limit, tokensMilli, remainder };
-}
-
-/** A limit that is another one from `atMs` on, where it stands then: what it holds stays, as far as there is room in both. */
-export function changedLimit(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
-  const kind = kindOf(limit);
-  const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
-  const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
-  // A session that is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
-  const isClosed = old.limit.resetAfterMs !== undefined && marks.windowStartMs === undefined;
-  if (kind === "session" && isClosed && rememberUntilMs === 0) {
-    return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
-  }
-  // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
-  // on top of that when the first rule returns.
-  const ruled = sameRule(old.limit, limit)
-    ? marks
-    : { ...marks, resets: Math.max(countFrom(atMs, 0), marks.resets + 1) };
-  const quota = kind === "drip" ? undefined : ruled;
-  const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
-  // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
-  const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
-  const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
-  // Its window may be over under the new length.
-  if (
-    kind === "session" &&
-    quota?.windowStartMs !== undefined &&
-    quota.windowStartMs + (limit.resetAfterMs ?? 0) <= atMs
-  ) {
-    return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
-  }
-  // A closed session is full, nothing was bought for it, and no earlier rule counts still; any other must have begun.
-  const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0 && rememberUntilMs === 0;
-  const begun = closed ? quota?.windowStartMs : (quota?.windowStartMs ?? atMs);
-  return {
-    name: limit.name,
-    limit,
-    terms,
-    configured: true,
-    tokensMilli,
-    remainder,
-    quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
-    part: old.part,
-    rememberUntilMs,
-    resetsBefore: kind === "drip" ? marks.resets : 0,
-  };
-}
-
-/**
- * The number from which resets are counted that begin at an instant. It leaves room to count on within the millisecond, so
- * that two beginnings of one name do not meet: a thousand in a millisecond, of them thirty in a generation.
- */
-export function countFrom(atMs: number, generation: number): number {
-  return atMs * 1024 + (generation % 32) * 32;
-}
-
-function withResets(state: LimitState, resets: number): LimitState {
-  return state.quota === undefined ? state : { ...state, quota: { ...state.quota, resets } };
 }
 
 // An older claim goes by the limits on the bucket, but one that the bucket has never seen must still count somewhere.

@@ -8,6 +8,12 @@ export interface LimitSet {
   readonly signature: string;
 }
 
+/** Limits that are in force from an instant on. */
+export interface LimitsFrom {
+  readonly fromMs: number;
+  readonly set: LimitSet;
+}
+
 /** Where a set of limits came from, which decides who wins when two processes disagree. */
 export interface SetOrigin {
   /** Since when this process goes by this set on this bucket. */
@@ -23,6 +29,13 @@ export interface SetOrigin {
   readonly given?: true;
   /** Limits of the entity's own: a store that forgets buckets by themselves keeps this one. */
   readonly own?: true;
+  /**
+   * The instant of the newest change of stored limits that was read; on a bucket, of the newest that it has gone through.
+   * Absent: none is known.
+   */
+  readonly changedMs?: number;
+  /** The changes of stored limits, the oldest first, as far as they are kept. Not on a bucket, nor of limits given in a request. */
+  readonly changes?: readonly LimitsFrom[];
 }
 
 export function limitSet(limits: readonly Limit[]): LimitSet {
@@ -31,10 +44,51 @@ export function limitSet(limits: readonly Limit[]): LimitSet {
 
 /** Whether limits of origin `next` replace those of origin `last` on a bucket. */
 export function supersedes(next: SetOrigin, last: SetOrigin): boolean {
+  if (knowsMore(next, last)) return true;
   // Two readings of stored configuration are ordered by what was read, not by clocks that may disagree.
   if (next.generation !== null && last.generation !== null) return next.generation >= last.generation;
   return next.asOfMs >= last.asOfMs;
 }
+
+/** Whether `next` has read of a change of stored limits that a bucket of origin `last` has not gone through. */
+export function knowsMore(next: SetOrigin, last: SetOrigin): boolean {
+  return next.changedMs !== undefined && next.changedMs > metMs(last);
+}
+
+/** The changes among those of `next` that a bucket of origin `last` has not gone through, the oldest first. */
+export function unmetChanges({ changes }: SetOrigin, last: SetOrigin): readonly LimitsFrom[] {
+  if (changes === undefined) return NO_CHANGES;
+  const doneMs = metMs(last);
+  return changes.filter(({ fromMs }) => fromMs > doneMs);
+}
+
+/** The origin of a bucket that has gone through all changes of `next`, and those of `last` before. */
+export function originMet(next: SetOrigin, last: SetOrigin | undefined): SetOrigin {
+  const lastMs = last?.changedMs;
+  if (lastMs === undefined || (next.changedMs !== undefined && next.changedMs >= lastMs)) return withoutChanges(next);
+  const { changes: _, ...rest } = next;
+  return { ...rest, changedMs: lastMs };
+}
+
+// A bucket of an earlier version does not say; what was changed before its limits were read, they had.
+function metMs({ changedMs, asOfMs }: SetOrigin): number {
+  return changedMs ?? asOfMs;
+}
+
+/** One object for all buckets that go by the same origin: of many ids, each would otherwise hold its own. */
+function withoutChanges(origin: SetOrigin): SetOrigin {
+  if (origin.changes === undefined) return origin;
+  let bare = bareOrigins.get(origin);
+  if (bare === undefined) {
+    const { changes: _, ...rest } = origin;
+    bare = rest;
+    bareOrigins.set(origin, bare);
+  }
+  return bare;
+}
+
+const bareOrigins = new WeakMap<SetOrigin, SetOrigin>();
+const NO_CHANGES: readonly LimitsFrom[] = Object.freeze([]);
 
 // Checked limits have their fields in one order, so their text is the same for the same limit.
 function signatureOf({

@@ -1,0 +1,62 @@
+import type { Calendar } from "./calendar.ts";
+import { kindOf, type Limit } from "./limit.ts";
+import { fullLimit, type LimitState, NO_MARKS, renewed, sameRule, termsAt, underTerms } from "./limit-state.ts";
+import { rememberedUntilMs } from "./remembered.ts";
+
+/** A limit that is another one from `atMs` on, where it stands then: what it holds stays, as far as there is room in both. */
+export function changedLimit(old: LimitState, limit: Limit, atMs: number, calendar: Calendar): LimitState {
+  const kind = kindOf(limit);
+  const rememberUntilMs = rememberedUntilMs(old, atMs, calendar);
+  const marks = old.quota ?? { ...NO_MARKS, resets: old.resetsBefore };
+  // A session that is closed is full, whatever it holds from now on; unless an earlier rule has something to say to that.
+  const isClosed = old.limit.resetAfterMs !== undefined && marks.windowStartMs === undefined;
+  if (kind === "session" && isClosed && rememberUntilMs === 0) {
+    return withResets(fullLimit(limit, true, atMs, calendar, old.part), marks.resets);
+  }
+  // Meanwhile another rule may have filled it. Were it known by its end alone, what was taken before would be given back
+  // on top of that when the first rule returns.
+  const ruled = sameRule(old.limit, limit)
+    ? marks
+    : { ...marks, resets: Math.max(countFrom(atMs, 0), marks.resets + 1) };
+  const quota = kind === "drip" ? undefined : ruled;
+  const terms = termsAt(limit, quota?.topUpMilli ?? 0, atMs, calendar, old.part);
+  // Debt of a soft limit was never a reason to refuse; made hard, it must not shut its owner out for it.
+  const forgiven = old.limit.soft && !limit.soft ? { ...old, tokensMilli: Math.max(0, old.tokensMilli) } : old;
+  const { tokensMilli, remainder } = underTerms(forgiven, old.terms, terms);
+  // Its window may be over under the new length.
+  if (
+    kind === "session" &&
+    quota?.windowStartMs !== undefined &&
+    quota.windowStartMs + (limit.resetAfterMs ?? 0) <= atMs
+  ) {
+    return renewed({ ...old, limit, configured: true, quota, rememberUntilMs }, atMs, calendar);
+  }
+  // A closed session is full, nothing was bought for it, and no earlier rule counts still; any other must have begun.
+  const closed = tokensMilli >= terms.capacityMilli && quota?.topUpMilli === 0 && rememberUntilMs === 0;
+  const begun = closed ? quota?.windowStartMs : (quota?.windowStartMs ?? atMs);
+  return {
+    name: limit.name,
+    limit,
+    terms,
+    configured: true,
+    tokensMilli,
+    remainder,
+    quota: quota && { ...quota, windowStartMs: kind === "session" ? begun : undefined },
+    part: old.part,
+    rememberUntilMs,
+    resetsBefore: kind === "drip" ? marks.resets : 0,
+  };
+}
+
+/**
+ * The number from which resets are counted that begin at an instant. It leaves room to count on within the millisecond, so
+ * that two beginnings of one name do not meet: a thousand in a millisecond, of them thirty in a generation.
+ */
+export function countFrom(atMs: number, generation: number): number {
+  return atMs * 1024 + (generation % 32) * 32;
+}
+
+/** A quota that counts its resets from this number; anything else as it is. */
+export function withResets(state: LimitState, resets: number): LimitState {
+  return state.quota === undefined ? state : { ...state, quota: { ...state.quota, resets } };
+}
