@@ -1,3 +1,4 @@
+import { changesAt, configsAt, instantsOf, type LimitsSince, type LimitsVersion } from "./config-versions.ts";
 import type { Limit } from "./limit.ts";
 
 /** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
@@ -66,6 +67,8 @@ export interface LevelConfig {
   readonly reading?: number;
   /** Every change that was answered before the read began is in it, although the store was not asked for that. */
   readonly isConsistent?: true;
+  /** The changes of its limits that are kept, the oldest first; the last has the limits of now. Absent: none is known. */
+  readonly changes?: readonly LimitsSince[];
 }
 
 /** The scopes that apply to an entity on a resource, in the order in which they are asked. */
@@ -99,6 +102,23 @@ export function resolveConfig(
     ...(entity?.parentId === undefined ? {} : { parentId: entity.parentId }),
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
   };
+}
+
+/** The same with the changes of its limits; `histories` are those of the scopes, where anything is known of them. */
+export function resolveChanges(
+  found: readonly (StoredConfig | undefined)[],
+  histories: readonly (readonly LimitsVersion[] | undefined)[],
+  scopes: readonly ConfigScope[],
+  entity: { readonly parentId?: string; readonly cascade: boolean } | undefined,
+): LevelConfig {
+  const now = resolveConfig(found, scopes, entity);
+  const instants = instantsOf(histories);
+  if (instants.length === 0) return now;
+  const changes = changesAt(
+    instants,
+    (atMs) => resolveConfig(configsAt(found, histories, atMs), scopes, entity).limits,
+  );
+  return changes.length === 0 ? now : { ...now, changes };
 }
 
 /** A stored configuration with its policy changed; undefined when it then says nothing at all. */

@@ -48,6 +48,7 @@ export interface CacheStats {
 }
 
 const LINKS_REMEMBERED = 10_000;
+const NO_CHANGES = Object.freeze({});
 
 /** How configuration is to be read: as the store likes, or with every change that was answered before. */
 export type HowRead = "any" | "consistent";
@@ -210,6 +211,13 @@ export class ConfigCache {
     return set;
   }
 
+  #changesIn({ changes }: LevelConfig): Pick<SetOrigin, "changes" | "changedMs"> {
+    const newest = changes?.at(-1);
+    if (changes === undefined || newest === undefined) return NO_CHANGES;
+    const sets = changes.map(({ fromMs, limits }) => ({ fromMs, set: this.#setOf(limits) }));
+    return { changedMs: newest.fromMs, changes: sets };
+  }
+
   #remember(
     bucket: BucketKey,
     config: LevelConfig,
@@ -239,6 +247,7 @@ export class ConfigCache {
         generation: generation ?? null,
         ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
         ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
+        ...this.#changesIn(config),
       },
       next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,

@@ -1,4 +1,5 @@
 import { fits } from "../domain/bucket-state.ts";
+import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 
@@ -12,7 +13,7 @@ import type { BucketCache } from "./bucket-cache.ts";
  */
 export function isKnownShort(
   cache: BucketCache,
-  { set, take, bypass }: Claim,
+  { set, origin, take, bypass }: Claim,
   nowMs: number,
   denyMemoryMs: number,
 ): boolean {
@@ -23,6 +24,6 @@ export function isKnownShort(
   const ageMs = nowMs - seen.atMs;
   const { state } = seen.image;
   if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
-  if (state.signature !== set.signature) return false;
+  if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
   return refusedAtMs >= seen.atMs && !fits(state, take, nowMs);
 }

@@ -4,7 +4,7 @@ import {
   type LevelConfig,
   type LimitsChange,
   type PolicyChange,
-  resolveConfig,
+  resolveChanges,
   type StoredConfig,
   scopesOf,
   withLimits,
@@ -43,7 +43,8 @@ export class MemoryConfig implements ConfigStore {
     requireActive(this.#all, this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found = scopes.map((scope) => this.get(scope));
-    return resolveConfig(found, scopes, this.#data.entities.get(entityId));
+    const histories = scopes.map((scope) => this.#data.versions.of(keyOf(scope)));
+    return resolveChanges(found, histories, scopes, this.#data.entities.get(entityId));
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
@@ -115,8 +116,10 @@ export class MemoryConfig implements ConfigStore {
 
   #put(scope: ConfigScope, config: StoredConfig | undefined, event: AuditEvent): void {
     requireActive(this.#all, this.#namespaceId);
-    if (config === undefined) this.#data.configs.delete(keyOf(scope));
-    else this.#data.configs.set(keyOf(scope), { scope, config });
+    const key = keyOf(scope);
+    this.#data.versions.note(key, scope, { before: this.get(scope), after: config, atMs: event.atMs });
+    if (config === undefined) this.#data.configs.delete(key);
+    else this.#data.configs.set(key, { scope, config });
     this.#data.audit.push(event);
     this.#all.generation++;
   }

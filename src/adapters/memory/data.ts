@@ -9,6 +9,7 @@ import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
+import { ConfigHistories } from "./config-histories.ts";
 import type { Counted } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { TurningOrders } from "./list-orders.ts";
@@ -33,6 +34,8 @@ export interface NamespaceData {
   readonly buckets: Map<string, BucketCell>;
   readonly entities: Map<string, Entity>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
+  /** What the scopes said of limits over time, also of those that say nothing any more. */
+  readonly versions: ConfigHistories;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
   /** Declared pieces by their key, and those who declare. */
@@ -61,6 +64,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       buckets: new Map(),
       entities: new Map(),
       configs: new Map(),
+      versions: new ConfigHistories(),
       operations: new Map(),
       owned: new Map(),
       owners: new Map(),

@@ -50,6 +50,7 @@ export class MemoryEntities implements EntityStore {
         this.#data.configs.delete(key);
       }
     }
+    this.#data.versions.forgetEntity(id);
     for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
     for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
     this.#data.audit.push(event);

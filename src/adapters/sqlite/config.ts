@@ -6,19 +6,21 @@ import {
   type LimitsChange,
   type OnUnavailable,
   type PolicyChange,
-  resolveConfig,
+  resolveChanges,
   type StoredConfig,
   scopesOf,
   withLimits,
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
+import type { LimitsVersion } from "../../domain/config-versions.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
+import { ConfigHistories, knownVersions } from "./config-histories.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
@@ -31,9 +33,12 @@ const RESOLVE = `
   UNION ALL SELECT 1, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = ? AND resource = ''
   UNION ALL SELECT 2, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ?
   UNION ALL SELECT 3, limits, on_unavailable, access, cascade FROM config WHERE namespace = ? AND entity = '' AND resource = ''
-  UNION ALL SELECT 4, parent_id, cascade, NULL, NULL FROM entity WHERE namespace = ? AND id = ?`;
+  UNION ALL SELECT 4, parent_id, cascade, NULL, NULL FROM entity WHERE namespace = ? AND id = ?
+  UNION ALL SELECT 5, versions, owner, resource, NULL FROM limit_history
+    WHERE namespace = ? AND of = 'entity' AND owner IN (?, '') AND resource IN (?, '')`;
 
 const ENTITY_PLACE = 4;
+const HISTORY_PLACE = 5;
 
 const COLUMNS = "limits, on_unavailable, access, cascade";
 
@@ -47,6 +52,7 @@ export class SqliteConfig implements ConfigStore {
   readonly #changes: Changes;
   readonly #namespaceId: string;
   readonly #resolve: Statement;
+  readonly #histories: ConfigHistories;
   readonly #get: Statement;
   readonly #put: Statement;
   readonly #delete: Statement;
@@ -65,6 +71,7 @@ export class SqliteConfig implements ConfigStore {
     this.#changes = parts.changes;
     this.#namespaceId = namespaceId;
     this.#resolve = connection.prepare(RESOLVE);
+    this.#histories = new ConfigHistories(connection, namespaceId);
     this.#get = connection.prepare(`SELECT ${COLUMNS} FROM config WHERE namespace = ? AND entity = ? AND resource = ?`);
     this.#put = connection.prepare(
       `INSERT OR REPLACE INTO config (namespace, entity, resource, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -100,16 +107,21 @@ export class SqliteConfig implements ConfigStore {
 
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
-    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e));
+    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, r, n, e, n, r, n, n, e, n, e, r));
     if (rows[0]?.[0] !== -1) throw namespaceNotActive(this.#namespaceId);
     const scopes = scopesOf(entityId, resource);
     const found: (StoredConfig | undefined)[] = scopes.map(() => undefined);
+    const histories: (readonly LimitsVersion[] | undefined)[] = scopes.map(() => undefined);
     let entity: EntityRow | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
       if (place === ENTITY_PLACE) entity = entityRowOf(columns);
-      else found[place as number] = configOf(columns);
+      else if (place === HISTORY_PLACE) {
+        const [versions, owner, on] = columns;
+        const of = scopes.findIndex((scope) => keyOf(scope)[0] === owner && keyOf(scope)[1] === on);
+        histories[of] = knownVersions(versions as string);
+      } else found[place as number] = configOf(columns);
     }
-    return resolveConfig(found, scopes, entity);
+    return resolveChanges(found, histories, scopes, entity);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
@@ -129,7 +141,7 @@ export class SqliteConfig implements ConfigStore {
     return this.#changes.makeIn(this.#namespaceId, (record) => {
       const before = this.#stored(scope);
       if (before === undefined || (before.limits.length === 0 && before.onUnavailable === undefined)) return false;
-      this.#store(scope, withoutLimits(before));
+      this.#store(scope, { before, after: withoutLimits(before) }, event.atMs);
       record(event);
       return true;
     });
@@ -169,8 +181,14 @@ export class SqliteConfig implements ConfigStore {
     return row === undefined ? undefined : configOf(row);
   }
 
-  #store(scope: ConfigScope, config: StoredConfig | undefined): void {
+  #store(
+    scope: ConfigScope,
+    change: { readonly before: StoredConfig | undefined; readonly after: StoredConfig | undefined },
+    atMs: number,
+  ): void {
     const key = [this.#namespaceId, ...keyOf(scope)] as const;
+    const { after: config } = change;
+    this.#histories.note(["entity", ...keyOf(scope)], change, atMs);
     if (config === undefined) {
       this.#delete.run(...key);
       return;
@@ -187,7 +205,8 @@ export class SqliteConfig implements ConfigStore {
     change: (before: StoredConfig | undefined) => StoredConfig | undefined,
   ): Promise<void> {
     return this.#changes.makeIn(this.#namespaceId, (record) => {
-      this.#store(scope, change(this.#stored(scope)));
+      const before = this.#stored(scope);
+      this.#store(scope, { before, after: change(before) }, event.atMs);
       record(event);
     });
   }

@@ -12,6 +12,7 @@ const TABLES = [
   { table: "operation", key: "namespace, entity, resource, key" },
   { table: "usage", key: "namespace, hour_ms, entity, resource" },
   { table: "config", key: "namespace, entity, resource" },
+  { table: "limit_history", key: "namespace, of, owner, resource" },
   { table: "entity", key: "namespace, id" },
   { table: "owned", key: "namespace, piece" },
   { table: "owner", key: "namespace, owner" },
