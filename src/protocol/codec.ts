@@ -12,9 +12,11 @@ import type { Item, ItemKey, ItemValue } from "../ports/item-store.ts";
 import {
   BN,
   CFA,
+  CFC,
   CFL,
   FRF,
   type LimitNames,
+  LW,
   limitNamesIn,
   namesOf,
   RF,
@@ -81,8 +83,11 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
-  const origin = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
-  const state = assembled({ epochMs, limits, signature, origin }, calendar);
+  const changedMs = numberOf(item, CFC);
+  const read = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
+  const origin = changedMs === undefined ? read : { ...read, changedMs };
+  const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
+  const state = assembled({ epochMs, limits, signature, origin, writtenMs }, calendar);
   const image = { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };
   return { kind: "decoded", image };
 }
@@ -235,7 +240,8 @@ function withTokens(state: BucketState, item: Item): BucketState {
     return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
-  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+  const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
+  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false, writtenMs };
 }
 
 interface LimitContext {

@@ -140,7 +140,7 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
-  const rebased = rebase(image.state, becomes, at, env.calendar);
+  const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
   const moves = amounts.flatMap(({ limit, milli }) =>
     !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
       ? [{ limit, milli: -milli, mustFit: false }]

@@ -3,6 +3,7 @@ import type { Item, ItemValue } from "../ports/item-store.ts";
 import {
   BN,
   CFA,
+  CFC,
   CFL,
   FRF,
   namesOf,
@@ -57,6 +58,7 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
   if (vu !== undefined) item[VU] = vu;
   else if (Number.isFinite(state.validUntilMs)) item[VU] = state.validUntilMs;
   item[CFA] = state.origin.asOfMs;
+  if (state.origin.changedMs !== undefined) item[CFC] = state.origin.changedMs;
   item[CFL] = state.limits.flatMap(({ name, configured }) => (configured ? [name] : [])).join(",");
   item[SHARD_COUNT] = shardCountOf(state);
   return item;
@@ -69,7 +71,7 @@ export function parameterNames(
   after: readonly LimitState[],
   { countsByHour }: Pick<Dialect, "countsByHour">,
 ): Set<string> {
-  const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFL, SHARD_COUNT]);
+  const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFC, CFL, SHARD_COUNT]);
   for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
   // A limit that is forgotten takes its tokens with it, but not what was counted in the open hour: that goes when it is closed.
   for (const { name } of before.limits) {

@@ -1,11 +1,11 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type LevelConfig, resolveConfig, scopesOf } from "../../domain/config.ts";
+import { type LevelConfig, resolveChanges, scopesOf } from "../../domain/config.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";
 import type { DynamoAudit } from "./audit.ts";
 import { type Attributes, decodeItem } from "./codec.ts";
-import { decodeConfig } from "./config-codec.ts";
+import { decodeConfig, historyIn } from "./config-codec.ts";
 import { entityOf, isBeingDeleted } from "./entities-record.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";
 import type { Records } from "./records.ts";
@@ -22,6 +22,8 @@ interface ReaderParts {
   readonly readings: ConfigReadings;
   readonly recent: RecentChange;
   readonly clock: Clock;
+  /** The original writes to this table too. */
+  readonly shared: boolean;
 }
 
 /** Takes in the item of a bucket that was read together with its configuration. */
@@ -74,7 +76,10 @@ export class ConfigReader {
     const stored = scopes.map((scope, i) =>
       "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(found[i]),
     );
-    const resolved = { ...resolveConfig(stored, scopes, entityOf(meta)), reading };
+    const histories = scopes.map((scope, i) =>
+      this.#parts.shared || ("entityId" in scope && isBeingDeleted(meta)) ? undefined : historyIn(found[i]),
+    );
+    const resolved = { ...resolveChanges(stored, histories, scopes, entityOf(meta)), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
   }
 }

@@ -136,7 +136,9 @@ function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
   const readings = new ConfigReadings();
   const recent = new RecentChange(clock);
   const kept = new UsageKept();
-  const reader = new ConfigReader(namespaceId, { records, urgent, watch, audit, kept, readings, recent, clock });
+  const reader = new ConfigReader(namespaceId, {
+    ...{ records, urgent, watch, audit, kept, readings, recent, clock, shared },
+  });
   const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
   const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
   const live = new LiveBuckets(records, namespaceId);
