@@ -21,7 +21,9 @@ export interface StoredLimit {
   readonly tokensMilli: number;
   readonly remainder: number;
   readonly terms: Terms;
-  readonly quota: { readonly windowStartMs: number | undefined; readonly topUpMilli: number } | undefined;
+  readonly quota:
+    | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
+    | undefined;
 }
 
 export type { ModelPeriod } from "./model.ts";
@@ -37,11 +39,17 @@ export class ModelBucket {
   readonly #calendar: Calendar;
   readonly #limits = new Map<string, ModelLimit>();
   readonly #loose = new Set<string>();
+  /** Limits that were full when they were left out for a while: the store may have forgotten them then, or not. */
+  readonly #perhaps = new Map<string, ModelLimit>();
+  /** How many resets the store last counted of each quota: by that it tells one beginning from another. */
+  readonly #resets = new Map<string, number>();
   /** Of a bucket that is split up: which part this is. */
   readonly #part: ModelPart | undefined;
   #configured: ReadonlySet<string> = new Set();
   #set: LimitSet;
   #origin: SetOrigin;
+  /** The newest change of stored limits that it has gone through, where one is known. */
+  #changedMs: number | undefined;
   #epochMs: number;
 
   /** A bucket that nobody has taken from: full. */
@@ -50,6 +58,7 @@ export class ModelBucket {
     this.#part = part;
     this.#set = set;
     this.#origin = origin;
+    this.#changedMs = origin.changedMs;
     this.#epochMs = atMs;
     this.#adopt(set);
   }
@@ -78,6 +87,11 @@ export class ModelBucket {
     return this.#epochMs;
   }
 
+  /** The instant of the newest change of stored limits that it has gone through. */
+  get metMs(): number {
+    return this.#changedMs ?? this.#origin.asOfMs;
+  }
+
   /** Of its limits. */
   get names(): readonly string[] {
     return [...this.#limits.keys()];
@@ -93,13 +107,33 @@ export class ModelBucket {
     return this.#limits.get(name);
   }
 
-  /** Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. */
-  bring(set: LimitSet, origin: SetOrigin, atMs: number): boolean {
+  /**
+   * Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. Changes of
+   * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.
+   */
+  bring(set: LimitSet, origin: SetOrigin, atMs: number, heldMs: number = Number.NEGATIVE_INFINITY): boolean {
+    const { changedMs, changes = [] } = origin;
+    const { metMs } = this;
+    if (changedMs !== undefined && changedMs > metMs) {
+      const nowMs = Math.max(atMs, this.#epochMs);
+      const writtenMs = Math.max(this.#epochMs, heldMs);
+      for (const change of changes) {
+        if (change.fromMs <= metMs) continue;
+        this.#advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
+        this.#replace(change.set);
+      }
+      this.#advance(nowMs);
+      this.#replace(set);
+      this.#origin = origin;
+      this.#changedMs = changedMs;
+      return true;
+    }
     this.cross(atMs);
     if (sameLimits(set, this.#set)) return false;
     if (newer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
+      this.#changedMs = this.#changedMs ?? origin.changedMs;
       this.#advance(atMs);
       this.#adopt(set);
       return true;
@@ -173,6 +207,7 @@ export class ModelBucket {
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
+    this.#remembered(state, atMs);
     for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
@@ -231,6 +266,25 @@ export class ModelBucket {
     return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
+  /** Of limits that may have been forgotten on the way: those that the store remembered instead. */
+  #remembered(state: StoredBucket, atMs: number): void {
+    for (const [name, remembered] of this.#perhaps) {
+      const stored = state.limits.find((limit) => limit.name === name);
+      if (stored === undefined) continue;
+      const held = storedMilli(stored, state.epochMs, atMs);
+      const isNear = (model: ModelLimit | undefined) =>
+        model !== undefined &&
+        model.windowStartMs === stored.quota?.windowStartMs &&
+        [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
+      const isKnown = stored.quota !== undefined && stored.quota.resets === this.#resets.get(name);
+      const isOther = !isNear(this.#limits.get(name)) && isNear(remembered);
+      if (isKnown || isOther || !this.#limits.has(name)) this.#limits.set(name, remembered);
+    }
+    this.#perhaps.clear();
+    this.#resets.clear();
+    for (const { name, quota } of state.limits) if (quota !== undefined) this.#resets.set(name, quota.resets);
+  }
+
   #problemsOf(limit: StoredLimit, epochMs: number, readingMs: number): string[] {
     const { name } = limit;
     const model = this.#limits.get(name);
@@ -250,10 +304,23 @@ export class ModelBucket {
     return problems;
   }
 
+  /** Other limits from the epoch on. What is left out and full is forgotten: it would begin full again. */
+  #replace(set: LimitSet): void {
+    if (sameLimits(set, this.#set)) return;
+    this.#set = set;
+    this.#adopt(set);
+    for (const [name, limit] of this.#limits) {
+      if (this.#configured.has(name) || !limit.isForgettable(this.#epochMs)) continue;
+      this.#limits.delete(name);
+      this.#perhaps.set(name, limit);
+    }
+  }
+
   #adopt(set: LimitSet): void {
     this.#configured = new Set(set.limits.map(({ name }) => name));
     for (const limit of set.limits) {
       const known = this.#limits.get(limit.name);
+      this.#perhaps.get(limit.name)?.change(limit);
       if (known === undefined) {
         this.#limits.set(limit.name, this.#full(limit));
       } else known.change(limit);
@@ -266,7 +333,7 @@ export class ModelBucket {
 
   #advance(toMs: number): void {
     this.#epochMs = Math.max(this.#epochMs, toMs);
-    for (const limit of this.#limits.values()) limit.advance(this.#epochMs);
+    for (const limit of [...this.#limits.values(), ...this.#perhaps.values()]) limit.advance(this.#epochMs);
   }
 }
 
