@@ -6,6 +6,7 @@ import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
+import { changesIn } from "./level-changes.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 
 /** One entity of the chain from the one that asks to its root, as configuration has it. */
@@ -48,7 +49,6 @@ export interface CacheStats {
 }
 
 const LINKS_REMEMBERED = 10_000;
-const NO_CHANGES = Object.freeze({});
 
 /** How configuration is to be read: as the store likes, or with every change that was answered before. */
 export type HowRead = "any" | "consistent";
@@ -211,13 +211,6 @@ export class ConfigCache {
     return set;
   }
 
-  #changesIn({ changes }: LevelConfig): Pick<SetOrigin, "changes" | "changedMs"> {
-    const newest = changes?.at(-1);
-    if (changes === undefined || newest === undefined) return NO_CHANGES;
-    const sets = changes.map(({ fromMs, limits }) => ({ fromMs, set: this.#setOf(limits) }));
-    return { changedMs: newest.fromMs, changes: sets };
-  }
-
   #remember(
     bucket: BucketKey,
     config: LevelConfig,
@@ -247,7 +240,7 @@ export class ConfigCache {
         generation: generation ?? null,
         ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
         ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
-        ...this.#changesIn(config),
+        ...changesIn(config, (limits) => this.#setOf(limits)),
       },
       next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,

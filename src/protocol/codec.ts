@@ -3,7 +3,7 @@ import { assembled, type BucketState, type LimitState } from "../domain/bucket-s
 import type { Calendar } from "../domain/calendar.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import { kindOf, type Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { TZ_DEFAULT } from "../domain/schedule.ts";
 import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../domain/schedule-grammar.ts";
@@ -13,6 +13,7 @@ import {
   BN,
   CFA,
   CFC,
+  CFG,
   CFL,
   FRF,
   type LimitNames,
@@ -84,8 +85,11 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
   const changedMs = numberOf(item, CFC);
-  const read = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
-  const origin = changedMs === undefined ? read : { ...read, changedMs };
+  const origin: SetOrigin = {
+    ...{ asOfMs: numberOf(item, CFA) ?? 0, generation: null },
+    ...(changedMs === undefined ? {} : { changedMs }),
+    ...(CFG in item ? { given: true as const } : {}),
+  };
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
   const state = assembled({ epochMs, limits, signature, origin, writtenMs }, calendar);
   const image = { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };

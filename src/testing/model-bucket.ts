@@ -162,6 +162,7 @@ export class ModelBucket {
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
       limit?.write(kind, milli, readingMs);
+      this.#perhaps.get(name)?.write(kind, milli, readingMs);
       if (limit?.period !== undefined) pins.set(name, limit.period);
     }
     return pins;
