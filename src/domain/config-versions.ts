@@ -1,4 +1,4 @@
-import type { StoredConfig } from "./config.ts";
+import { type ConfigScope, type LevelConfig, type LimitsSince, resolveConfig, type StoredConfig } from "./config.ts";
 import type { Limit } from "./limit.ts";
 import { checkLimits } from "./limit.ts";
 import { limitSet } from "./limit-set.ts";
@@ -10,12 +10,6 @@ export type ScopeLimits = Pick<StoredConfig, "limits">;
 export interface LimitsVersion extends ScopeLimits {
   /** 0: before all changes that are kept; since when is not known. */
   readonly fromMs: number;
-}
-
-/** Limits of an entity on a resource from an instant on: what its scopes said together. */
-export interface LimitsSince {
-  readonly fromMs: number;
-  readonly limits: readonly Limit[];
 }
 
 /** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
@@ -37,6 +31,23 @@ export function withVersion(
   const fromMs = Math.max(atMs, (known.at(-1)?.fromMs ?? 0) + 1);
   const [oldest, ...later] = [...known, { ...limitsPart(after), fromMs }].slice(-CHANGES_KEPT - 1);
   return oldest === undefined ? [] : [{ ...oldest, fromMs: 0 }, ...later];
+}
+
+/** What the scopes and the entity say together, with the changes of the limits; `histories` are those of the scopes, as far as known. */
+export function resolveChanges(
+  found: readonly (StoredConfig | undefined)[],
+  histories: readonly (readonly LimitsVersion[] | undefined)[],
+  scopes: readonly ConfigScope[],
+  entity: { readonly parentId?: string; readonly cascade: boolean } | undefined,
+): LevelConfig {
+  const now = resolveConfig(found, scopes, entity);
+  const instants = instantsOf(histories);
+  if (instants.length === 0) return now;
+  const changes = changesAt(
+    instants,
+    (atMs) => resolveConfig(configsAt(found, histories, atMs), scopes, entity).limits,
+  );
+  return changes.length === 0 ? now : { ...now, changes };
 }
 
 /** What a scope said at an instant. */

@@ -1,4 +1,3 @@
-import { changesAt, configsAt, instantsOf, type LimitsSince, type LimitsVersion } from "./config-versions.ts";
 import type { Limit } from "./limit.ts";
 
 /** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
@@ -43,6 +42,12 @@ export interface StoredConfig extends ScopePolicy, SystemSettings {
 export interface PolicyChange {
   readonly access?: Access | null;
   readonly cascade?: boolean | null;
+}
+
+/** Limits of an entity on a resource from an instant on: what its scopes said together. */
+export interface LimitsSince {
+  readonly fromMs: number;
+  readonly limits: readonly Limit[];
 }
 
 /** Everything the plan needs of one level of the chain, read together. */
@@ -102,23 +107,6 @@ export function resolveConfig(
     ...(entity?.parentId === undefined ? {} : { parentId: entity.parentId }),
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
   };
-}
-
-/** The same with the changes of its limits; `histories` are those of the scopes, where anything is known of them. */
-export function resolveChanges(
-  found: readonly (StoredConfig | undefined)[],
-  histories: readonly (readonly LimitsVersion[] | undefined)[],
-  scopes: readonly ConfigScope[],
-  entity: { readonly parentId?: string; readonly cascade: boolean } | undefined,
-): LevelConfig {
-  const now = resolveConfig(found, scopes, entity);
-  const instants = instantsOf(histories);
-  if (instants.length === 0) return now;
-  const changes = changesAt(
-    instants,
-    (atMs) => resolveConfig(configsAt(found, histories, atMs), scopes, entity).limits,
-  );
-  return changes.length === 0 ? now : { ...now, changes };
 }
 
 /** A stored configuration with its policy changed; undefined when it then says nothing at all. */

@@ -140,6 +140,18 @@ export function changeInstantsContract(suite: Suite): void {
     assert.equal(await held(place, T0 + 12 * SECOND_MS), 10 + 50 + 2 * 100);
   });
 
+  suite.test(
+    "a lease that ends after the limits of its entity were changed does not put the change off",
+    async (place) => {
+      await setAt(place, A, perSecond(10), T0);
+      await drained(place, T0);
+      const before = await claimNow(place, { r: 0 });
+      await setAt(place, A, perSecond(1), T0 + 10 * SECOND_MS);
+      await place.credit(before, { r: 50 }, T0 + 100 * SECOND_MS);
+      assert.equal(await held(place, T0 + 110 * SECOND_MS), 100 + 50 + 100);
+    },
+  );
+
   suite.test("a change to what is there already, and one of access, do not begin anew", async (place) => {
     await setAt(place, API, perSecond(1), T0);
     await setAt(place, API, perSecond(2), T0 + 10 * SECOND_MS);

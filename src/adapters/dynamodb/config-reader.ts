@@ -1,5 +1,6 @@
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type LevelConfig, resolveChanges, scopesOf } from "../../domain/config.ts";
+import { type LevelConfig, scopesOf } from "../../domain/config.ts";
+import { resolveChanges } from "../../domain/config-versions.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";

@@ -4,13 +4,13 @@ import {
   type LevelConfig,
   type LimitsChange,
   type PolicyChange,
-  resolveChanges,
   type StoredConfig,
   scopesOf,
   withLimits,
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
+import { resolveChanges } from "../../domain/config-versions.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";

@@ -6,14 +6,13 @@ import {
   type LimitsChange,
   type OnUnavailable,
   type PolicyChange,
-  resolveChanges,
   type StoredConfig,
   scopesOf,
   withLimits,
   withoutLimits,
   withPolicy,
 } from "../../domain/config.ts";
-import type { LimitsVersion } from "../../domain/config-versions.ts";
+import { type LimitsVersion, resolveChanges } from "../../domain/config-versions.ts";
 import type { Limit } from "../../domain/limit.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
