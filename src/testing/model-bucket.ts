@@ -41,6 +41,8 @@ export class ModelBucket {
   readonly #loose = new Set<string>();
   /** Limits that were full when they were left out for a while: the store may have forgotten them then, or not. */
   readonly #perhaps = new Map<string, ModelLimit>();
+  /** Periods that turned out to be those of a limit that was remembered. */
+  readonly #meant = new Map<ModelPeriod, ModelPeriod>();
   /** How many resets the store last counted of each quota: by that it tells one beginning from another. */
   readonly #resets = new Map<string, number>();
   /** Of a bucket that is split up: which part this is. */
@@ -174,7 +176,8 @@ export class ModelBucket {
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs);
+      const pin = pins.get(name);
+      if (limit?.isOf((pin && this.#meant.get(pin)) ?? pin) === "yes") limit.write("credit", milli, readingMs);
       else late++;
     }
     return late;
@@ -279,7 +282,11 @@ export class ModelBucket {
         [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
       const isKnown = stored.quota !== undefined && stored.quota.resets === this.#resets.get(name);
       const isOther = !isNear(this.#limits.get(name)) && isNear(remembered);
-      if (isKnown || isOther || !this.#limits.has(name)) this.#limits.set(name, remembered);
+      const begun = this.#limits.get(name);
+      if (!isKnown && !isOther && begun !== undefined) continue;
+      if (begun?.period !== undefined && remembered.period !== undefined)
+        this.#meant.set(begun.period, remembered.period);
+      this.#limits.set(name, remembered);
     }
     this.#perhaps.clear();
     this.#resets.clear();
