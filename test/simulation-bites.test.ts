@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CHANGE_MUTANTS } from "./simulation/change-mutants.ts";
 import { CODE_MUTANTS } from "./simulation/code-mutants.ts";
 import { KIND_MUTANTS } from "./simulation/kind-mutants.ts";
 import { MUTANTS, type Mutant } from "./simulation/mutants.ts";
@@ -11,7 +12,7 @@ import { openFor } from "./simulation/stores.ts";
 
 const SEEDS_MAX = 400;
 
-for (const [bug, mutant] of Object.entries({ ...MUTANTS, ...KIND_MUTANTS, ...CODE_MUTANTS })) {
+for (const [bug, mutant] of Object.entries({ ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...CODE_MUTANTS })) {
   test(`the simulation catches ${bug}`, async () => {
     const others: string[] = [];
     for (let seed = 1; seed <= SEEDS_MAX; seed++) {

@@ -115,8 +115,10 @@ function installed(state: BucketState, set: LimitSet, calendar: Calendar): Bucke
   });
   for (const old of state.limits) {
     if (set.limits.some(({ name }) => name === old.name)) continue;
-    // A full one need not be remembered: it would start full again.
-    if (!isForgettable(old, epochMs)) limits.push({ ...old, configured: false });
+    // A full one need not be remembered: it would start full again. Unless it began this very millisecond: it would begin again
+    // by the same number, and leases of the first beginning would give back into the second.
+    const isJustBegun = old.quota !== undefined && old.quota.resets >= countFrom(epochMs, 0);
+    if (isJustBegun || !isForgettable(old, epochMs)) limits.push({ ...old, configured: false });
   }
   return assembled({ ...state, limits, signature: set.signature }, calendar);
 }

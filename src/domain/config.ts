@@ -39,6 +39,12 @@ export interface PolicyChange {
   readonly cascade?: boolean | null;
 }
 
+/** Limits of an entity on a resource from an instant on: what its scopes said together. */
+export interface LimitsSince {
+  readonly fromMs: number;
+  readonly limits: readonly Limit[];
+}
+
 /** Everything the plan needs of one level of the chain, read together. */
 export interface LevelConfig {
   /** Whether the entity was created; it need not be. */
@@ -78,6 +84,10 @@ export interface LevelConfig {
   readonly reading?: number;
   /** Every change that was answered before the read began is in it, although the store was not asked for that. */
   readonly isConsistent?: true;
+  /** The changes of its limits that are kept, the oldest first; the last has the limits of now. Absent: none is known. */
+  readonly changes?: readonly LimitsSince[];
+  /** As `changes`, of the totals. */
+  readonly totalsChanges?: readonly LimitsSince[];
 }
 
 /** What the store has of an entity that its limits depend on. */

@@ -1,13 +1,15 @@
 import { wholeTokens } from "../bucket/level.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
-import { acrossBoundaries, availableMilli, type BucketState } from "../domain/bucket-state.ts";
+import { acrossBoundaries, availableMilli, type BucketState, bucketFor } from "../domain/bucket-state.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { kindOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
+import { limitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
 import { checkEntityId, checkResource } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
+import { changesIn } from "./level-changes.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 
 /** Which buckets are asked for. */
@@ -45,7 +47,10 @@ const BUCKET_QUERY = new KnownNames<BucketQuery & ListOptions>({
   ...{ entityId: true, resource: true, limit: true, cursor: true },
 });
 
-/** By entity id, then by resource. The limits are those that the bucket last saw. */
+/**
+ * By entity id, then by resource. Each is shown by the limits that are in force, with what the next request would find; one that
+ * goes by limits of a request by those. One whose limits were all taken away is not shown.
+ */
 export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
   const { entityId, resource, ...page } = BUCKET_QUERY.check(query, "The query of listBuckets");
   if (entityId !== undefined) checkEntityId(entityId);
@@ -53,11 +58,40 @@ export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOption
   return listing(async (request) => {
     const { items, cursor } = await statesOf(deps, { entityId, resource }, request);
     const nowMs = deps.clock.now();
+    const shown: BucketListing[] = [];
+    for (let i = 0; i < items.length; i += READ_TOGETHER) {
+      const some = items.slice(i, i + READ_TOGETHER);
+      const states = await Promise.all(some.map((bucket) => inForce(deps, bucket, nowMs)));
+      for (const [j, state] of states.entries()) {
+        if (state !== undefined) shown.push(shownBucket((some[j] as StoredBucket).key, state, nowMs));
+      }
+    }
     return {
-      items: items.map(({ key, state }) => shownBucket(key, acrossBoundaries(state, nowMs, deps.calendar), nowMs)),
+      items: shown,
       ...(cursor === undefined ? {} : { cursor }),
     };
   }, page);
+}
+
+/** How many levels are read at a time, where that takes a call. */
+const READ_TOGETHER = 8;
+
+/** The bucket by the limits that are in force; undefined: it has none any more. */
+async function inForce(
+  { scope, calendar }: GuardedDeps,
+  { key, state }: StoredBucket,
+  nowMs: number,
+): Promise<BucketState | undefined> {
+  const { config } = scope;
+  const generation = config.generation() ?? null;
+  const { origin } = (state.shards ?? [state])[0] as BucketState;
+  // Where configuration has a generation, limits without one came with a request.
+  const isGiven = origin.given === true || (generation !== null && origin.generation === null);
+  if (isGiven) return acrossBoundaries(state, nowMs, calendar);
+  const level = await config.resolve(key.entityId, key.resource);
+  if (level.limits.length === 0) return undefined;
+  const claimed = { asOfMs: nowMs, generation, ...changesIn(level, limitSet) };
+  return bucketFor(state, { set: limitSet(level.limits), origin: claimed }, nowMs, calendar);
 }
 
 type StoredBucket = { readonly key: BucketKey; readonly state: BucketState };

@@ -7,6 +7,7 @@ import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts"
 import { mergeError } from "../domain/merged-limits.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
+import { changesIn } from "./level-changes.ts";
 import { type Mode, type Steps, waitFor } from "./steps.ts";
 
 /** One entity of the chain from the one that asks to its root, as configuration has it. */
@@ -254,6 +255,7 @@ export class ConfigCache {
         generation: generation ?? null,
         ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
         ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
+        ...changesIn(config, (limits) => this.#setOf(limits)),
       },
       next: config.cascade ? config.parentId : undefined,
       onUnavailable: config.onUnavailable,

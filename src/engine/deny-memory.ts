@@ -1,6 +1,7 @@
 import { BoundedMap } from "../domain/bounded-map.ts";
 import { type BucketState, fits } from "../domain/bucket-state.ts";
 import { asksNever } from "../domain/earliest.ts";
+import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ObservedBucket } from "./refusal.ts";
 
@@ -37,11 +38,12 @@ export class DenyMemory {
     if (this.#images.size === 0) return undefined;
     const observed: ObservedBucket[] = [];
     let isShort = false;
-    for (const { bucket, set, limits = set.limits, take, bypass } of claims) {
+    for (const { bucket, set, limits = set.limits, origin, take, bypass } of claims) {
       const image = this.#images.get(bucket.id);
       if (image === undefined) return undefined;
       const ageMs = nowMs - image.atMs;
       if (ageMs < 0 || ageMs >= this.#ttlMs || image.state.signature !== set.signature) return undefined;
+      if (knowsMore(origin, image.state.origin)) return undefined;
       // Past a boundary the image says nothing any more: a reset may have filled the bucket.
       if (nowMs >= image.state.renewAtMs) return undefined;
       // Another process may have bought, or raised the limit. That something can never be granted is said only by the store.

@@ -2,7 +2,7 @@ import { BoundedMap } from "../domain/bounded-map.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
 import type { CronCheck } from "../domain/calendar.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { ChainLink } from "./config-cache.ts";
 
 const BUCKETS_REMEMBERED = 10_000;
@@ -30,8 +30,14 @@ export class RequestLimits {
   override(link: ChainLink, limits: readonly Limit[], nowMs: number): ChainLink {
     this.#used = true;
     const { set, asOfMs } = this.#sinceWhen(link.bucket, limitSet(checkLimits(limits, this.#calendar)), nowMs);
-    const { reading } = link.origin;
-    const origin = { asOfMs, generation: null, ...(reading === undefined ? {} : { reading, given: true as const }) };
+    const { reading, changedMs } = link.origin;
+    const origin: SetOrigin = {
+      asOfMs,
+      generation: null,
+      ...(reading === undefined ? {} : { reading, given: true as const }),
+      // Stored limits do not count on the bucket meanwhile: what was changed of them by now is over when they return.
+      ...(changedMs === undefined ? {} : { changedMs }),
+    };
     return { ...link, set, limits: set.limits, charged: set, origin };
   }
 

@@ -72,6 +72,8 @@ export interface WriteTrace {
   readonly readingMs: number;
   /** Of a rebase: since when changed limits count. Absent: since the reading. */
   readonly changedMs?: number;
+  /** Of a rebase: changes of stored limits from before this instant count from it on. */
+  readonly heldMs?: number;
   /** Claims, and what a lease holds: the very objects that the store was handed. */
   readonly parts: readonly TracePart[];
   /** How many millitokens a full bucket may have lost by the write, per limit; see the tolerance in docs/protocol.md. */

@@ -11,6 +11,12 @@ export const FRF = "frf";
 export const BN = "bn";
 export const VU = "vu";
 export const CFA = "cfa";
+/** The instant of the newest change of stored limits that the item has gone through. */
+export const CFC = "cfc";
+/** 1: its limits came with a request, not from stored configuration. */
+export const CFG = "cfg";
+/** The reading of the last take or debit that left the epoch alone: it went by the limits that the item then had. */
+export const LW = "lw";
 /** Configured limits in their order; those on the item that it does not name are remembered only. */
 export const CFL = "cfl";
 export const TTL = "ttl";

@@ -3,7 +3,7 @@ import { assembled, type BucketState, type LimitState } from "../domain/bucket-s
 import type { Calendar } from "../domain/calendar.ts";
 import { type Damage, ItemUnreadable } from "../domain/item-unreadable.ts";
 import { kindOf, type Limit } from "../domain/limit.ts";
-import { type LimitSet, limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { termsAt } from "../domain/limit-state.ts";
 import { TZ_DEFAULT } from "../domain/schedule.ts";
 import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "../domain/schedule-grammar.ts";
@@ -12,9 +12,12 @@ import type { Item, ItemKey, ItemValue } from "../ports/item-store.ts";
 import {
   BN,
   CFA,
+  CFC,
+  CFG,
   CFL,
   FRF,
   type LimitNames,
+  LW,
   limitNamesIn,
   namesOf,
   RF,
@@ -81,8 +84,14 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
-  const origin = { asOfMs: numberOf(item, CFA) ?? 0, generation: null };
-  const state = assembled({ epochMs, limits, signature, origin }, calendar);
+  const changedMs = numberOf(item, CFC);
+  const origin: SetOrigin = {
+    ...{ asOfMs: numberOf(item, CFA) ?? 0, generation: null },
+    ...(changedMs === undefined ? {} : { changedMs }),
+    ...(CFG in item ? { given: true as const } : {}),
+  };
+  const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
+  const state = assembled({ epochMs, limits, signature, origin, writtenMs }, calendar);
   const image = { key, item, state, shardCount, canonical, hourEndMs: hourEndIn(item, dialect) };
   return { kind: "decoded", image };
 }
@@ -239,7 +248,8 @@ function withTokens(state: BucketState, item: Item): BucketState {
     return { name, limit, terms, configured, tokensMilli, remainder, quota, part, rememberUntilMs, resetsBefore };
   });
   const { epochMs, signature, origin, validUntilMs, renewAtMs, plain } = state;
-  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
+  const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
+  return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false, writtenMs };
 }
 
 interface LimitContext {

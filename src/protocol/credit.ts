@@ -43,7 +43,10 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   if (image !== undefined && mustRebase(image, back, env)) return rebasedCredit(image, back, env);
   const builder = new WriteBuilder();
   if (!bypass) {
-    builder.whereUnless(VU, ">", readingMs).whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
+    if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
+    // No boundary was passed by what the image says, and the mark stays for who reads configuration.
+    else pinEpoch(builder.where(VU, "=", 0), image);
+    builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
   }
   let isLeftOut = false;
   for (const { limit, milli } of amounts) {
@@ -95,7 +98,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
 /** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
-  if (!back.bypass && isPastBoundary(image, readingMs)) return true;
+  if (!back.bypass && isPastBoundary(image, readingMs, env)) return true;
   if (closable(image.state, back, env).length > 0) return true;
   if (!env.dialect.countsByHour) return false;
   if (rollTo(image, intentOf(back)) !== undefined) return true;
@@ -129,9 +132,18 @@ function addTokens(builder: WriteBuilder, image: Image | undefined, limit: strin
 }
 
 /** Whether time has done something else than drip since the item was written. */
-function isPastBoundary({ item, state }: Image, readingMs: number): boolean {
-  const vu = numberOf(item, VU);
-  return readingMs >= state.validUntilMs || (vu !== undefined && vu <= readingMs);
+function isPastBoundary(image: Image, readingMs: number, env: Env): boolean {
+  const vu = numberOf(image.item, VU);
+  if (readingMs >= image.state.validUntilMs) return true;
+  return vu !== undefined && vu <= readingMs && !isAnnounced(image, env);
+}
+
+/**
+ * Whether the mark on the item only says that configuration changed. Were the item rebased for it, by limits that were changed, the
+ * change would count from the give-back on.
+ */
+function isAnnounced({ item }: Image, { dialect }: Env): boolean {
+  return item[VU] === 0 && dialect.announcesConfig(item);
 }
 
 function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
@@ -140,7 +152,7 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   const closing = closable(acrossBoundaries(image.state, readingMs, env.calendar), back, env);
   const becomes = (state: BucketState) =>
     withClosed(withLimitsAt(state, { ...at, install: undefined }, env.calendar), closing, env);
-  const rebased = rebase(image.state, becomes, at, env.calendar);
+  const rebased = rebase(image.state, becomes, { ...at, install: undefined }, env.calendar);
   const moves = amounts.flatMap(({ limit, milli }) =>
     !bypass && !closing.includes(limit) && belongs(rebased.state, limit, back, env)
       ? [{ limit, milli: -milli, mustFit: false }]

@@ -72,6 +72,7 @@ const DIFFERENCES: Readonly<Record<keyof Dialect, readonly Difference[]>> = {
       shared: "nothing",
     },
   ],
+  notesTakes: [{ says: "when a take was made", ask: (dialect) => dialect.notesTakes, own: true, shared: false }],
   checkTopUp: [
     {
       says: "a top-up",

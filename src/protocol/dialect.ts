@@ -56,6 +56,8 @@ export interface Dialect {
    * the refill, and a rate that it lowers in place under an old epoch would multiply what a negative balance stands for.
    */
   spendsRefill(held: LimitState, elapsedMs: number): boolean;
+  /** Whether a take says when it was made: changed limits that it did not go by count from then on at the earliest. */
+  readonly notesTakes: boolean;
   /** Whether the original goes by the counter of writes, so that it must be refilled exactly. */
   readonly readsWriteCounter: boolean;
   /** Whether the original may have set an expiry that comes before a debt is paid: it does not look at debts. */
@@ -129,6 +131,7 @@ export const OWN: Dialect = {
   pinTerms: () => {},
   needsRebase: () => false,
   spendsRefill: () => true,
+  notesTakes: true,
   readsWriteCounter: false,
   expiryIgnoresDebts: false,
   grantsOf: () => NO_ATTRIBUTES,
@@ -203,6 +206,8 @@ export const SHARED: Dialect = {
 
   spendsRefill: ({ limit }, elapsedMs) => limit.soft === true || elapsedMs <= 0,
 
+  // Nothing is known there of when limits were changed.
+  notesTakes: false,
   readsWriteCounter: true,
   expiryIgnoresDebts: true,
 

@@ -3,6 +3,8 @@ import type { Item, ItemValue } from "../ports/item-store.ts";
 import {
   BN,
   CFA,
+  CFC,
+  CFG,
   CFL,
   FRF,
   namesOf,
@@ -57,6 +59,8 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
   if (vu !== undefined) item[VU] = vu;
   else if (Number.isFinite(state.validUntilMs)) item[VU] = state.validUntilMs;
   item[CFA] = state.origin.asOfMs;
+  if (state.origin.changedMs !== undefined) item[CFC] = state.origin.changedMs;
+  if (state.origin.given && dialect.notesTakes) item[CFG] = 1;
   item[CFL] = state.limits.flatMap(({ name, configured }) => (configured ? [name] : [])).join(",");
   item[SHARD_COUNT] = shardCountOf(state);
   return item;
@@ -69,7 +73,7 @@ export function parameterNames(
   after: readonly LimitState[],
   { countsByHour }: Pick<Dialect, "countsByHour">,
 ): Set<string> {
-  const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFL, SHARD_COUNT]);
+  const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFC, CFG, CFL, SHARD_COUNT]);
   for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
   // A limit that is forgotten takes its tokens with it, but not what was counted in the open hour: that goes when it is closed.
   for (const { name } of before.limits) {

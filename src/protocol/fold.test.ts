@@ -6,7 +6,7 @@ import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../tes
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../domain/bucket-state.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
-import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { cutAt, type Fold, foldsAround, foldsOf, type Piece, pieceFor } from "./fold.ts";
 
 const Kinds = limitMakers(calendar);
 
@@ -159,4 +159,58 @@ test("a brim cuts what stands on it or over it, and leaves alone what stands bel
 
 test("tokens that lie in no piece are a mistake of ours, and said so", () => {
   assert.throws(() => pieceFor([{ from: 5, below: undefined, how: "add", milli: 0 }], 4), /4 millitokens/);
+});
+
+/** Two to four changes of a scene, at instants between its epoch and a reading that meets all of them. */
+const anyChanges: fc.Arbitrary<Case> = anyScene(2).chain((scene) =>
+  fc
+    .array(fc.record({ change: anyChange(scene), gapMs: fc.nat(3 * 3_600_000) }), { minLength: 2, maxLength: 4 })
+    .map((drawn) => {
+      const { state } = scene;
+      let fromMs = state.epochMs;
+      const changes = drawn.map(({ change, gapMs }) => {
+        fromMs += gapMs + 1;
+        return { fromMs, set: change.set };
+      });
+      const { set } = changes.at(-1) as (typeof changes)[number];
+      const origin = { asOfMs: fromMs, generation: null, changedMs: fromMs, changes };
+      const met = { ...state, origin: { ...state.origin, changedMs: state.epochMs } };
+      const atMs = fromMs + 1_000;
+      return { state: met, atMs, anew: (one: BucketState) => bucketFor(one, { set, origin }, atMs, calendar) };
+    }),
+);
+
+test("of limits that went by several rules, the piece around the tokens does to all of them what the domain does", () => {
+  let wide = 0;
+  let folds = 0;
+  fc.assert(
+    fc.property(
+      anyChanges,
+      fc.array(fc.integer({ min: -40_000_000, max: 40_000_000 }), { maxLength: 12 }),
+      (given, tokens) => {
+        const { state, anew } = given;
+        for (const { name, before, after, piece } of foldsAround(state, anew)) {
+          if (before === undefined || isClosed(before)) continue;
+          folds++;
+          assert.ok(isIn(piece, before.tokensMilli), `${name} is not in its own piece`);
+          const edges = [piece.from, piece.below].flatMap((edge) =>
+            edge === undefined ? [] : [edge - 1, edge, edge + 1],
+          );
+          const inside = [...tokens, ...edges, before.tokensMilli].filter((x) => isIn(piece, x));
+          if (inside.length > 2) wide++;
+          for (const x of inside) {
+            const exact = findLimit(anew(withTokens(state, name, x)), name);
+            assert.equal(exact === undefined, after === undefined, `${name} with ${x}`);
+            if (exact === undefined || after === undefined) continue;
+            assert.equal(applied(piece, x), exact.tokensMilli, `${name} with ${x}`);
+            assert.equal(after.remainder, exact.remainder);
+            assert.deepEqual(after.quota, exact.quota, `${name} with ${x}`);
+            assert.deepEqual(after.terms, exact.terms);
+          }
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+  assert.ok(wide > folds / 3, `only ${wide} of ${folds} pieces were tried at more than two places`);
 });

@@ -3,7 +3,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { assembled, type BucketState, bornAs, bucketFor, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { marksAfterUse, opensWindow } from "../domain/limit-kinds.ts";
 import type { ItemKey } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RQ, TTL, VU, WCU } from "./attributes.ts";
+import { BYPASS, DISABLED, LW, namesOf, RQ, TTL, VU, WCU } from "./attributes.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
 import { addCountersAndNonce, boundOverdrafts, noteOverdrafts, overdraftsBy } from "./count-usage.ts";
 import { markUnread, newItem } from "./encode-item.ts";
@@ -144,6 +144,10 @@ function plainForm(image: Image, intent: Intent, env: Env): Step {
   }
   const { item, shardCount, hourEndMs } = image;
   const { install } = intent;
+  // Not a clause: it need not be exact among writes that cross each other, as readings are not either.
+  if (env.dialect.notesTakes && moves.some(({ milli }) => milli > 0)) {
+    builder.set(LW, Math.max(readingMs, state.writtenMs ?? readingMs));
+  }
   keepFor(builder, { item, shardCount, readingMs, install, state, low, hourEndMs }, env);
   addCountersAndNonce(builder, { item, limits: state.limits }, intent, overdrafts, env);
   builder.add(namesOf(WCU).tk, -1000);

@@ -1,5 +1,6 @@
 import type { Amount } from "../domain/amounts.ts";
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../domain/bucket-state.ts";
+import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { TracePart } from "../ports/item-store.ts";
 import { type Image, withCallersLimitObjects } from "./codec.ts";
@@ -90,6 +91,7 @@ export function admit(
   const installsLimits =
     image !== undefined &&
     (state.signature !== image.state.signature ||
+      state.origin.changedMs !== image.state.origin.changedMs ||
       state.limits.length !== image.state.limits.length ||
       expiresInDebt(image, readingMs, env));
   const admitted: Job[] = [];
@@ -105,7 +107,10 @@ export function admit(
 /** The limits of jobs that are sent together: they have the same ones, and the latest reading of them counts. */
 export function newestOf(jobs: readonly Job[]): NonNullable<Intent["install"]> {
   let newest = jobs[0]?.of as Claim | Held;
-  for (const { of } of jobs) if (of.origin.asOfMs > newest.origin.asOfMs) newest = of;
+  for (const { of } of jobs) {
+    const knowsAsMuch = (of.origin.changedMs ?? 0) >= (newest.origin.changedMs ?? 0);
+    if (of.origin.asOfMs > newest.origin.asOfMs ? knowsAsMuch : knowsMore(of.origin, newest.origin)) newest = of;
+  }
   return { set: newest.set, origin: newest.origin };
 }
 

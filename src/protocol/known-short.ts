@@ -1,5 +1,6 @@
 import { fits } from "../domain/bucket-state.ts";
 import { asksNever } from "../domain/earliest.ts";
+import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { BucketCache } from "./bucket-cache.ts";
 
@@ -13,7 +14,7 @@ import type { BucketCache } from "./bucket-cache.ts";
  */
 export function isKnownShort(
   cache: BucketCache,
-  { set, take, bypass }: Claim,
+  { set, origin, take, bypass }: Claim,
   nowMs: number,
   denyMemoryMs: number,
 ): boolean {
@@ -24,7 +25,7 @@ export function isKnownShort(
   const ageMs = nowMs - seen.atMs;
   const { state } = seen.image;
   if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
-  if (state.signature !== set.signature) return false;
+  if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
   // What can never fit is asked: another process may have bought, or raised the limit, and "never" must be certain.
   return refusedAtMs >= seen.atMs && !fits(state, take, nowMs) && !asksNever(state, take);
 }

@@ -2,9 +2,10 @@ import type { Amount } from "../domain/amounts.ts";
 import { advanced, assembled, type BucketState, bucketFor, type LimitState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { marksAfterUse } from "../domain/limit-kinds.ts";
+import { unmetChanges } from "../domain/limit-set.ts";
 import { HOUR_MS } from "../domain/usage.ts";
 import type { Item, ItemWrite } from "../ports/item-store.ts";
-import { BYPASS, DISABLED, namesOf, RF, VU, WCU, WCU_MILLI } from "./attributes.ts";
+import { BYPASS, DISABLED, LW, namesOf, RF, VU, WCU, WCU_MILLI } from "./attributes.ts";
 import { type Image, numberOf } from "./codec.ts";
 import {
   addCountersAndNonce,
@@ -15,7 +16,7 @@ import {
   rollCountersAndNonce,
 } from "./count-usage.ts";
 import { parameterNames, parametersOf, shardCountOf } from "./encode-item.ts";
-import { cutAt, type Fold, foldsOf, type Piece, pieceFor } from "./fold.ts";
+import { cutAt, type Fold, foldsAround, foldsOf, type Piece, pieceFor } from "./fold.ts";
 import { rollTo } from "./hours.ts";
 import { blankIntent, type Env, type Intent, type Move, type Step } from "./intent.ts";
 import {
@@ -42,7 +43,7 @@ export function rebaseWrite(image: Image, intent: Intent, env: Env): Step {
   const { calendar } = env;
   const atMs = epochAfter(image.state, readingMs);
   const becomes = (state: BucketState) => withLimitsAt(state, { install, readingMs, atMs }, calendar);
-  return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs }, calendar), intent, env);
+  return writeRebased(image, rebase(image.state, becomes, { readingMs, atMs, install }, calendar), intent, env);
 }
 
 /** Closes the open hour and begins another one, without taking anything. What stands beside it must be on its sheet. */
@@ -66,8 +67,9 @@ export function epochAfter({ epochMs }: BucketState, readingMs: number): number 
 }
 
 /**
- * The bucket as of the epoch `atMs`, with limits installed at the reading if they are newer than its own. A reading behind
- * the epoch counts as the epoch; the moment from there to the new epoch goes by the new limits.
+ * The bucket as of the epoch `atMs`, with limits installed if they are newer than its own: changes of stored limits from their
+ * instants on, others from the reading on. A reading behind the epoch counts as the epoch; the moment from there to the new
+ * epoch goes by the new limits.
  */
 export function withLimitsAt(
   state: BucketState,
@@ -85,23 +87,39 @@ interface Rebased {
   readonly folds: readonly Fold[];
   /** As it is then, if the image was right. */
   readonly state: BucketState;
+  /** The first instant from which limits count that were changed before the reading; undefined: none count from before it. */
+  readonly changedSinceMs: number | undefined;
 }
 
 /** `becomes` says what becomes of any state of the bucket at the epoch `atMs`; it must treat each limit by itself. */
 export function rebase(
   state: BucketState,
   becomes: (state: BucketState) => BucketState,
-  { readingMs, atMs }: { readonly readingMs: number; readonly atMs: number },
+  { readingMs, atMs, install }: Pick<Intent, "readingMs" | "install"> & { readonly atMs: number },
   calendar: Calendar,
 ): Rebased {
-  return { atMs, folds: foldsOf(state, becomes, Math.max(readingMs, state.epochMs), calendar), state: becomes(state) };
+  const fromMs = Math.max(readingMs, state.epochMs);
+  const unmet = install === undefined ? [] : unmetChanges(install.origin, state.origin);
+  const [first] = unmet;
+  const sinceMs = Math.min(fromMs, Math.max(first?.fromMs ?? fromMs, writtenMs(state)));
+  const isEarlier = sinceMs < fromMs;
+  const folds = isEarlier || unmet.length > 1 ? foldsAround(state, becomes) : foldsOf(state, becomes, fromMs, calendar);
+  return { atMs, folds, state: becomes(state), changedSinceMs: isEarlier ? sinceMs : undefined };
+}
+
+/** Changed limits do not count from before this instant. */
+function writtenMs({ epochMs, writtenMs }: BucketState): number {
+  return Math.max(epochMs, writtenMs ?? epochMs);
 }
 
 /** The write that rebases an item and moves what is intended. */
-export function writeRebased(image: Image, { atMs, folds, state: rebased }: Rebased, intent: Intent, env: Env): Step {
+export function writeRebased(image: Image, from: Rebased, intent: Intent, env: Env): Step {
+  const { atMs, folds, state: rebased, changedSinceMs } = from;
   const { key, state, item } = image;
   const { moves, configConfirmed } = intent;
   const builder = relativeTo(image).asSeen(VU, item);
+  // Limits count from before now, on the assumption that nobody has taken by the old ones since.
+  if (changedSinceMs !== undefined) builder.whereUnless(LW, "<=", Math.max(changedSinceMs, writtenMs(state)));
   env.dialect.pinTerms(
     builder,
     image,
@@ -135,7 +153,8 @@ export function writeRebased(image: Image, { atMs, folds, state: rebased }: Reba
   writeWcu(builder, image, atMs, env);
   if (hour === undefined) addCountersAndNonce(builder, { item, limits: after }, intent, overdrafts, env);
   else rollCountersAndNonce(builder, image, { hour, limits: after }, intent, overdrafts);
-  const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: Math.max(intent.readingMs, state.epochMs) };
+  const fromMs = Math.max(intent.readingMs, state.epochMs);
+  const trace = { ...traceOf("rebase", intent, atMs, []), changedMs: fromMs, heldMs: writtenMs(state) };
   return { kind: "write", write: builder.update(key, "exists", trace), state: next, overdrafts };
 }
 

@@ -110,9 +110,12 @@ async function reshape(
   }
 }
 
-/** Whether all shards go by the same configured limits. */
+/** Whether all shards go by the same configured limits, and have gone through the same changes of them. */
 function agreeOnLimits(images: readonly Image[]): boolean {
-  return images.every(({ canonical }) => canonical === images[0]?.canonical);
+  const [first] = images;
+  return images.every(
+    ({ canonical, state }) => canonical === first?.canonical && state.origin.changedMs === first.state.origin.changedMs,
+  );
 }
 
 /**

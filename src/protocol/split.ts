@@ -154,7 +154,7 @@ function resized(
   atMs: number,
   env: Env,
 ): ItemWrite[] {
-  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs }, env.calendar);
+  const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs, install: undefined }, env.calendar);
   const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;

@@ -21,7 +21,9 @@ export interface StoredLimit {
   readonly tokensMilli: number;
   readonly remainder: number;
   readonly terms: Terms;
-  readonly quota: { readonly windowStartMs: number | undefined; readonly topUpMilli: number } | undefined;
+  readonly quota:
+    | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
+    | undefined;
 }
 
 export type { ModelPeriod } from "./model.ts";
@@ -37,11 +39,19 @@ export class ModelBucket {
   readonly #calendar: Calendar;
   readonly #limits = new Map<string, ModelLimit>();
   readonly #loose = new Set<string>();
+  /** Limits that were full when they were left out for a while: the store may have forgotten them then, or not. */
+  readonly #perhaps = new Map<string, ModelLimit>();
+  /** Periods that turned out to be those of a limit that was remembered. */
+  readonly #meant = new Map<ModelPeriod, ModelPeriod>();
+  /** How many resets the store last counted of each quota: by that it tells one beginning from another. */
+  readonly #resets = new Map<string, number>();
   /** Of a bucket that is split up: which part this is. */
   readonly #part: ModelPart | undefined;
   #configured: ReadonlySet<string> = new Set();
   #set: LimitSet;
   #origin: SetOrigin;
+  /** The newest change of stored limits that it has gone through, where one is known. */
+  #changedMs: number | undefined;
   #epochMs: number;
 
   /** A bucket that nobody has taken from: full. */
@@ -50,6 +60,7 @@ export class ModelBucket {
     this.#part = part;
     this.#set = set;
     this.#origin = origin;
+    this.#changedMs = origin.changedMs;
     this.#epochMs = atMs;
     this.#adopt(set);
   }
@@ -89,6 +100,11 @@ export class ModelBucket {
     return this.#origin;
   }
 
+  /** The instant of the newest change of stored limits that it has gone through. */
+  get metMs(): number {
+    return this.#changedMs ?? this.#origin.asOfMs;
+  }
+
   /** Of its limits. */
   get names(): readonly string[] {
     return [...this.#limits.keys()];
@@ -104,13 +120,33 @@ export class ModelBucket {
     return this.#limits.get(name);
   }
 
-  /** Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. */
-  bring(set: LimitSet, origin: SetOrigin, atMs: number): boolean {
+  /**
+   * Limits that come with a claim: they replace those on the bucket, unless the bucket's are newer. True when they did. Changes of
+   * stored limits count each from its own instant; none from before `heldMs`, when something was taken by the limits of before.
+   */
+  bring(set: LimitSet, origin: SetOrigin, atMs: number, heldMs: number = Number.NEGATIVE_INFINITY): boolean {
+    const { changedMs, changes = [] } = origin;
+    const { metMs } = this;
+    if (changedMs !== undefined && changedMs > metMs) {
+      const nowMs = Math.max(atMs, this.#epochMs);
+      const writtenMs = Math.max(this.#epochMs, heldMs);
+      for (const change of changes) {
+        if (change.fromMs <= metMs) continue;
+        this.#advance(Math.min(nowMs, Math.max(change.fromMs, writtenMs)));
+        this.#replace(change.set);
+      }
+      this.#advance(nowMs);
+      this.#replace(set);
+      this.#origin = origin;
+      this.#changedMs = changedMs;
+      return true;
+    }
     this.cross(atMs);
     if (sameLimits(set, this.#set)) return false;
     if (newer(origin, this.#origin)) {
       this.#set = set;
       this.#origin = origin;
+      this.#changedMs = this.#changedMs ?? origin.changedMs;
       this.#advance(atMs);
       this.#adopt(set);
       return true;
@@ -139,6 +175,7 @@ export class ModelBucket {
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
       limit?.write(kind, milli, readingMs);
+      this.#perhaps.get(name)?.write(kind, milli, readingMs);
       if (limit?.period !== undefined) pins.set(name, limit.period);
     }
     return pins;
@@ -150,7 +187,8 @@ export class ModelBucket {
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs);
+      const pin = pins.get(name);
+      if (limit?.isOf((pin && this.#meant.get(pin)) ?? pin) === "yes") limit.write("credit", milli, readingMs);
       else late++;
     }
     return late;
@@ -184,6 +222,7 @@ export class ModelBucket {
     }
     // What is stored is a straight line only up to the next boundary.
     const atMs = Math.min(readingMs, state.validUntilMs - 1);
+    this.#remembered(state, atMs);
     for (const limit of state.limits) problems.push(...this.#problemsOf(limit, state.epochMs, atMs));
     for (const [name, limit] of this.#limits) {
       if (state.limits.some((other) => other.name === name)) continue;
@@ -242,6 +281,29 @@ export class ModelBucket {
     return Math.min(Infinity, ...Array.from(this.#limits.values(), (limit) => limit.nextBoundaryMs));
   }
 
+  /** Of limits that may have been forgotten on the way: those that the store remembered instead. */
+  #remembered(state: StoredBucket, atMs: number): void {
+    for (const [name, remembered] of this.#perhaps) {
+      const stored = state.limits.find((limit) => limit.name === name);
+      if (stored === undefined) continue;
+      const held = storedMilli(stored, state.epochMs, atMs);
+      const isNear = (model: ModelLimit | undefined) =>
+        model !== undefined &&
+        model.windowStartMs === stored.quota?.windowStartMs &&
+        [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
+      const isKnown = stored.quota !== undefined && stored.quota.resets === this.#resets.get(name);
+      const isOther = !isNear(this.#limits.get(name)) && isNear(remembered);
+      const begun = this.#limits.get(name);
+      if (!isKnown && !isOther && begun !== undefined) continue;
+      if (begun?.period !== undefined && remembered.period !== undefined)
+        this.#meant.set(begun.period, remembered.period);
+      this.#limits.set(name, remembered);
+    }
+    this.#perhaps.clear();
+    this.#resets.clear();
+    for (const { name, quota } of state.limits) if (quota !== undefined) this.#resets.set(name, quota.resets);
+  }
+
   #problemsOf(limit: StoredLimit, epochMs: number, readingMs: number): string[] {
     const { name } = limit;
     const model = this.#limits.get(name);
@@ -261,10 +323,23 @@ export class ModelBucket {
     return problems;
   }
 
+  /** Other limits from the epoch on. What is left out and full is forgotten: it would begin full again. */
+  #replace(set: LimitSet): void {
+    if (sameLimits(set, this.#set)) return;
+    this.#set = set;
+    this.#adopt(set);
+    for (const [name, limit] of this.#limits) {
+      if (this.#configured.has(name) || !limit.isForgettable(this.#epochMs)) continue;
+      this.#limits.delete(name);
+      this.#perhaps.set(name, limit);
+    }
+  }
+
   #adopt(set: LimitSet): void {
     this.#configured = new Set(set.limits.map(({ name }) => name));
     for (const limit of set.limits) {
       const known = this.#limits.get(limit.name);
+      this.#perhaps.get(limit.name)?.change(limit);
       if (known === undefined) {
         this.#limits.set(limit.name, this.#full(limit));
       } else known.change(limit);
@@ -277,7 +352,7 @@ export class ModelBucket {
 
   #advance(toMs: number): void {
     this.#epochMs = Math.max(this.#epochMs, toMs);
-    for (const limit of this.#limits.values()) limit.advance(this.#epochMs);
+    for (const limit of [...this.#limits.values(), ...this.#perhaps.values()]) limit.advance(this.#epochMs);
   }
 }
 

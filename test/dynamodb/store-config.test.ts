@@ -69,7 +69,8 @@ await describeDynamo("configuration in the table", (dynamodb) => {
       Kinds.quota("month", 50, { reset: { cron: "0 0 1 * *", tz: "America/New_York" } }),
       Kinds.quota("sess", 7, { resetAfterMs: 18_000_000 }),
     ]);
-    const item = await records.get(configKey(namespaceId, A_ON_API));
+    const { limit_history: history, ...item } = (await records.get(configKey(namespaceId, A_ON_API))) ?? {};
+    assert.equal(JSON.parse(history?.S ?? "[]").length, 2, "what there was before, and these limits");
     assert.deepEqual(item, {
       PK: S(`${namespaceId}/ENTITY#a`),
       SK: S("#CONFIG#api"),
@@ -135,7 +136,8 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     await put(configKey(namespaceId, SYSTEM), { audit_retention_days: N(7), own_note: S("theirs") });
     await place.set(SYSTEM, rpm);
     await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"));
-    const left = withoutKeys(await records.get(configKey(namespaceId, SYSTEM)));
+    const { limit_history: history, ...left } = withoutKeys(await records.get(configKey(namespaceId, SYSTEM))) ?? {};
+    assert.equal(JSON.parse(history?.S ?? "[]").length, 3, "nothing, the limits, and nothing again");
     assert.deepEqual(left, { audit_retention_days: N(7), own_note: S("theirs"), config_version: N(2) });
     assert.equal(await place.scope.config.get(SYSTEM), undefined);
     const events = records.query({ partition: ["PK", `${namespaceId}/AUDIT#somebody`] });

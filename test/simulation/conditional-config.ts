@@ -57,11 +57,12 @@ async function announce(items: ItemStore, scope: ConfigScope, { world, journal }
 }
 
 function asOf(found: LevelConfig, then: ReturnType<Truth["levelAt"]>): LevelConfig {
-  const { parentId: _, isConsistent: __, ...rest } = found;
-  const { limits, access, accessAbove, next } = then;
+  const { parentId: _, isConsistent: __, changes: ___, ...rest } = found;
+  const { limits, access, accessAbove, next, changes } = then;
   return {
     ...rest,
     limits,
+    ...(changes.length === 0 ? {} : { changes }),
     access,
     // The access of a resource counts for the entity that asks, not for its parents.
     accessSource: access === accessAbove ? "entity" : "resource",

@@ -1,6 +1,6 @@
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
-import { BN, BYPASS, DISABLED, namesOf, RF, VU } from "../../src/protocol/attributes.ts";
+import { BN, BYPASS, DISABLED, LW, namesOf, RF, VU } from "../../src/protocol/attributes.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import type { Asked } from "./conditional-calls.ts";
 import { shownKey } from "./operation.ts";
@@ -24,7 +24,7 @@ const NONCE = /^n[0-9a-f]$/;
 const STAMPS: readonly string[] = [VU, BN, DISABLED, BYPASS];
 
 /** Attributes that may change while the epoch stays. */
-const COUNTED = /^(b_.*_(tk|tc|by|od)|b_rq|ttl|n[0-9a-f])$/;
+const COUNTED = /^(b_.*_(tk|tc|by|od)|b_rq|ttl|lw|n[0-9a-f])$/;
 
 /** Attributes of the hour beside the open one: they may be removed. */
 const BESIDE = /^(up|b_rqp|b_.*_(tp|bp|op))$/;
@@ -82,9 +82,36 @@ export function isRepair(before: Item | undefined, after: Item, { form }: WriteT
 export function newestOf(parts: readonly Part[]): Claim | Held | undefined {
   let newest: Claim | Held | undefined;
   for (const { of, kind } of parts) {
-    if (kind !== "credit" && (newest === undefined || of.origin.asOfMs > newest.origin.asOfMs)) newest = of;
+    if (kind === "credit") continue;
+    const knownMs = newest?.origin.changedMs ?? 0;
+    const [ofMs, isLater] = [of.origin.changedMs ?? 0, of.origin.asOfMs > (newest?.origin.asOfMs ?? 0)];
+    if (newest === undefined || (isLater ? ofMs >= knownMs : ofMs > (newest.origin.changedMs ?? newest.origin.asOfMs)))
+      newest = of;
   }
   return newest;
+}
+
+/** A take or debit by the limits on the item says when it was: limits that were changed before it must not count from before. */
+export function writtenProblems(
+  before: Item | undefined,
+  after: Item,
+  { form, readingMs }: WriteTrace,
+  parts: readonly Part[],
+  /** The latest that the item ever said. */
+  mostMs: number,
+): string[] {
+  const [was, is] = [Number(before?.[LW] ?? 0), Number(after[LW] ?? 0)];
+  const epochMs = Number(before?.[RF] ?? 0);
+  const takes = parts.some(({ of, kind, amounts }) => kind !== "credit" && !of.bypass && amounts.some(isSome));
+  if (form !== "take" || !takes) return was === is ? [] : [`lw went from ${was} to ${is} with nothing taken`];
+  // A write that did not know of a later one may put it back: readings are in no order. One behind the epoch counts as the epoch.
+  return is >= readingMs && (is === readingMs || is <= Math.max(mostMs, epochMs))
+    ? []
+    : [`lw is ${is} after a take at ${readingMs}`];
+}
+
+function isSome({ milli }: Part["amounts"][number]): boolean {
+  return milli > 0;
 }
 
 /** `vu` says when time does something else than drip, unless it was set to 0 because configuration changed. */

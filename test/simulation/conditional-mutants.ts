@@ -1,5 +1,5 @@
 import type { Clause, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { RF, TTL } from "../../src/protocol/attributes.ts";
+import { LW, RF, TTL } from "../../src/protocol/attributes.ts";
 import { HOLDS_MORE, type Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 
@@ -32,6 +32,14 @@ export const CONDITIONAL_MUTANTS: Readonly<Record<string, Mutant>> = {
     spoil: rewriting((write) =>
       write.trace?.form === "take" ? { ...write, when: without(write.when, TOKENS) } : write,
     ),
+  },
+  "a take that does not say when it was made": {
+    layer: "items",
+    caughtAs: /lw is \d+ after a take/,
+    spoil: rewriting((write) => {
+      const { [LW]: _, ...set } = write.set;
+      return { ...write, set };
+    }),
   },
   "a give-back that counts double": {
     layer: "items",

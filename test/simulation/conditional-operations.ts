@@ -1,6 +1,7 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
+import { LW } from "../../src/protocol/attributes.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
 import { ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
@@ -62,7 +63,7 @@ export class Purchased {
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
-      model.bring(set, origin, Math.max(nowMs, model.epochMs));
+      model.bring(set, origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
       model.advance(trace.readingMs);
       return [{ change, model, image }];
     });

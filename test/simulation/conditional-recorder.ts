@@ -1,7 +1,7 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
-import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
+import type { BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
-import { RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import { LW, RF, SHARD_COUNT } from "../../src/protocol/attributes.ts";
 import { isShardKey } from "../../src/protocol/item-key.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import { itemId } from "../../src/testing/conditional-write.ts";
@@ -24,6 +24,7 @@ import {
   slotWritten,
   stampProblems,
   vuProblems,
+  writtenProblems,
 } from "./conditional-item-rules.ts";
 import { Lending } from "./conditional-lending.ts";
 import { Nonces } from "./conditional-nonces.ts";
@@ -67,6 +68,8 @@ export class ConditionalRecorder {
   readonly #context: RecorderContext;
   readonly #shards = new Map<string, Shard>();
   readonly #removals = new Map<string, number>();
+  /** The latest that each item said of when it was taken from. */
+  readonly #writtenMs = new Map<string, number>();
   readonly #promise = new PromiseLedger();
   readonly #calls: ConditionalCalls;
   readonly #purchased: Purchased;
@@ -210,7 +213,10 @@ export class ConditionalRecorder {
     if (model === undefined) return;
     this.#tell(key, epochProblems(before, after, trace));
     const newest = newestOf(parts);
-    if (spends && newest !== undefined) model.bring(newest.set, newest.origin, Math.max(readingMs, model.epochMs));
+    if (spends && newest !== undefined) this.#brought(key, model, newest, { readingMs, trace, before });
+    const mostMs = Math.max(this.#writtenMs.get(itemId(key)) ?? 0, Number(before?.[LW] ?? 0));
+    this.#tell(key, writtenProblems(before, after, trace, parts, mostMs));
+    this.#writtenMs.set(itemId(key), Math.max(mostMs, Number(after[LW] ?? 0)));
     if (before !== undefined && Number(after[RF]) > Number(before[RF])) model.advance(Number(after[RF]));
     for (const name of model.names) this.#goesBy(key, model, name);
     if (transaction === undefined) this.#tell(key, this.#nonces.problems(key, { trace, parts }, before, after));
@@ -322,6 +328,22 @@ export class ConditionalRecorder {
     }
     if (undoes !== undefined) for (const { limit } of amounts) windowClosed(model, limit, after);
     this.#tell(key, readingProblems(asked, trace));
+  }
+
+  /** Limits come to a shard. What was taken last by other limits is on the item, or was told to be now. */
+  #brought(
+    { bucket }: ItemKey,
+    model: ModelBucket,
+    { set, origin }: Claim | Held,
+    { readingMs, trace, before }: { readingMs: number; trace: WriteTrace; before: Item | undefined },
+  ): void {
+    const heldMs = Math.max(trace.heldMs ?? 0, Number(before?.[LW] ?? 0));
+    const since = (origin.changes ?? []).filter(({ fromMs }) => fromMs > model.metMs).length;
+    const isChanged = model.bring(set, origin, Math.max(readingMs, model.epochMs), heldMs);
+    if (!isChanged || since === 0) return;
+    this.#context.journal.count(since > 1 ? "changes met together" : "changes met");
+    // What was promised by the limits in between is not that of any one set.
+    for (const limit of model.limits) this.#promise.lost(bucket.id, limit);
   }
 
   #goesBy({ bucket }: ItemKey, model: ModelBucket, name: string): void {

@@ -24,12 +24,12 @@ export function watchedConfig(
         after(config.resolve(entityId, resource, read), (found) => resolved(entityId, resource, found)),
       set: (at, stored, event) =>
         after(config.set(at, stored, event), () => {
-          if (stored.limits !== undefined) truth.setLimits(at, { limits: stored.limits });
+          if (stored.limits !== undefined) truth.setLimits(at, { limits: stored.limits }, event.atMs);
         }),
       setPolicy: (at, change, event) => after(config.setPolicy(at, change, event), () => truth.setPolicy(at, change)),
       delete: (at, event) =>
         after(config.delete(at, event), (was) => {
-          if (was) truth.setLimits(at, { limits: [] });
+          if (was) truth.setLimits(at, { limits: [] }, event.atMs);
         }),
     }),
     entities: overriding(entities, {

@@ -48,7 +48,7 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
         refillAmountMilli: Number(share(whole.refill)),
         refillPeriodMs: whole.periodMs,
       },
-      quota: isQuota ? { windowStartMs: of("ws"), topUpMilli } : undefined,
+      quota: isQuota ? { windowStartMs: of("ws"), topUpMilli, resets: of("rn") ?? 0 } : undefined,
     };
   });
   const boundaries = limits.map(({ limit, quota }) =>
@@ -58,7 +58,9 @@ export function readItem(key: ItemKey, item: Item, calendar: Calendar): ReadItem
       quota?.windowStartMs === undefined ? Infinity : quota.windowStartMs + (limit.resetAfterMs ?? Infinity),
     ),
   );
-  const origin = { asOfMs: numberIn(item, "cfa") ?? 0, generation: null };
+  const changedMs = numberIn(item, "cfc");
+  const read = { asOfMs: numberIn(item, "cfa") ?? 0, generation: null };
+  const origin = changedMs === undefined ? read : { ...read, changedMs };
   const state = { epochMs, limits, origin, validUntilMs: Math.min(Infinity, ...boundaries) };
   return { key, item, state, shardCount };
 }

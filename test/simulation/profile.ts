@@ -69,6 +69,7 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
     [3.5, drawBusy],
     [2, drawSplit],
     [2, drawChanging],
+    [2, drawSettled],
     [1, drawLarge],
     [1.5, drawSwitched],
     [1, drawWaiting],
@@ -193,6 +194,32 @@ function drawChanging(random: SeededRandom, zone: string | undefined): Profile {
     palette: drawLadder(random, kind),
     momentMs: random.pick([1_000, 60_000, 900_000]),
     entities: ["org"],
+    resources: ["api"],
+  };
+}
+
+/** Limits that are changed at several levels while nobody asks, and requests that come long after. */
+function drawSettled(random: SeededRandom, zone: string | undefined): Profile {
+  const small = drawSmall(random, zone);
+  const kind = { large: false, kinds: random.chance(0.7), zone };
+  return {
+    ...small,
+    ...kind,
+    steps: random.integer(40, 90),
+    faultRate: random.pick([0, 0, 0.05]),
+    weights: {
+      ...QUIET,
+      hold: 4,
+      body: 1,
+      greedy: 3,
+      limits: random.pick([6, 12]),
+      again: 0.5,
+      operator: random.pick([0, 0.3]),
+    },
+    limitsGiven: random.chance(0.1),
+    palette: random.chance(0.5) ? drawLadder(random, kind) : drawPalette(random, kind),
+    momentMs: random.pick([15_000, 900_000, 100_000_000]),
+    entities: random.pick([["org"], ["org"], ["org", "key-1"]]),
     resources: ["api"],
   };
 }

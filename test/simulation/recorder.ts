@@ -159,8 +159,17 @@ export class Recorder {
     });
   }
 
-  #resolved(entityId: string, resource: string, { limits, access, cascade, parentId }: LevelConfig): void {
+  #resolved(
+    entityId: string,
+    resource: string,
+    { limits, access, cascade, parentId, changes = [] }: LevelConfig,
+  ): void {
     const due = this.#truth.level(entityId, resource);
+    if (JSON.stringify(changes) !== JSON.stringify(due.changes)) {
+      this.#journal.violation(
+        `${entityId}/${resource} has the changes ${JSON.stringify(changes)}, not ${JSON.stringify(due.changes)}`,
+      );
+    }
     const next = cascade ? parentId : undefined;
     if (JSON.stringify(limits) === JSON.stringify(due.limits) && access === due.access && next === due.next) return;
     this.#journal.violation(`${entityId}/${resource} resolves to ${access}, ${JSON.stringify(limits)} below ${next}`);

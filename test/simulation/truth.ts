@@ -13,6 +13,8 @@ interface Version {
   readonly accessAbove: Access;
   /** The parent that is charged too. */
   readonly next: string | undefined;
+  /** The changes of its limits that can still be told, the oldest first. */
+  readonly changes: readonly Said[];
 }
 
 /** What one scope says. */
@@ -22,8 +24,16 @@ interface Scoped {
   readonly cascade: boolean | undefined;
 }
 
+/** What a scope said of limits from an instant on, by the clock of whoever said it. */
+interface Said {
+  readonly fromMs: number;
+  readonly limits: readonly Limit[];
+}
+
 interface Snapshot {
   readonly fromMs: number;
+  /** Of each scope, the last changes: with what it said before the first of them. */
+  readonly said: ReadonlyMap<string, readonly Said[]>;
   readonly configs: ReadonlyMap<string, Scoped>;
   readonly entities: ReadonlyMap<string, Entity>;
 }
@@ -55,7 +65,7 @@ export class Truth {
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-    this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, configs: new Map(), entities: new Map() }];
+    this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, said: new Map(), configs: new Map(), entities: new Map() }];
   }
 
   /** How often anything changed. */
@@ -98,8 +108,15 @@ export class Truth {
     return keys;
   }
 
-  setLimits(scope: ConfigScope, { limits }: Pick<StoredConfig, "limits">): void {
-    this.#say(scope, (before) => ({ ...before, limits }));
+  setLimits(scope: ConfigScope, { limits }: Pick<StoredConfig, "limits">, atMs: number): void {
+    const key = keyOf(scope);
+    const before = this.#now.configs.get(key)?.limits ?? [];
+    this.#say(scope, (said) => ({ ...said, limits }));
+    if (JSON.stringify(before) === JSON.stringify(limits)) return;
+    const known = this.#now.said.get(key) ?? [{ fromMs: 0, limits: before }];
+    const fromMs = Math.max(atMs, (known.at(-1) as Said).fromMs + 1);
+    const kept = [...known, { fromMs, limits }].slice(-9).map((one, i) => (i === 0 ? { ...one, fromMs: 0 } : one));
+    this.#history.push({ ...(this.#history.pop() as Snapshot), said: new Map(this.#now.said).set(key, kept) });
   }
 
   setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
@@ -115,12 +132,13 @@ export class Truth {
   setEntity(id: string, entity: Entity | undefined): void {
     this.#ownerChanges = this.changes + 1;
     const entities = new Map(this.#now.entities);
-    let { configs } = this.#now;
+    let { configs, said } = this.#now;
     if (entity === undefined) {
       entities.delete(id);
       configs = new Map([...configs].filter(([key]) => !key.startsWith(`${id}\n`)));
+      said = new Map([...said].filter(([key]) => !key.startsWith(`${id}\n`)));
     } else entities.set(id, entity);
-    this.#history.push({ fromMs: this.#nowMs(), configs, entities });
+    this.#history.push({ fromMs: this.#nowMs(), said, configs, entities });
   }
 
   /** Whether some scope had these limits once and has others now. */
@@ -267,7 +285,25 @@ function scopesOf(entityId: string, resource: string): ConfigScope[] {
   ];
 }
 
-function resolved({ configs, entities }: Snapshot, entityId: string, resource: string): Version {
+/** At which instants what applies to an entity on a resource became something else, and what. */
+function changesIn({ said, configs }: Snapshot, entityId: string, resource: string): readonly Said[] {
+  const keys = scopesOf(entityId, resource).map(keyOf);
+  const limitsAt = (atMs: number) => {
+    const each = keys.map((key) => {
+      const then = said.get(key)?.findLast(({ fromMs }) => fromMs <= atMs);
+      return then?.limits ?? configs.get(key)?.limits ?? [];
+    });
+    return each.find((limits) => limits.length > 0) ?? [];
+  };
+  const instants = keys.flatMap((key) => (said.get(key) ?? []).map(({ fromMs }) => fromMs)).filter((ms) => ms > 0);
+  const all = [0, ...new Set(instants)]
+    .toSorted((a, b) => a - b)
+    .map((fromMs) => ({ fromMs, limits: limitsAt(fromMs) }));
+  return all.filter(({ limits }, i) => i > 0 && JSON.stringify(limits) !== JSON.stringify(all[i - 1]?.limits));
+}
+
+function resolved(then: Snapshot, entityId: string, resource: string): Version {
+  const { configs, entities } = then;
   const said = scopesOf(entityId, resource).map((scope) => configs.get(keyOf(scope)) ?? SILENT);
   const entity = entities.get(entityId);
   const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
@@ -276,6 +312,7 @@ function resolved({ configs, entities }: Snapshot, entityId: string, resource: s
     access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
     accessAbove: said.slice(0, 2).find(({ access }) => access !== undefined)?.access ?? "enforce",
     next: cascade ? entity?.parentId : undefined,
+    changes: changesIn(then, entityId, resource),
   };
 }
 

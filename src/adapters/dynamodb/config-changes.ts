@@ -4,7 +4,7 @@ import type { ConfigChange } from "../../domain/config-change.ts";
 import type { SetReply } from "../../ports/config-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
-import { encodeConfig, FLAGS, hasLimits, wordsIn } from "./config-codec.ts";
+import { encodeConfig, FLAGS, hasLimits, historyAfter, isHistoryOnly, wordsIn } from "./config-codec.ts";
 import type { RecentChange } from "./config-reader.ts";
 import { countConfigs, isCounted, listResource } from "./config-registry.ts";
 import { DELETING, isBeingDeleted } from "./entities-record.ts";
@@ -38,6 +38,8 @@ export interface ChangeParts {
   readonly audit: DynamoAudit;
   readonly removal: EntityRemoval;
   readonly recent: RecentChange;
+  /** The original writes to this table too: it says nothing of when it changed what. */
+  readonly shared: boolean;
 }
 
 /**
@@ -67,7 +69,8 @@ export class ConfigChanges {
       const changed = change(before);
       if (changed.kind === "unchanged") return "unchanged";
       recent.note();
-      const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope });
+      const history = this.#parts.shared ? undefined : historyAfter(before, changed.config, event.atMs);
+      const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope }, history);
       const reply = await records.transact([
         ...this.#replaced(scope, before, after),
         ...this.#registered(scope, before, after),
@@ -118,7 +121,7 @@ export class ConfigChanges {
     if (resource === undefined) return [];
     if ("entityId" in scope) {
       // An item that has only a policy is counted too.
-      const change = Number(after !== undefined) - Number(isCounted(before));
+      const change = Number(after !== undefined && !isHistoryOnly(after)) - Number(isCounted(before));
       return countConfigs(this.#namespaceId, { [resource]: change });
     }
     const isListed = hasLimits(after);

@@ -34,7 +34,7 @@ const anyConfig: fc.Arbitrary<StoredConfig> = fc
 test("whatever is configured comes back, in its order", () => {
   fc.assert(
     fc.property(anyConfig, (config) => {
-      const item = encodeConfig(config, undefined, place);
+      const item = encodeConfig(config, undefined, place, undefined);
       const { limits = [], ...policy } = decodeConfig(item) ?? {};
       const { limits: given, ...said } = config;
       assert.deepEqual(policy, said);
@@ -49,20 +49,20 @@ test("a configuration that replaces another leaves nothing of it, and keeps what
   fc.assert(
     fc.property(anyConfig, anyConfig, (first, second) => {
       const theirs: Attributes = { audit_retention_days: N(30), note: { M: { a: { NULL: true } } } };
-      const before = encodeConfig(first, theirs, place);
-      const after = encodeConfig(second, before, place);
+      const before = encodeConfig(first, theirs, place, undefined);
+      const after = encodeConfig(second, before, place, undefined);
       const { config_version, ...words } = after ?? {};
-      const { config_version: _, ...fresh } = encodeConfig(second, theirs, place) ?? {};
+      const { config_version: _, ...fresh } = encodeConfig(second, theirs, place, undefined) ?? {};
       assert.deepEqual(words, fresh);
       assert.deepEqual(config_version, N(2));
-      assert.deepEqual(decodeConfig(encodeConfig(undefined, after, place)), undefined);
+      assert.deepEqual(decodeConfig(encodeConfig(undefined, after, place, undefined)), undefined);
     }),
   );
 });
 
 test("nothing to say and nothing of others to keep is no item", () => {
-  const before = encodeConfig({ limits: [], access: "disabled" }, undefined, place);
-  assert.equal(encodeConfig(undefined, before, place), undefined);
+  const before = encodeConfig({ limits: [], access: "disabled" }, undefined, place, undefined);
+  assert.equal(encodeConfig(undefined, before, place, undefined), undefined);
   assert.equal(decodeConfig({ config_version: N(3) }), undefined);
 });
 

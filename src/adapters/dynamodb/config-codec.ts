@@ -1,6 +1,8 @@
 import type { Access, ConfigScope, OnUnavailable, StoredConfig } from "../../domain/config.ts";
+import { type LimitsVersion, versionsFrom, versionsText, withVersion } from "../../domain/config-versions.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { limitSet } from "../../domain/limit-set.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import {
   type Decoded,
@@ -31,6 +33,9 @@ import { usageKeptDaysIn } from "./usage-kept.ts";
 /** Ours: the names of the limits in the order in which they were set. The original drops it; then they are sorted by name. */
 const LIMIT_ORDER = "limit_order";
 
+/** Ours: what the item said of limits over time (domain/config-versions.ts). The original drops it. */
+const LIMIT_HISTORY = "limit_history";
+
 /** What an item of configuration says; undefined where it says nothing. Throws a `VersionError` for one that is unreadable. */
 export function decodeConfig(item: Attributes | undefined): StoredConfig | undefined {
   if (item === undefined) return undefined;
@@ -59,6 +64,44 @@ export function hasLimits(item: Attributes | undefined): boolean {
   return item !== undefined && Object.keys(item).some((name) => /^[lw]_.+_cp$/.test(name));
 }
 
+/** What an item said of limits over time; undefined where nothing is known of that, or limits were set without it since. */
+export function historyIn(item: Attributes | undefined): readonly LimitsVersion[] | undefined {
+  const text = item?.[LIMIT_HISTORY]?.S;
+  const versions = text === undefined || item === undefined ? undefined : versionsFrom(text);
+  if (item === undefined || versions === undefined) return undefined;
+  const limits = limitsIn(item);
+  if (limitSet(limits).signature !== limitSet(versions.at(-1)?.limits ?? []).signature) return undefined;
+  return versions;
+}
+
+/** The same after the limits were changed at an instant. */
+export function historyAfter(
+  before: Attributes | undefined,
+  config: StoredConfig | undefined,
+  atMs: number,
+): readonly LimitsVersion[] | undefined {
+  const was = readableLimits(before);
+  const history = was === undefined ? undefined : historyIn(before);
+  // As they are read from the item: what is written in several ways is the same there.
+  const limits = limitsIn(encodedLimits(config?.limits ?? []));
+  return withVersion(history, { limits: was ?? [] }, { limits }, atMs);
+}
+
+/** Whether an item says nothing any more, and is there for what it said. */
+export function isHistoryOnly(item: Attributes | undefined): boolean {
+  return item?.[LIMIT_HISTORY] !== undefined && item[CONFIG_VERSION] === undefined;
+}
+
+// Limits that are replaced need not be legible; then nothing is known of the time before.
+function readableLimits(item: Attributes | undefined): readonly Limit[] | undefined {
+  try {
+    return item === undefined ? [] : limitsIn(item);
+  } catch (error) {
+    if (error instanceof VersionError) return undefined;
+    throw error;
+  }
+}
+
 /**
  * The item for a configuration in place of `before`, without its key, one version later. What another program keeps there is
  * kept. Undefined when nothing is left to say.
@@ -67,15 +110,23 @@ export function encodeConfig(
   config: StoredConfig | undefined,
   before: Attributes | undefined,
   place: { readonly namespaceId: string; readonly scope: ConfigScope },
+  history: readonly LimitsVersion[] | undefined,
 ): Attributes | undefined {
   const others = foreignIn(before);
-  if (config === undefined && Object.keys(others).length === 0) return undefined;
+  const said: Attributes = history === undefined ? {} : { [LIMIT_HISTORY]: { S: versionsText(history) } };
   const { namespaceId, scope } = place;
+  if (config === undefined && Object.keys(others).length === 0) {
+    if (history === undefined) return undefined;
+    // Found by its namespace, so that it is removed with it, and in no list of those that have limits.
+    const { GSI3PK: _, GSI3SK: __, ...index } = configIndexKeys(namespaceId, scope) as Record<string, string>;
+    return { ...texts(index), ...said };
+  }
   const resource = configResource(scope);
   const { limits, inherit, appliesTo, access, cascade, onUnavailable, usageKeptDays } = config ?? { limits: [] };
   const version = Number(before?.[CONFIG_VERSION]?.N ?? 0) + 1;
   return {
     ...others,
+    ...said,
     ...texts(configIndexKeys(namespaceId, scope)),
     ...("entityId" in scope ? { [ENTITY_ID]: { S: scope.entityId } } : {}),
     ...(resource === undefined ? {} : { [RESOURCE]: { S: resource } }),
@@ -108,7 +159,12 @@ function isNoLimit([name]: readonly [string, AttributeValue]): boolean {
 }
 
 function isWord(name: string): boolean {
-  return LIMIT_WORD.test(name) || name === LIMIT_ORDER || (FLAGS as readonly string[]).includes(name);
+  return (
+    LIMIT_WORD.test(name) ||
+    name === LIMIT_ORDER ||
+    name === LIMIT_HISTORY ||
+    (FLAGS as readonly string[]).includes(name)
+  );
 }
 
 function foreignIn(item: Attributes | undefined): Attributes {

@@ -1,12 +1,13 @@
 import { BoundedMap } from "../../domain/bounded-map.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { type ConfigScope, isTotal, type LevelConfig, resolveConfig, scopesOf } from "../../domain/config.ts";
+import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config.ts";
+import { resolveChanges } from "../../domain/config-versions.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";
 import type { DynamoAudit } from "./audit.ts";
 import { type Attributes, decodeItem } from "./codec.ts";
-import { decodeConfig } from "./config-codec.ts";
+import { decodeConfig, historyIn } from "./config-codec.ts";
 import { entityOf, isBeingDeleted } from "./entities-record.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";
 import type { Records } from "./records.ts";
@@ -23,7 +24,7 @@ interface ReaderParts {
   readonly readings: ConfigReadings;
   readonly recent: RecentChange;
   readonly clock: Clock;
-  /** The original writes to this table too: there are neither plans nor totals. */
+  /** The original writes to this table too: there are neither plans nor totals, and no history of limits. */
   readonly shared: boolean;
 }
 
@@ -95,7 +96,12 @@ export class ConfigReader {
     const stored = scopes.map((scope) =>
       "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(items.get(scope.level)),
     );
-    const resolved = { ...resolveConfig(stored, scopes, entity), reading };
+    const histories = scopes.map((scope) =>
+      this.#parts.shared || ("entityId" in scope && isBeingDeleted(meta))
+        ? undefined
+        : historyIn(items.get(scope.level)),
+    );
+    const resolved = { ...resolveChanges(stored, histories, scopes, entity), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
   }
 

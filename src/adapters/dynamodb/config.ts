@@ -47,8 +47,6 @@ interface ConfigParts extends ChangeParts {
   readonly reader: ConfigReader;
   readonly gate: VersionGate;
   readonly propagation: ConfigPropagation;
-  /** The original writes to this table too. */
-  readonly shared: boolean;
   /** Called with the item of a bucket that is read together with its configuration; undefined where it need not be read. */
   onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }

@@ -1,6 +1,6 @@
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
-import { acrossBoundaries, type BucketState, debitFrom, touched } from "../../domain/bucket-state.ts";
+import { acrossBoundaries, advanced, type BucketState, debitFrom, touched } from "../../domain/bucket-state.ts";
 import type { Calendar } from "../../domain/calendar.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/give-back.ts";
 import type { Claim, Held, WriteReply } from "../../ports/bucket-store.ts";
@@ -34,7 +34,9 @@ export class BucketDraft {
 
   debit(held: Held, amounts: readonly Amount[]): Debited {
     const { bucket, bypass } = held;
-    const before = this.#buckets.standing(this.#stateOf(bucket), held, this.#nowMs);
+    const standing = this.#buckets.standing(this.#stateOf(bucket), held, this.#nowMs);
+    // The lease may go by limits that were changed since. The change counts from this write on, as it goes by the old ones.
+    const before = advanced(standing, this.#nowMs, this.#buckets.calendar);
     const state = bypass ? touched(before) : debitFrom(before, amounts, this.#nowMs);
     if (state === undefined) return { kind: "tooDeep" };
     this.#put(bucket, state);

@@ -2,6 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket-operations.ts";
 import {
+  advanced,
   type BucketState,
   bornAs,
   bucketFor,
@@ -81,20 +82,28 @@ export class MemoryBuckets implements BucketStore {
     if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
     const { nowMs, lease } = context;
     this.#sweep.run(nowMs);
-    if (lease === undefined) return this.takeAll(claims, nowMs, undefined);
+    const by = context.generation === undefined ? "lease" : "plan";
+    if (lease === undefined) return this.takeAll(claims, by, nowMs, undefined);
     this.#leases.requireOurs(lease.key);
-    return this.takeAll(claims, nowMs, (taken) => this.#leases.create(lease.writeOf(taken), nowMs));
+    return this.takeAll(claims, by, nowMs, (taken) => this.#leases.create(lease.writeOf(taken), nowMs));
   }
 
-  /** All claims or none. `write` is called with what is taken before it is: when it throws, nothing is. */
+  /**
+   * All claims or none. `write` is called with what is taken before it is: when it throws, nothing is. Those of a lease go by its
+   * limits, which may have been changed since: the change counts from this write on at the earliest.
+   */
   takeAll(
     claims: readonly Claim[],
+    by: "plan" | "lease",
     nowMs: number,
     write: ((taken: readonly TakenAnswer[]) => void) | undefined,
   ): readonly Answer[] {
-    if (claims.length === 1 && write === undefined) return [this.#takeOne(claims[0] as Claim, nowMs)];
+    if (claims.length === 1 && write === undefined && by === "plan") return [this.#takeOne(claims[0] as Claim, nowMs)];
     const before = claims.map((claim) => this.#standing(this.#stateOf(claim), claim, nowMs));
-    const after = claims.map((claim, i) => taking(before[i] as BucketState, claim, nowMs));
+    const after = claims.map((claim, i) => {
+      const standing = before[i] as BucketState;
+      return taking(by === "plan" ? standing : advanced(standing, nowMs, this.#calendar), claim, nowMs);
+    });
     if (after.includes(undefined))
       return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, nowMs));
     const taken = claims.map((claim, i) => this.#answer(claim, after[i] as BucketState, nowMs));
@@ -203,7 +212,8 @@ export class MemoryBuckets implements BucketStore {
     const done = operations.get(id);
     if (done !== undefined) return { kind: "done", repeated: true, amounts: done.amounts };
     const cell = this.#cell(bucket);
-    const changed = change(this.#standing(cell.state, { set, origin }, nowMs));
+    // What is changed of limits later counts from this write on at the earliest.
+    const changed = change(advanced(this.#standing(cell.state, { set, origin }, nowMs), nowMs, this.#calendar));
     if (changed.kind === "tooLarge") return changed;
     const { state, gained } = changed;
     cell.state = state;

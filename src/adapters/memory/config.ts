@@ -4,11 +4,11 @@ import {
   type LevelConfig,
   type LimitsChange,
   type PolicyChange,
-  resolveConfig,
   type StoredConfig,
   scopesOf,
 } from "../../domain/config.ts";
 import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
+import { resolveChanges } from "../../domain/config-versions.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
@@ -42,7 +42,8 @@ export class MemoryConfig implements ConfigStore {
     const entity = this.#data.entities.get(entityId);
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const found = scopes.map((scope) => this.get(scope));
-    return resolveConfig(found, scopes, entity);
+    const histories = scopes.map((scope) => this.#data.versions.of(keyOf(scope)));
+    return resolveChanges(found, histories, scopes, entity);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
@@ -114,8 +115,10 @@ export class MemoryConfig implements ConfigStore {
     requireActive(this.#all, this.#namespaceId);
     if (change.kind === "unchanged") return false;
     const { config } = change;
-    if (config === undefined) this.#data.configs.delete(keyOf(scope));
-    else this.#data.configs.set(keyOf(scope), { scope, config });
+    const key = keyOf(scope);
+    this.#data.versions.note(key, scope, { before: this.get(scope), after: config, atMs: event.atMs });
+    if (config === undefined) this.#data.configs.delete(key);
+    else this.#data.configs.set(key, { scope, config });
     this.#data.audit.push(event);
     this.#all.generation++;
     return true;

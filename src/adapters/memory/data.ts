@@ -10,6 +10,7 @@ import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
 import { MemoryAudit } from "./audit.ts";
+import { ConfigHistories } from "./config-histories.ts";
 import type { Counted } from "./hour-usage.ts";
 import { emptyShelf, type LeaseShelf } from "./lease-shelf.ts";
 import { TurningOrders } from "./list-orders.ts";
@@ -36,6 +37,8 @@ export interface NamespaceData {
   readonly entities: Map<string, Entity>;
   readonly plans: Map<string, Plan>;
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
+  /** What the scopes said of limits over time, also of those that say nothing any more. */
+  readonly versions: ConfigHistories;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
   /** Declared pieces by their key, and those who declare. */
@@ -66,6 +69,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       entities: new Map(),
       plans: new Map(),
       configs: new Map(),
+      versions: new ConfigHistories(),
       operations: new Map(),
       owned: new Map(),
       owners: new Map(),

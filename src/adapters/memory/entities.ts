@@ -58,6 +58,7 @@ export class MemoryEntities implements EntityStore {
     for (const [key, { scope }] of this.#data.configs) {
       if ("entityId" in scope && scope.entityId === id) this.#data.configs.delete(key);
     }
+    this.#data.versions.forgetEntity(id);
     for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
     for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
     forgetRefusalsOf(this.#data, id);

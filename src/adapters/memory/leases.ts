@@ -26,7 +26,7 @@ export class MemoryLeases extends LeaseRecords implements LeaseStore {
       this.move(record, finish, nowMs);
     };
     if (moves.kind === "take") {
-      const answers = this.#buckets.takeAll(moves.claims, nowMs, (taken) => write({ kind: "take", taken }));
+      const answers = this.#buckets.takeAll(moves.claims, "lease", nowMs, (taken) => write({ kind: "take", taken }));
       if (answers.some(({ kind }) => kind !== "taken")) return { kind: "short", answers };
       return { kind: "stored", credited: [] };
     }

@@ -13,6 +13,8 @@ import { openMemory } from "./store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const calendar = createCalendar();
+/** Of configuration, in a store that was just opened. */
+const GENERATION = 1;
 const bucket = bucketKey("a", "api");
 const set = limitSet([Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 6_000)]);
 const origin = { asOfMs: T0, generation: null };
@@ -31,7 +33,8 @@ function levelOf(state: BucketState, name: string, atMs: number): number {
   return availableMilli(state, findLimit(state, name) as LimitState, atMs);
 }
 
-const context = (nowMs: number) => ({ nowMs, timeoutMs: 1_000, generation: undefined, atomic: false });
+/** As of a plan: a take without a generation is that of a lease, and moves the epoch. */
+const context = (nowMs: number) => ({ nowMs, timeoutMs: 1_000, generation: GENERATION, atomic: false });
 
 test("a state that was handed out stays as it was when later takes write in place", async () => {
   const buckets = newBuckets();

@@ -2,6 +2,7 @@ import { take } from "../../bucket/take.ts";
 import type { Amount } from "../../domain/amounts.ts";
 import type { BucketState, LimitState } from "../../domain/bucket-state.ts";
 import { PLAIN_TICKET } from "../../domain/give-back.ts";
+import { knowsMore } from "../../domain/limit-set.ts";
 import type { Claimed, SharedState, TakenAnswer, TokensLeft } from "../../ports/bucket-store.ts";
 
 /** What a cell needs so that takes can write its state in place. */
@@ -79,8 +80,9 @@ export class OwnedState implements TakenAnswer, SharedState {
 }
 
 /** Whether nothing but tokens changes when this claim is taken now: no limit to bring, no boundary passed, no mark to keep. */
-export function isOwnable(state: BucketState, { set }: Claimed, nowMs: number): boolean {
-  return state.plain && !state.untouched && nowMs < state.renewAtMs && state.signature === set.signature;
+export function isOwnable(state: BucketState, { set, origin }: Claimed, nowMs: number): boolean {
+  if (!state.plain || state.untouched || nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
+  return !knowsMore(origin, state.origin);
 }
 
 function takeOne(limits: readonly OwnedLimit[], { limit: name, milli }: Amount, elapsedMs: number): boolean {

@@ -2,6 +2,7 @@ import type { Amount } from "../../domain/amounts.ts";
 import { resetLimits, toppedUp } from "../../domain/bucket-operations.ts";
 import {
   acrossBoundaries,
+  advanced,
   type BucketState,
   bornAs,
   bucketFor,
@@ -39,13 +40,14 @@ interface Draft {
   readonly after: BucketRow | undefined;
 }
 
-/** All claims or none. */
-export function takeAll(context: RowsContext, claims: readonly Claim[]): readonly Answer[] {
+/** All claims or none. Those of a lease go by its limits, which may have been changed since. */
+export function takeAll(context: RowsContext, claims: readonly Claim[], by: "plan" | "lease"): readonly Answer[] {
   const drafts: Draft[] = [];
   let fitting = true;
   for (const claim of claims) {
     const slot = context.rows.slot(context.namespace, claim.bucket);
-    const before = brought(latest(drafts, slot), claim, context);
+    const standing = brought(latest(drafts, slot), claim, context);
+    const before = by === "plan" ? standing : written(standing, context);
     const state = claim.bypass ? touched(before.state) : takeFrom(before.state, claim.take, context.nowMs);
     if (state === undefined) fitting = false;
     const after = state === undefined ? undefined : taken(before, state, claim, context);
@@ -56,7 +58,7 @@ export function takeAll(context: RowsContext, claims: readonly Claim[]): readonl
 
 export function debit(context: RowsContext, held: Held, amounts: readonly Amount[]): Debited {
   const slot = context.rows.slot(context.namespace, held.bucket);
-  const before = brought(slot.row, held, context);
+  const before = written(brought(slot.row, held, context), context);
   const { bypass } = held;
   const state = bypass ? touched(before.state) : debitFrom(before.state, amounts, context.nowMs);
   if (state === undefined) return { kind: "tooDeep" };
@@ -86,7 +88,7 @@ export function credit(context: RowsContext, held: Held, amounts: readonly Amoun
 
 export function topUp(context: RowsContext, bucket: Bucket, amounts: readonly Amount[]): Operated {
   const slot = context.rows.slot(context.namespace, bucket.bucket);
-  const before = brought(slot.row, bucket, context);
+  const before = written(brought(slot.row, bucket, context), context);
   const topped = toppedUp(before.state, amounts, context.nowMs, context.calendar);
   if (topped.kind === "tooLarge") return topped;
   context.rows.put(slot, reshaped(before, topped.state));
@@ -104,7 +106,7 @@ export function reset(context: RowsContext, bucket: Bucket, limits: readonly str
     limits === undefined
       ? context.rows.slotToReplace(context.namespace, bucket.bucket)
       : context.rows.slot(context.namespace, bucket.bucket);
-  const before = brought(slot.row, bucket, context);
+  const before = written(brought(slot.row, bucket, context), context);
   context.rows.put(slot, reshaped(before, resetLimits(before.state, limits, context.nowMs, context.calendar)));
   return { kind: "done", amounts: [] };
 }
@@ -136,6 +138,12 @@ function latest(drafts: readonly Draft[], slot: Slot): BucketRow | undefined {
 function brought(row: BucketRow | undefined, bucket: Bucket, context: RowsContext): BucketRow {
   if (row === undefined) return born(bucket, context);
   const state = bucketFor(row.state, bucket, context.nowMs, context.calendar);
+  return state === row.state ? row : reshaped(row, state);
+}
+
+/** Changed limits that this write may not go by count from it on at the earliest: from the epoch. */
+function written(row: BucketRow, { nowMs, calendar }: RowsContext): BucketRow {
+  const state = advanced(row.state, nowMs, calendar);
   return state === row.state ? row : reshaped(row, state);
 }
 

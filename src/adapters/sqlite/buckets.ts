@@ -161,9 +161,10 @@ export class SqliteBuckets implements BucketStore {
       work: () => {
         if (context.generation !== undefined && context.generation !== this.#watch.generation) return "stale";
         const { lease } = context;
-        if (lease === undefined) return takeAll(this.rowsAt(context), claims);
+        const by = context.generation === undefined ? "lease" : "plan";
+        if (lease === undefined) return takeAll(this.rowsAt(context), claims, by);
         return this.#rows.allOrNone(() =>
-          this.#leases.drafted(lease, context.nowMs, () => takeAll(this.rowsAt(context), claims)),
+          this.#leases.drafted(lease, context.nowMs, () => takeAll(this.rowsAt(context), claims, by)),
         );
       },
       unavailable: (_applied, cause) => claims.map(() => ({ kind: "unavailable", cause })),

@@ -12,10 +12,13 @@ export interface Shape {
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
    * it is plain and goes by its own terms, else `[limit, capacityMilli, refillAmountMilli, refillPeriodMs, configured]`; a
    * sixth and a seventh number are `rememberUntilMs` and `resetsBefore`, if there is such a past. The signature is 0 when it follows from the limits. Short, because a commit writes whole pages: the more rows fit on one,
-   * the fewer it writes.
+   * the fewer it writes. Where the bucket has gone through a change of stored limits, `[signature, changedMs]` stands in place of
+   * the signature.
    */
   readonly text: string;
   readonly signature: string;
+  /** See `SetOrigin.changedMs`. */
+  readonly changedMs: number | undefined;
   readonly limits: readonly {
     readonly name: string;
     readonly limit: Limit;
@@ -51,7 +54,8 @@ const shapes = new Map<string, Shape>();
 /** The shape of a state whose limits have changed. */
 export function shapeOf(state: BucketState): Shape {
   const signature = state.signature === signatureOf(state.limits) ? 0 : state.signature;
-  const rows: Rows = [signature, ...state.limits.map(rowOf)];
+  const { changedMs } = state.origin;
+  const rows: Rows = [changedMs === undefined ? signature : [signature, changedMs], ...state.limits.map(rowOf)];
   const text = JSON.stringify(rows);
   return shapes.get(text) ?? remembered(text, rows);
 }
@@ -124,7 +128,11 @@ export function decoded(
     epochMs: view.getFloat64(0, true),
     limits,
     signature: shape.signature,
-    origin: { asOfMs: view.getFloat64(DOUBLE, true), generation: Number.isNaN(generation) ? null : generation },
+    origin: {
+      asOfMs: view.getFloat64(DOUBLE, true),
+      generation: Number.isNaN(generation) ? null : generation,
+      ...(shape.changedMs === undefined ? {} : { changedMs: shape.changedMs }),
+    },
     validUntilMs: view.getFloat64(4 * DOUBLE, true),
   });
   const open = { hourMs, requests: view.getFloat64(3 * DOUBLE, true), counted };
@@ -178,11 +186,21 @@ function signatureOf(limits: readonly { readonly limit: Limit; readonly configur
   return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))).signature;
 }
 
-type Rows = readonly [signature: string | 0, ...rows: LimitRow[]];
+type Signature = string | 0;
+type Rows = readonly [head: Signature | readonly [Signature, changedMs: number], ...rows: LimitRow[]];
+
+function isSignature(value: unknown): value is Signature {
+  return value === 0 || typeof value === "string";
+}
+
+function isHead(value: unknown): boolean {
+  if (!Array.isArray(value)) return isSignature(value);
+  return value.length === 2 && isSignature(value[0]) && isWhole(value[1], 0, Number.MAX_SAFE_INTEGER);
+}
 
 function rowsIn(text: string, calendar: CronCheck): Rows | undefined {
   const found = jsonIn(text);
-  if (!Array.isArray(found) || (found[0] !== 0 && typeof found[0] !== "string")) return undefined;
+  if (!Array.isArray(found) || !isHead(found[0])) return undefined;
   const rows: readonly unknown[] = found.slice(1);
   return rows.every((row) => isRow(row, calendar)) ? (found as unknown as Rows) : undefined;
 }
@@ -199,7 +217,8 @@ function isRow(row: unknown, calendar: CronCheck): boolean {
   return areTerms && isWhole(fourth, 1, Number.MAX_SAFE_INTEGER) && isLimit(first, calendar);
 }
 
-function parsed(text: string, [signature, ...rows]: Rows): Shape {
+function parsed(text: string, [head, ...rows]: Rows): Shape {
+  const [signature, changedMs] = typeof head === "object" ? head : [head, undefined];
   const limits = rows.map(([first, second, third, fourth, configured, rememberUntilMs = 0, resetsBefore = 0]) => {
     const isShort = typeof first === "string";
     const limit = isShort ? { name: first, capacity: second, refillAmount: third, refillPeriodMs: fourth } : first;
@@ -211,7 +230,7 @@ function parsed(text: string, [signature, ...rows]: Rows): Shape {
   });
   const quotas = limits.filter(({ isQuota }) => isQuota).length;
   const length = HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotas;
-  return { text, signature: signature === 0 ? signatureOf(limits) : signature, limits, length };
+  return { text, signature: signature === 0 ? signatureOf(limits) : signature, changedMs, limits, length };
 }
 
 interface Scratch {

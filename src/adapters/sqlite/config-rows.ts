@@ -82,7 +82,7 @@ interface TableStatements {
 }
 
 /** The entity or the plan, then the resource; empty: any. */
-function keyOf(scope: ConfigScope): [owner: string, resource: string] {
+export function keyOf(scope: ConfigScope): [owner: string, resource: string] {
   const owner = "planId" in scope ? scope.planId : "entityId" in scope ? scope.entityId : "";
   if ("resource" in scope) return [owner, scope.resource];
   const isTotal = scope.level === "entityTotal" || scope.level === "planTotal" || scope.level === "systemTotal";

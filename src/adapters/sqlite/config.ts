@@ -5,22 +5,24 @@ import {
   type LevelConfig,
   type LimitsChange,
   type PolicyChange,
-  resolveConfig,
   type StoredConfig,
   scopesOf,
 } from "../../domain/config.ts";
 import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
+import { type LimitsVersion, resolveChanges } from "../../domain/config-versions.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
+import { ConfigHistories, type HistoryKey, knownVersions } from "./config-histories.ts";
 import {
   CONFIG_COLUMNS,
   ConfigRows,
   configOf,
   configuredEntity,
   HAS_LIMITS,
+  keyOf,
   PLAN_CONFIG_COLUMNS,
   scopeOfRow,
 } from "./config-rows.ts";
@@ -40,7 +42,12 @@ const RESOLVE = `
   UNION ALL SELECT 'system ' || ${PLACE}, ${CONFIG_COLUMNS} FROM config
     WHERE namespace = ? AND entity = '' AND resource IN (?, '', '*')
   UNION ALL SELECT 'plan ' || ${PLACE}, ${PLAN_CONFIG_COLUMNS} FROM plan_config
-    WHERE namespace = ? AND plan = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?) AND resource IN (?, '', '*')`;
+    WHERE namespace = ? AND plan = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?) AND resource IN (?, '', '*')
+  UNION ALL SELECT 'history ' || of, versions, owner, resource, NULL, NULL, NULL FROM limit_history
+    WHERE namespace = ? AND of = 'entity' AND owner IN (?, '') AND resource IN (?, '', '*')
+  UNION ALL SELECT 'history ' || of, versions, owner, resource, NULL, NULL, NULL FROM limit_history
+    WHERE namespace = ? AND of = 'plan' AND resource IN (?, '', '*')
+      AND owner = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?)`;
 
 const PLACES: Readonly<Record<ConfigScope["level"], string>> = {
   ...{ entity: "entity one", entityDefault: "entity any", entityTotal: "entity total" },
@@ -56,6 +63,7 @@ export class SqliteConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #resolve: Statement;
   readonly #rows: ConfigRows;
+  readonly #histories: ConfigHistories;
   readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
   readonly #listEntities: Statement;
   readonly #listResources: Statement;
@@ -72,6 +80,7 @@ export class SqliteConfig implements ConfigStore {
     this.#namespaceId = namespaceId;
     this.#resolve = connection.prepare(RESOLVE);
     this.#rows = new ConfigRows(connection, namespaceId);
+    this.#histories = new ConfigHistories(connection, namespaceId);
     const listForEntity = (after: string) =>
       connection.prepare(
         `SELECT ${CONFIG_COLUMNS}, resource FROM config
@@ -102,20 +111,24 @@ export class SqliteConfig implements ConfigStore {
 
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
-    const rows = this.#connection.read(() => this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r));
+    const rows = this.#connection.read(() =>
+      this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r, n, e, r, n, r, n, e),
+    );
     if (rows[0]?.[0] !== "namespace") throw namespaceNotActive(this.#namespaceId);
     const found = new Map<string, StoredConfig>();
+    const versions = new Map<string, readonly LimitsVersion[] | undefined>();
     let entity: ConfiguredEntity | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
       if (place === "who") entity = configuredEntity(columns);
-      else found.set(place as string, configOf(columns));
+      else if (place === "history entity" || place === "history plan") {
+        const [text, owner, on] = columns;
+        versions.set(JSON.stringify([place.slice("history ".length), owner, on]), knownVersions(text as string));
+      } else found.set(place as string, configOf(columns));
     }
     const scopes = scopesOf(entityId, resource, entity?.planId);
-    return resolveConfig(
-      scopes.map(({ level }) => found.get(PLACES[level])),
-      scopes,
-      entity,
-    );
+    const configs = scopes.map(({ level }) => found.get(PLACES[level]));
+    const histories = scopes.map((scope) => versions.get(JSON.stringify(historyKey(scope))));
+    return resolveChanges(configs, histories, scopes, entity);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
@@ -126,21 +139,19 @@ export class SqliteConfig implements ConfigStore {
     refuseUsageKeptDays(change);
     return this.#changes.makeIn(this.#namespaceId, (record): SetReply => {
       if ("planId" in scope && !this.#rows.hasPlan(scope.planId)) return "planMissing";
-      return this.#make(scope, limitsChanged(this.#rows.get(scope), change), () => record(event))
-        ? "written"
-        : "unchanged";
+      return this.#make(scope, limitsChanged(this.#rows.get(scope), change), event, record) ? "written" : "unchanged";
     });
   }
 
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
     return this.#changes.makeIn(this.#namespaceId, (record) =>
-      this.#make(scope, policyChanged(this.#rows.get(scope), change), () => record(event)),
+      this.#make(scope, policyChanged(this.#rows.get(scope), change), event, record),
     );
   }
 
   delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
     return this.#changes.makeIn(this.#namespaceId, (record) =>
-      this.#make(scope, limitsDeleted(this.#rows.get(scope)), () => record(event)),
+      this.#make(scope, limitsDeleted(this.#rows.get(scope)), event, record),
     );
   }
 
@@ -174,10 +185,11 @@ export class SqliteConfig implements ConfigStore {
   }
 
   // What the scope said was read in the same transaction, so that no other change is lost.
-  #make(scope: ConfigScope, change: ConfigChange, record: () => void): boolean {
+  #make(scope: ConfigScope, change: ConfigChange, event: AuditEvent, record: (event: AuditEvent) => void): boolean {
     if (change.kind === "unchanged") return false;
+    this.#histories.note(historyKey(scope), { before: this.#rows.get(scope), after: change.config }, event.atMs);
     this.#rows.store(scope, change.config);
-    record();
+    record(event);
     return true;
   }
 
@@ -185,4 +197,8 @@ export class SqliteConfig implements ConfigStore {
     const texts = this.#connection.read(query).map(([text]) => text as string);
     return pageOf(texts, limit, (text) => keyCursor(text));
   }
+}
+
+function historyKey(scope: ConfigScope): HistoryKey {
+  return ["planId" in scope ? "plan" : "entity", ...keyOf(scope)];
 }

@@ -49,6 +49,7 @@ export class SqliteEntities implements EntityStore {
     this.#deletes = [
       "DELETE FROM entity WHERE namespace = ? AND id = ?",
       "DELETE FROM config WHERE namespace = ? AND entity = ?",
+      "DELETE FROM limit_history WHERE namespace = ? AND of = 'entity' AND owner = ?",
       "DELETE FROM bucket WHERE namespace = ? AND entity = ?",
       "DELETE FROM operation WHERE namespace = ? AND entity = ?",
       "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",

@@ -183,7 +183,7 @@ class TooDeep extends Error {
 
 function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
   if (moves.kind === "take") {
-    const answers = takeAll(buckets, moves.claims);
+    const answers = takeAll(buckets, moves.claims, "lease");
     if (answers.some(({ kind }) => kind !== "taken")) return { kind: "short", answers };
     return { kind: "moved", charged: { kind: "take", taken: answers as readonly TakenAnswer[] }, credited: [] };
   }

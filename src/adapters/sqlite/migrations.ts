@@ -122,6 +122,14 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX refusal_entity ON refusal (namespace, entity, hour_ms, resource, limit_name, level, total);
   `,
+  // What the scopes of configuration said of limits over time (domain/config-versions.ts), also those that say nothing any more.
+  // `of` is 'entity' (of entities and of defaults: an empty owner stands for "any") or 'plan'.
+  `
+  CREATE TABLE limit_history (
+    namespace TEXT NOT NULL, of TEXT NOT NULL, owner TEXT NOT NULL, resource TEXT NOT NULL, versions TEXT NOT NULL,
+    PRIMARY KEY (namespace, of, owner, resource)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** Throws unless the file is empty or ours; before anything is written to it. */

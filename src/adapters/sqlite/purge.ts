@@ -13,6 +13,7 @@ const TABLES = [
   { table: "usage", key: "namespace, hour_ms, entity, resource" },
   { table: "refusal", key: "namespace, hour_ms, entity, resource, limit_name, level, total, writer" },
   { table: "config", key: "namespace, entity, resource" },
+  { table: "limit_history", key: "namespace, of, owner, resource" },
   { table: "entity", key: "namespace, id" },
   { table: "plan_config", key: "namespace, plan, resource" },
   { table: "plan", key: "namespace, id" },

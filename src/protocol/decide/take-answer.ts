@@ -43,7 +43,8 @@ function onWrite(before: TakeProgress, { sent, exact }: TakeWrite, event: Event)
   if (event.kind === "applied") return taken(before, { sent, exact, landed: sent }, event.seen);
   const { intent, jobs } = sent;
   const { readingMs } = intent;
-  const progress: TakeProgress = { ...before, readingMs, exact, nonce: intent.nonce?.value };
+  const failures = before.failures + (event.kind === "failed" ? 1 : 0);
+  const progress: TakeProgress = { ...before, readingMs, exact, nonce: intent.nonce?.value, failures };
   switch (event.kind) {
     case "failed": {
       const { seen } = event;
@@ -84,11 +85,11 @@ function taken(
   { sent, exact, landed }: Pick<TakeWrite, "sent" | "exact"> & { readonly landed: Sent },
   seen: Seen,
 ): TakeProgress {
-  const { jobs, pending, settled } = before;
+  const { jobs, pending, settled, failures } = before;
   const { readingMs } = sent.intent;
   const phase: Phase = { at: "verified", seen };
   // The next write is another one, with another nonce.
-  const after: TakeProgress = { phase, jobs, pending, settled, readingMs, nonce: undefined, exact };
+  const after: TakeProgress = { phase, jobs, pending, settled, readingMs, nonce: undefined, exact, failures };
   if (seen.image === undefined || sent.jobs.length === 0) return after;
   return settledAs(after, {
     jobs: sent.jobs,
@@ -110,11 +111,11 @@ function unavailable(progress: TakeProgress, cause: unknown): TakeProgress {
 /** Some of the pending jobs are decided. */
 function settledAs(progress: TakeProgress, { jobs: decided, outcome }: Settled): TakeProgress {
   if (decided.length === 0) return progress;
-  const { phase, jobs, readingMs, nonce, exact } = progress;
+  const { phase, jobs, readingMs, nonce, exact, failures } = progress;
   const isAll = decided.length === progress.pending.length;
   const pending = isAll ? NOBODY : progress.pending.filter((job) => !decided.includes(job));
   const settled = [...progress.settled, { jobs: decided, outcome }];
-  return { phase, jobs, pending, settled, readingMs, nonce, exact };
+  return { phase, jobs, pending, settled, readingMs, nonce, exact, failures };
 }
 
 const NOBODY: readonly Job[] = Object.freeze([]);

@@ -78,6 +78,8 @@ export interface TakeProgress {
   readonly nonce: number | undefined;
   /** Make no guesses about what others may have done. */
   readonly exact: boolean;
+  /** How many writes failed because others were faster. */
+  readonly failures: number;
 }
 
 /** Jobs that are decided, and how. */
@@ -128,7 +130,7 @@ export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact:
   }
   const isVerified = cached !== undefined && !cached.eventuallyConsistent && cached.order > askedAtSequence;
   const phase: Phase = isVerified ? { at: "verified", seen: cached } : GUESS;
-  return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact };
+  return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact, failures: 0 };
 }
 
 /** An outcome for each job, in their order, once nobody is pending any more. */

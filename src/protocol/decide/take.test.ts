@@ -68,7 +68,17 @@ function facts(given: Partial<TakeFacts> = {}): TakeFacts {
 }
 
 function progress(phase: Phase, pending: readonly Job[], given: Partial<TakeProgress> = {}): TakeProgress {
-  return { phase, jobs: pending, pending, settled: [], readingMs: NOW, nonce: undefined, exact: true, ...given };
+  return {
+    phase,
+    jobs: pending,
+    pending,
+    settled: [],
+    readingMs: NOW,
+    nonce: undefined,
+    exact: true,
+    failures: 0,
+    ...given,
+  };
 }
 
 /** A write that was sent for some jobs; for nobody, where it only installs limits or repairs the epoch. */

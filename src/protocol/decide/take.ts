@@ -28,8 +28,9 @@ import {
 } from "./take-phase.ts";
 
 /** What to do now. Pure; see the states in take-phase.ts. */
-export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): TakeAction {
+export function nextTake(progress: TakeProgress, known: TakeFacts, env: Env): TakeAction {
   const { phase, pending, readingMs } = progress;
+  const facts = progress.failures < FAILURES_FEW ? known : { ...known, seen: asJustWritten(known.seen, readingMs) };
   const { seen, key } = facts;
   if (facts.over !== undefined) return giveUp(progress, facts);
   if (phase.at === "ambiguous" && phase.lost.length >= LOST_ANSWERS_MAX)
@@ -79,6 +80,19 @@ export function nextTake(progress: TakeProgress, facts: TakeFacts, env: Env): Ta
   const write = takeWrite(jobs, wanted, admitted.length === 0);
   if (write !== undefined) return write;
   return isVerified ? settle(jobs, { kind: "short", state }) : read(progress, key, true);
+}
+
+/** After so many failed writes others are taken to write all the time. */
+const FAILURES_FEW = 2;
+
+/**
+ * Limits that were changed count from the last take that went by the old ones. Where takes come all the time nobody can say when
+ * the last of them was, before the next one comes: then they count from now on.
+ */
+function asJustWritten(seen: TakeFacts["seen"], readingMs: number): TakeFacts["seen"] {
+  const { image } = seen ?? {};
+  if (seen === undefined || image === undefined || (image.state.writtenMs ?? readingMs) >= readingMs) return seen;
+  return { ...seen, image: { ...image, state: { ...image.state, writtenMs: readingMs } } };
 }
 
 interface Wanted {

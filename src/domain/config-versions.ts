@@ -1,0 +1,144 @@
+import {
+  type ConfigScope,
+  type ConfiguredEntity,
+  type LevelConfig,
+  type LimitsSince,
+  resolveConfig,
+  type StoredConfig,
+} from "./config.ts";
+import type { Limit } from "./limit.ts";
+import { checkLimits } from "./limit.ts";
+import { limitSet } from "./limit-set.ts";
+
+/** What of a stored configuration decides which limits there are. */
+export type ScopeLimits = Pick<StoredConfig, "limits" | "inherit" | "appliesTo">;
+
+/** What a scope said of limits from an instant on. */
+export interface LimitsVersion extends ScopeLimits {
+  /** 0: before all changes that are kept; since when is not known. */
+  readonly fromMs: number;
+}
+
+/** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
+export const CHANGES_KEPT = 8;
+
+/**
+ * What a scope said over time, the oldest first, now that it says something else from `atMs` on. The first version is what it said
+ * before the oldest change that is kept. `versions` undefined: nothing is known of the time before.
+ */
+export function withVersion(
+  versions: readonly LimitsVersion[] | undefined,
+  before: ScopeLimits | undefined,
+  after: ScopeLimits | undefined,
+  atMs: number,
+): readonly LimitsVersion[] | undefined {
+  if (isSameVersion(before, after)) return versions;
+  const known = versions ?? [{ ...limitsPart(before), fromMs: 0 }];
+  // By a clock that is behind, too, a later change comes after an earlier one.
+  const fromMs = Math.max(atMs, (known.at(-1)?.fromMs ?? 0) + 1);
+  const [oldest, ...later] = [...known, { ...limitsPart(after), fromMs }].slice(-CHANGES_KEPT - 1);
+  return oldest === undefined ? [] : [{ ...oldest, fromMs: 0 }, ...later];
+}
+
+/** What the scopes and the entity say together, with the changes of the limits; `histories` are those of the scopes, as far as known. */
+export function resolveChanges(
+  found: readonly (StoredConfig | undefined)[],
+  histories: readonly (readonly LimitsVersion[] | undefined)[],
+  scopes: readonly ConfigScope[],
+  entity: ConfiguredEntity | undefined,
+): LevelConfig {
+  const now = resolveConfig(found, scopes, entity);
+  const instants = instantsOf(histories);
+  if (instants.length === 0) return now;
+  const at = new Map(
+    [0, ...instants].map((atMs) => [atMs, resolveConfig(configsAt(found, histories, atMs), scopes, entity)]),
+  );
+  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits ?? []);
+  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals ?? []);
+  return {
+    ...now,
+    ...(changes.length === 0 ? {} : { changes }),
+    ...(totalsChanges.length === 0 ? {} : { totalsChanges }),
+  };
+}
+
+/** What a scope said at an instant. */
+export function versionAt(versions: readonly LimitsVersion[], atMs: number): LimitsVersion | undefined {
+  return versions.findLast(({ fromMs }) => fromMs <= atMs) ?? versions[0];
+}
+
+/** The instants of the changes in several histories, each once, in their order. */
+export function instantsOf(histories: readonly (readonly { readonly fromMs: number }[] | undefined)[]): number[] {
+  const instants = new Set<number>();
+  for (const versions of histories) for (const { fromMs } of versions ?? []) if (fromMs > 0) instants.add(fromMs);
+  return [...instants].sort((a, b) => a - b);
+}
+
+/** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
+export function changesAt(
+  instants: readonly number[],
+  limitsAt: (atMs: number) => readonly Limit[],
+): readonly LimitsSince[] {
+  if (instants.length === 0) return NONE;
+  const changes: LimitsSince[] = [];
+  let last = limitSet(limitsAt(0)).signature;
+  for (const fromMs of instants) {
+    const limits = limitsAt(fromMs);
+    const { signature } = limitSet(limits);
+    if (signature !== last) changes.push({ fromMs, limits });
+    last = signature;
+  }
+  return changes;
+}
+
+/** The configurations of some scopes as they were at an instant, but for policies, which are those of now. */
+export function configsAt(
+  found: readonly (StoredConfig | undefined)[],
+  histories: readonly (readonly LimitsVersion[] | undefined)[],
+  atMs: number,
+): readonly (StoredConfig | undefined)[] {
+  return found.map((config, i) => {
+    const versions = histories[i];
+    const then = versions === undefined ? undefined : versionAt(versions, atMs);
+    if (then === undefined) return config;
+    const { limits: _, inherit: __, appliesTo: ___, ...policy } = config ?? { limits: [] };
+    return { ...policy, ...limitsPart(then) };
+  });
+}
+
+export function versionsText(versions: readonly LimitsVersion[]): string {
+  return JSON.stringify(versions.map(({ fromMs, ...said }) => [fromMs, said]));
+}
+
+/** Undefined where the text is not of this form: then nothing is known of the time before. */
+export function versionsFrom(text: unknown): readonly LimitsVersion[] | undefined {
+  try {
+    const found: unknown = JSON.parse(String(text));
+    if (!Array.isArray(found)) return undefined;
+    return found.map(([fromMs, said]) => {
+      if (!Number.isSafeInteger(fromMs) || fromMs < 0) throw new RangeError(`${fromMs} is no instant.`);
+      const limits: readonly Limit[] = said.limits.length === 0 ? [] : checkLimits(said.limits, ANY_CRON);
+      return { ...limitsPart({ ...said, limits }), fromMs };
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+function limitsPart(config: ScopeLimits | undefined): ScopeLimits {
+  const { limits = [], inherit, appliesTo } = config ?? {};
+  return {
+    limits,
+    ...(inherit === undefined ? {} : { inherit }),
+    ...(appliesTo === undefined ? {} : { appliesTo }),
+  };
+}
+
+function isSameVersion(one: ScopeLimits | undefined, other: ScopeLimits | undefined): boolean {
+  const isSame = limitSet(one?.limits ?? []).signature === limitSet(other?.limits ?? []).signature;
+  return isSame && one?.inherit === other?.inherit && one?.appliesTo === other?.appliesTo;
+}
+
+/** Whether its cron expressions can be was checked when it was set. */
+const ANY_CRON = { problemOf: () => undefined };
+const NONE: readonly LimitsSince[] = Object.freeze([]);

@@ -1,0 +1,15 @@
+import type { LevelConfig } from "../domain/config.ts";
+import type { Limit } from "../domain/limit.ts";
+import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
+
+const NONE = Object.freeze({});
+
+/** The changes of a level's limits as a claim carries them. */
+export function changesIn(
+  { changes }: Pick<LevelConfig, "changes">,
+  setOf: (limits: readonly Limit[]) => LimitSet,
+): Pick<SetOrigin, "changes" | "changedMs"> {
+  const newest = changes?.at(-1);
+  if (changes === undefined || newest === undefined) return NONE;
+  return { changedMs: newest.fromMs, changes: changes.map(({ fromMs, limits }) => ({ fromMs, set: setOf(limits) })) };
+}
