@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { Tokens } from "./amounts.ts";
 import { bucketKey } from "./bucket-key.ts";
 import {
+  ALONE,
   askedBy,
   type ChargedBucket,
   changedBy,
@@ -28,7 +29,7 @@ const project = level("proj-1", [Limit.perMinute("tpm", 100), quota("month", "tp
 
 /** What is charged, level by level, in whole tokens. */
 function charged(consume: Tokens | undefined, chain: readonly ChargedBucket[], unnamed: UnnamedLimits = "allow") {
-  return chargesOf(askedBy(consume), chain, unnamed).map((amounts) =>
+  return chargesOf(askedBy(consume), chain, unnamed, ALONE).map((amounts) =>
     Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000])),
   );
 }
@@ -149,7 +150,7 @@ test("of a chain of one the same is charged as of any chain, whatever its limits
     const single = outcome(() => chargeOf(tokens, one, mode));
     assert.deepEqual(
       single,
-      outcome(() => chargesOf(askedBy(tokens), [one], mode)[0]),
+      outcome(() => chargesOf(askedBy(tokens), [one], mode, ALONE)[0]),
     );
     if (!Array.isArray(single)) return;
     // Said once more, slowly: each limit takes what was used of what it counts.

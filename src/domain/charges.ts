@@ -5,6 +5,7 @@ import type { Access } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
 import type { LimitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
+import { TOTAL_RESOURCE } from "./totals.ts";
 
 // The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
 
@@ -27,6 +28,16 @@ export interface Asked {
 /** What a hard limit means whose measure a request leaves out: it takes nothing there, or the request is refused. */
 export type UnnamedLimits = "allow" | "refuse";
 
+/** The place of a resource among those of a request. A total is charged the sum over them, and the requests of the first. */
+export interface Among {
+  /** One of `also`. */
+  readonly isFurther: boolean;
+  /** Of the first: the measures that the others name. */
+  readonly alsoNamed: readonly string[];
+}
+
+export const ALONE: Among = { isFurther: false, alsoNamed: [] };
+
 /** What an acquire asks for: what it names, and 1 request unless it says how many. */
 export function askedBy(consume: Tokens | undefined): Asked {
   const named = consume === undefined ? NOTHING : amountsOf(consume, "consume");
@@ -46,19 +57,21 @@ export function chargesOf(
   asked: Asked,
   chain: readonly ChargedBucket[],
   unnamed: UnnamedLimits,
+  among: Among,
 ): readonly (readonly Amount[])[] {
   const charges: (readonly Amount[])[] = [];
   let isCounted = false;
   let isTaken = false;
   for (let i = 0; i < chain.length; i++) {
-    const { charged } = chain[i] as ChargedBucket;
-    const amounts = chargedTo(charged, asked);
+    const { bucket, charged } = chain[i] as ChargedBucket;
+    const ofTotal = among.isFurther && bucket.resource === TOTAL_RESOURCE ? withoutRequests(asked) : asked;
+    const amounts = chargedTo(charged, ofTotal);
     charges.push(amounts);
     if (amounts.length > 0) isTaken = true;
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
   if (!isCounted) checkCounted(asked, chain);
-  if (unnamed === "refuse") checkAllNamed(asked, chain);
+  if (unnamed === "refuse") checkAllNamed(asked, chain, among);
   if (!isTaken) throw nothingToTake(chain);
   return charges;
 }
@@ -73,7 +86,7 @@ export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, unna
   const asked = askedBy(consume);
   const amounts = chargedTo(charged, asked);
   if (!isAllCounted(charged, amounts, asked)) checkCounted(asked, [level]);
-  if (unnamed === "refuse") checkAllNamed(asked, [level]);
+  if (unnamed === "refuse") checkAllNamed(asked, [level], ALONE);
   if (amounts.length === 0) throw nothingToTake([level]);
   return amounts;
 }
@@ -95,6 +108,10 @@ export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli
   return amounts;
 }
 
+function withoutRequests({ named }: Asked): Asked {
+  return { named: named.filter(({ limit }) => limit !== REQUESTS), requestsMilli: 0 };
+}
+
 const NOTHING: readonly Amount[] = Object.freeze([]);
 
 /** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
@@ -110,12 +127,16 @@ function addCounted(amounts: Amount[], limits: LimitSet["limits"], amount: Amoun
 }
 
 // A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands.
-function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[]): void {
+function checkAllNamed({ named }: Asked, chain: readonly ChargedBucket[], { isFurther, alsoNamed }: Among): void {
   for (const level of chain) {
     if (level.access === "bypass") continue;
+    const isTotal = level.bucket.resource === TOTAL_RESOURCE;
+    // A total is charged the sum over all resources: it is enough that one of them names it.
+    if (isTotal && isFurther) continue;
     for (const limit of level.charged.limits) {
       const measure = measureOf(limit);
       if (limit.soft || measure === REQUESTS || isNamed(named, measure)) continue;
+      if (isTotal && alsoNamed.includes(measure)) continue;
       throw measureMissing(limit, level, chain);
     }
   }

@@ -19,6 +19,8 @@ export interface SeenLimit {
 /** One level of a chain that a lease was taken from, with the limits it was taken under. */
 export interface LeaseLevel {
   readonly entityId: string;
+  /** Its limits over all resources, in a bucket of their own. Absent: those on the resource. */
+  readonly total?: true;
   readonly limits: readonly Limit[];
   /** Names of those that the lease is charged to: a parent's may be for callers only. Absent: all. */
   readonly charged?: readonly string[];

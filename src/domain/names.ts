@@ -1,5 +1,6 @@
 import { ValidationError } from "./errors.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
+import { TOTAL_RESOURCE } from "./totals.ts";
 
 export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 
@@ -17,6 +18,9 @@ export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, va
 export const checkPlanId = (value: unknown): string => checkName(PLAN_ID, value);
 export const checkOwner = (value: unknown): string => checkName(OWNER, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
+/** Of a question or an operation, which may be about totals. */
+export const checkBucketResource = (value: unknown): string =>
+  value === TOTAL_RESOURCE ? TOTAL_RESOURCE : checkResource(value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
 export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);

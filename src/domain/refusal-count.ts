@@ -44,9 +44,6 @@ export const OTHER = "_other_";
 /** All of them, added up under one name. */
 export const OTHER_KEY: RefusalKey = { entityId: OTHER, resource: OTHER, limit: OTHER, level: OTHER, total: false };
 
-/** The resource that totals over all resources are shown under. */
-export const TOTAL_RESOURCE = "*";
-
 /** A store on this machine is written to at most so often, one over a network more rarely: there a write costs. */
 export const LOCAL_WRITE_EVERY_MS = 10_000;
 export const NETWORK_WRITE_EVERY_MS = 60_000;

@@ -91,8 +91,9 @@ function limitFrom(form: StoredForm, row: unknown): Limit {
   return Object.freeze(limit);
 }
 
-function levelRow({ entityId, limits, charged, origin, bypass, seen }: LeaseLevel, set: number): readonly unknown[] {
-  const flags = (bypass ? 1 : 0) + (origin.given ? 2 : 0) + (origin.own ? 4 : 0);
+function levelRow(level: LeaseLevel, set: number): readonly unknown[] {
+  const { entityId, total, limits, charged, origin, bypass, seen } = level;
+  const flags = (bypass ? 1 : 0) + (origin.given ? 2 : 0) + (origin.own ? 4 : 0) + (total ? 8 : 0);
   const standing = seen.flatMap(({ limit, available, capacity }) => [placeOf(limits, limit), available, capacity]);
   const row = [entityId, set, origin.asOfMs, origin.generation, flags, standing];
   return charged === undefined ? row : [...row, charged.map((name) => placeOf(limits, name))];
@@ -118,6 +119,7 @@ function levelFrom(form: StoredForm, row: unknown, sets: readonly (readonly Limi
   const charged = length === 6 ? undefined : form.list(places).map((place) => nameAt(form, limits, place));
   return {
     ...{ entityId: form.text(entityId), limits, origin, bypass: (flag & 1) === 1, seen },
+    ...(flag & 8 ? { total: true as const } : {}),
     ...(charged === undefined ? {} : { charged }),
   };
 }

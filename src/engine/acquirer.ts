@@ -1,9 +1,11 @@
 import type { Tokens } from "../domain/amounts.ts";
 import { bucketFor } from "../domain/bucket-state.ts";
+import { ALONE } from "../domain/charges.ts";
 import type { OnUnavailable } from "../domain/config.ts";
 import { entityMissing } from "../domain/entity.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
-import { checkEntityId, checkResource } from "../domain/names.ts";
+import { checkBucketResource, checkEntityId, checkResource } from "../domain/names.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Returned } from "../ports/bucket-store.ts";
 import { type ChainLink, ConfigCache, type HowRead } from "./config-cache.ts";
 import { Deadline, keptBy } from "./deadline.ts";
@@ -160,7 +162,7 @@ export class Acquirer {
   async chain(question: Question, nowMs: number): Promise<readonly ChainLink[]> {
     this.#lifecycle.requireOpen();
     checkRequest(question);
-    let chain = this.#known(question, nowMs);
+    let chain = this.#known(question, nowMs, checkBucketResource);
     if (chain !== undefined && this.#outdated(chain)) {
       this.configCache.expire();
       chain = undefined;
@@ -174,7 +176,7 @@ export class Acquirer {
 
   /** What an acquire of the amounts would take from a chain, level by level. */
   demands(consume: Tokens | undefined, chain: readonly ChainLink[]): Demand[] {
-    return demandsOf(consume, chain, this.#settings);
+    return demandsOf(consume, chain, this.#settings, ALONE);
   }
 
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
@@ -192,7 +194,7 @@ export class Acquirer {
    */
   #fastPath(request: AcquireRequest, waiting: Waiting | undefined): Granted | undefined {
     const { buckets } = this.#deps.scope;
-    if (buckets.takeOne === undefined || !isPlain(request)) return undefined;
+    if (buckets.takeOne === undefined || !isPlain(request) || request.resource === TOTAL_RESOURCE) return undefined;
     const nowMs = this.#deps.clock.now();
     const link = this.configCache.singleLink(request.entityId, request.resource, nowMs);
     if (
@@ -221,6 +223,8 @@ export class Acquirer {
     checkRequest(request);
     request.signal?.throwIfAborted();
     const { entityId, resource } = request;
+    // It may be remembered from a question, which is then known to be a resource.
+    if (resource === TOTAL_RESOURCE) checkResource(resource);
     const startedMs = this.#deps.clock.now();
     const sinceRead = this.configCache.reads;
     let how: HowRead = "any";
@@ -228,7 +232,7 @@ export class Acquirer {
     try {
       for (let plans = 0; plans < PLANS_MAX; plans++) {
         const nowMs = plans === 0 ? startedMs : this.#deps.clock.now();
-        let chain = how === "any" ? this.#known(request, nowMs) : undefined;
+        let chain = how === "any" ? this.#known(request, nowMs, checkResource) : undefined;
         const hasWaited = plans > 0 || chain === undefined || request.also !== undefined;
         let others: readonly PartChain[];
         try {
@@ -274,14 +278,14 @@ export class Acquirer {
     throw configChurn(request);
   }
 
-  #known(question: Question, nowMs: number): readonly ChainLink[] | undefined {
+  #known(question: Question, nowMs: number, check: (resource: unknown) => string): readonly ChainLink[] | undefined {
     if (typeof question.entityId === "string" && typeof question.resource === "string") {
       const chain = this.configCache.chainKnown(question.entityId, question.resource, nowMs);
       // What is remembered was checked when it was read.
       if (chain !== undefined) return chain;
     }
     checkEntityId(question.entityId);
-    checkResource(question.resource);
+    check(question.resource);
     return undefined;
   }
 

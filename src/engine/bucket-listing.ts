@@ -6,8 +6,9 @@ import { kindOf } from "../domain/limit.ts";
 import type { LimitKind } from "../domain/limit-kind.ts";
 import { limitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
-import { checkEntityId, checkResource } from "../domain/names.ts";
+import { checkBucketResource, checkEntityId } from "../domain/names.ts";
 import type { Page, PageRequest } from "../domain/paging.ts";
+import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { GuardedDeps } from "./guarded-deps.ts";
 import { changesIn } from "./level-changes.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
@@ -54,7 +55,7 @@ const BUCKET_QUERY = new KnownNames<BucketQuery & ListOptions>({
 export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
   const { entityId, resource, ...page } = BUCKET_QUERY.check(query, "The query of listBuckets");
   if (entityId !== undefined) checkEntityId(entityId);
-  if (resource !== undefined) checkResource(resource);
+  if (resource !== undefined) checkBucketResource(resource);
   return listing(async (request) => {
     const { items, cursor } = await statesOf(deps, { entityId, resource }, request);
     const nowMs = deps.clock.now();
@@ -88,7 +89,8 @@ async function inForce(
   // Where configuration has a generation, limits without one came with a request.
   const isGiven = origin.given === true || (generation !== null && origin.generation === null);
   if (isGiven) return acrossBoundaries(state, nowMs, calendar);
-  const level = await config.resolve(key.entityId, key.resource);
+  const resolved = await config.resolve(key.entityId, key.resource);
+  const level = key.resource === TOTAL_RESOURCE ? asTotals(resolved) : resolved;
   if (level.limits.length === 0) return undefined;
   const claimed = { asOfMs: nowMs, generation, ...changesIn(level, limitSet) };
   return bucketFor(state, { set: limitSet(level.limits), origin: claimed }, nowMs, calendar);

@@ -5,6 +5,7 @@ import { LEVELS_MAX } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import { mergeError } from "../domain/merged-limits.ts";
+import { asTotals, TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { ConfigStore } from "../ports/config-store.ts";
 import { changesIn } from "./level-changes.ts";
@@ -45,6 +46,8 @@ export interface ChainLink {
   readonly singleChain: readonly ChainLink[];
   /** The same for a request from below; undefined where it is no other. */
   readonly asParent: ChainLink | undefined;
+  /** Its limits over all resources, which every request is charged to; undefined where it has none. */
+  readonly totals: ChainLink | undefined;
 }
 
 /** What is remembered of configuration. */
@@ -124,10 +127,12 @@ export class ConfigCache {
     return chain;
   }
 
-  /** An entity that is remembered, charges no parent and goes by its limits: what nearly every request is about. */
+  /** An entity that is remembered, charges no parent, has no totals and goes by its limits: what nearly every request is about. */
   singleLink(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     const link = this.#fresh(entityId, resource, nowMs);
-    if (link === undefined || link.next !== undefined || link.access !== "enforce") return undefined;
+    if (link === undefined || link.next !== undefined || link.access !== "enforce" || link.totals !== undefined) {
+      return undefined;
+    }
     this.#hits++;
     return link;
   }
@@ -220,20 +225,29 @@ export class ConfigCache {
     return set;
   }
 
-  #remember(
-    bucket: BucketKey,
-    config: LevelConfig,
-    { nowMs, generation, expired, number, how }: ConfigRead,
-  ): ChainLink {
+  #remember(bucket: BucketKey, config: LevelConfig, read: ConfigRead): ChainLink {
     const { entityId, resource } = bucket;
     if (config.problem !== undefined) throw mergeError(bucket, config.problem);
-    const isConsistent = how === "consistent" || config.isConsistent === true;
+    const { expired, number } = read;
     this.#misses++;
     const before = this.#known.get(resource, entityId);
-    const read = this.#setOf(config.limits);
-    const same = before?.set.signature === read.signature ? before : undefined;
+    const link = this.#linkOf(bucket, resource === TOTAL_RESOURCE ? asTotals(config) : config, read, before);
+    // An answer that was overtaken by that of a later read is older than it.
+    const isLatest = before === undefined || before.readNumber < number;
+    if (this.#ttlMs > 0 && expired === this.#expired && isLatest) this.#known.set(resource, entityId, link);
+    return link;
+  }
+
+  #linkOf(bucket: BucketKey, config: LevelConfig, read: ConfigRead, before: ChainLink | undefined): ChainLink {
+    const { nowMs, generation, expired, number, how } = read;
+    const isConsistent = how === "consistent" || config.isConsistent === true;
+    const found = this.#setOf(config.limits);
+    const set = before?.set.signature === found.signature ? before.set : found;
     const singleChain: ChainLink[] = [];
-    const set = same?.set ?? read;
+    const totals =
+      config.totals.length === 0
+        ? undefined
+        : this.#linkOf(bucketKey(bucket.entityId, TOTAL_RESOURCE), asTotals(config), read, before?.totals);
     const made: ChainLink = {
       bucket,
       created: config.created,
@@ -254,7 +268,7 @@ export class ConfigCache {
         asOfMs: nowMs,
         generation: generation ?? null,
         ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
-        ...(config.source === "entity" || config.source === "entityDefault" ? { own: true } : {}),
+        ...(OWN.has(config.source) ? { own: true } : {}),
         ...changesIn(config, (limits) => this.#setOf(limits)),
       },
       next: config.cascade ? config.parentId : undefined,
@@ -266,18 +280,24 @@ export class ConfigCache {
       isConsistent,
       singleChain,
       asParent: undefined,
+      totals,
     };
-    const link =
-      config.forEveryone === undefined
-        ? made
-        : { ...made, asParent: { ...made, limits: config.forEveryone, charged: this.#setOf(config.forEveryone) } };
+    const asParent = this.#asParent(made, config.forEveryone);
+    const link = asParent === undefined ? made : { ...made, asParent };
     singleChain.push(link);
-    // An answer that was overtaken by that of a later read is older than it.
-    const isLatest = before === undefined || before.readNumber < number;
-    if (this.#ttlMs > 0 && expired === this.#expired && isLatest) this.#known.set(resource, entityId, link);
     return link;
   }
+
+  #asParent(link: ChainLink, forEveryone: readonly Limit[] | undefined): ChainLink | undefined {
+    if (forEveryone === undefined && link.totals?.asParent === undefined) return undefined;
+    const limits = forEveryone ?? link.limits;
+    const charged = forEveryone === undefined ? link.charged : this.#setOf(forEveryone);
+    return { ...link, limits, charged, totals: link.totals?.asParent ?? link.totals };
+  }
 }
+
+/** Levels of the entity's own. */
+const OWN: ReadonlySet<LimitSource> = new Set(["entity", "entityDefault", "entityTotal"]);
 
 /**
  * The level that comes after a chain, if any. Links are remembered from different times, so an entity may seem to be above its own

@@ -1,3 +1,4 @@
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { ChainLink } from "./config-cache.ts";
 import type { Demand } from "./request.ts";
 
@@ -29,7 +30,12 @@ export function covering(
     covers.set(link.bucket.id, covered(demand, above, sinceRead));
     above = [];
   }
-  return demands.map((demand) => covers.get(demand.bucket.id) ?? demand);
+  return demands.map((demand) => {
+    if (demand.bucket.resource === TOTAL_RESOURCE) {
+      return { ...demand, isConfigJustRead: isJustRead(demand.link, sinceRead) };
+    }
+    return covers.get(demand.bucket.id) ?? demand;
+  });
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { AcquiredEvent, ChargedEvent, GaveBackEvent } from "../ports/events.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { isRemembered, type Refusal } from "./refusal.ts";
@@ -26,13 +28,21 @@ export class EventPublisher {
   /** One event for each bucket that was taken from, so that they add up to what usage counts. */
   acquired(request: About, part: LeasePart, others: readonly LeasePart[], waitedMs: number | undefined): void {
     if (!this.#acquired.active) return;
+    const totals = new Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }>();
     for (const [i, { demands }] of [part, ...others].entries()) {
       for (const [level, { bucket, take }] of demands.entries()) {
+        if (bucket.resource === TOTAL_RESOURCE) {
+          if (take.length > 0) addTo(totals, bucket, take);
+          continue;
+        }
         const role = i > 0 ? "also" : level > 0 ? "parent" : "entity";
         if (take.length === 0 && role !== "entity") continue;
         const event = this.#acquiredFrom({ ...request, ...bucket }, take, role);
         this.#acquired.publish(role === "entity" && waitedMs !== undefined ? { ...event, waitedMs } : event);
       }
+    }
+    for (const { bucket, take } of totals.values()) {
+      this.#acquired.publish(this.#acquiredFrom({ ...request, ...bucket }, take, "total"));
     }
   }
 
@@ -81,9 +91,23 @@ export class EventPublisher {
   }
 }
 
-function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
-  return Object.fromEntries(amounts.map(({ limit, milli }) => [limit, milli / 1000]));
+/** What further resources of the request add to a total is one with what the first took. */
+function addTo(
+  totals: Map<string, { readonly bucket: BucketKey; readonly take: Amount[] }>,
+  bucket: BucketKey,
+  take: readonly Amount[],
+): void {
+  const known = totals.get(bucket.id);
+  if (known === undefined) totals.set(bucket.id, { bucket, take: [...take] });
+  else known.take.push(...take);
 }
+
+function tokensOf(amounts: readonly Amount[]): Readonly<Record<string, number>> {
+  const tokens: Record<string, number> = {};
+  for (const { limit, milli } of amounts) tokens[limit] = (tokens[limit] ?? 0) + milli / 1000;
+  return tokens;
+}
+
 /** One line about a fault, for messages. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof RateLimiterUnavailable && cause.cause !== undefined) return reasonOf(cause.cause);

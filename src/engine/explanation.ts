@@ -16,7 +16,7 @@ import type { ChainLink } from "./config-cache.ts";
 import { disabledIn } from "./plan.ts";
 import type { Question } from "./question.ts";
 import { type ObservedBucket, refusalOf } from "./refusal.ts";
-import { checkRefusal, demandOf } from "./request.ts";
+import { checkRefusal, demandOf, withTotals } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
 /** One limit of one level: what it is, what it holds, what lies ahead. */
@@ -69,6 +69,8 @@ export interface LevelExplanation {
   readonly parentId?: string;
   /** What it holds, limit by limit. */
   readonly limits: readonly LimitExplanation[];
+  /** What its limits over all resources hold; empty where it has none, or is let through. */
+  readonly totals: readonly LimitExplanation[];
 }
 
 /** What applies to an entity on a resource, and why. */
@@ -103,15 +105,23 @@ export async function explain(
     chain.map((link) => demandOf(link, [], link.access === "bypass")),
     nowMs,
   );
-  const levels = chain.map((link, i) =>
-    levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
+  const totals = chain.flatMap((link) => (link.totals === undefined || link.access === "bypass" ? [] : [link.totals]));
+  const total = await acquirer.observe(
+    totals.map((link) => demandOf(link, [], false)),
+    nowMs,
   );
+  const levels = chain.map((link, i) => ({
+    ...levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
+    totals: totals.flatMap((one, j) =>
+      one.bucket.entityId === link.bucket.entityId ? limitsIn(one, total[j] as ObservedBucket, false, nowMs, deps) : [],
+    ),
+  }));
   const base = { entityId, resource, levels };
   const disabled = disabledIn(chain);
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
   }
-  if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
+  if (withTotals(chain).every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
   if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
     const demands = acquirer.demands(consume, chain);
@@ -131,11 +141,11 @@ export async function explain(
 
 function levelOf(
   link: ChainLink,
-  { state }: ObservedBucket,
+  observed: ObservedBucket,
   given: boolean,
   nowMs: number,
   deps: EngineDeps,
-): LevelExplanation {
+): Omit<LevelExplanation, "totals"> {
   const { bucket, limits, source, planId, access, accessSource, cascade, cascadeSource, parentId } = link;
   return {
     entityId: bucket.entityId,
@@ -147,10 +157,20 @@ function levelOf(
     cascade,
     cascadeSource,
     ...(parentId === undefined ? {} : { parentId }),
-    limits: limits.flatMap((limit) =>
-      limitOf(limit, given ? "request" : sourceOf(link, limit.name), { state, nowMs }, deps),
-    ),
+    limits: limitsIn(link, observed, given, nowMs, deps),
   };
+}
+
+function limitsIn(
+  link: ChainLink,
+  { state }: ObservedBucket,
+  given: boolean,
+  nowMs: number,
+  deps: EngineDeps,
+): LimitExplanation[] {
+  return link.limits.flatMap((limit) =>
+    limitOf(limit, given ? "request" : sourceOf(link, limit.name), { state, nowMs }, deps),
+  );
 }
 
 /** Why a level has no limits. */

@@ -5,7 +5,9 @@ import { noLimits } from "../domain/charge-errors.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkLimitName, checkResource, shown } from "../domain/names.ts";
+import type { Page, PageRequest } from "../domain/paging.ts";
 import { sortedByTurns } from "../domain/sorting.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { HOUR_MS, type UsageSnapshot, type UsageSummary, UsageTally, type UsageTotal } from "../domain/usage.ts";
 import { exportedUsage, type UsageFormat } from "../domain/usage-export.ts";
 import type { Acquirer } from "./acquirer.ts";
@@ -15,7 +17,7 @@ import type { GuardedDeps } from "./guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 import type { Question } from "./question.ts";
 import { fitsAtMs } from "./refusal.ts";
-import { demandOf } from "./request.ts";
+import { demandOf, withTotals } from "./request.ts";
 import { runAsync } from "./steps.ts";
 import { type UsageRequest, usageQuery } from "./usage-query.ts";
 
@@ -61,7 +63,7 @@ export class Inspection {
 
   async available(question: Question): Promise<Availability[]> {
     const nowMs = this.#deps.clock.now();
-    const chain = await this.#acquirer.chain(question, nowMs);
+    const chain = withTotals(await this.#acquirer.chain(question, nowMs));
     if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
     const observed = await this.#acquirer.observe(
       chain.map((link) => demandOf(link, [], false)),
@@ -89,7 +91,13 @@ export class Inspection {
   usage(request: UsageRequest & ListOptions): Listing<UsageSnapshot> {
     const { limit, cursor, ...about } = USAGE_REQUEST.check(request, "The query of usage");
     const query = usageQuery(about, this.#deps.clock.now());
-    return listing((page) => this.#deps.scope.usage.query(query, page), {
+    // A total is charged what its resources are charged: sums over all of them leave it out, and who asks for it by name is shown it.
+    const isShown = ({ resource }: UsageSnapshot) => query.resource !== undefined || resource !== TOTAL_RESOURCE;
+    const asked = async (page: PageRequest): Promise<Page<UsageSnapshot>> => {
+      const found = await this.#deps.scope.usage.query(query, page);
+      return { ...found, items: found.items.filter(isShown) };
+    };
+    return listing(asked, {
       ...(limit === undefined ? {} : { limit }),
       ...(cursor === undefined ? {} : { cursor }),
     });

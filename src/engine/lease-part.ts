@@ -1,6 +1,8 @@
 import type { Amount } from "../domain/amounts.ts";
+import type { BucketKey } from "../domain/bucket-key.ts";
 import { type BucketState, overdrawnOf } from "../domain/bucket-state.ts";
 import { levelName } from "../domain/level-names.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { TakenAnswer, TokensLeft } from "../ports/bucket-store.ts";
 import { type Availability, availabilityOf } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
@@ -61,8 +63,24 @@ export function seenIn({ demands, taken }: LeasePart): (BucketState | undefined)
   return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]?.state));
 }
 
-/** Names of the soft limits of a bucket that are below zero, so many levels up. */
-export function overdrawnAt(state: BucketState, level: number, nowMs: number): readonly string[] {
+/** Where a bucket of a lease stands: how many levels up, and whether it is that of the totals. */
+export interface BucketPlace {
+  readonly level: number;
+  readonly isTotal: boolean;
+}
+
+/** The places of the buckets of a lease on one resource, in their order. */
+export function placesOf(buckets: readonly Pick<BucketKey, "entityId" | "resource">[]): readonly BucketPlace[] {
+  const levels = [...new Set(buckets.map(({ entityId }) => entityId))];
+  return buckets.map(({ entityId, resource }) => ({
+    level: levels.indexOf(entityId),
+    isTotal: resource === TOTAL_RESOURCE,
+  }));
+}
+
+/** Names of the soft limits of a bucket that are below zero: `day`, `day^1` one level up, `day` of totals after an asterisk and a slash. */
+export function overdrawnAt(state: BucketState, { level, isTotal }: BucketPlace, nowMs: number): readonly string[] {
   const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-  return overdrawnOf(state, all, nowMs).map((name) => levelName(name, level));
+  const prefix = isTotal ? `${TOTAL_RESOURCE}/` : "";
+  return overdrawnOf(state, all, nowMs).map((name) => `${prefix}${levelName(name, level)}`);
 }

@@ -1,6 +1,7 @@
-import type { Tokens } from "../domain/amounts.ts";
+import type { Amount, Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { ALONE, type Among } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
@@ -52,20 +53,33 @@ export function planOf(
   { nowMs, timeoutMs, sinceRead }: PlanTime,
   settings: Settings,
 ): Plan {
-  let demands = covering(demandsOf(request.consume, chain, settings), chain, sinceRead);
-  let parts = ONE_PART;
-  if (others.length > 0) {
-    const starts: number[] = [];
-    for (const { consume, chain } of others) {
-      starts.push(demands.length);
-      demands = [...demands, ...covering(demandsOf(consume, chain, settings), chain, sinceRead)];
-    }
-    parts = starts;
+  if (others.length === 0) {
+    const demands = covering(demandsOf(request.consume, chain, settings, ALONE), chain, sinceRead);
+    return planned(request, { demands, claims: claimsOf(demands), parts: ONE_PART }, chain, { nowMs, timeoutMs });
   }
+  const alsoNamed = others.flatMap(({ consume }) => Object.keys(consume));
+  const first = demandsOf(request.consume, chain, settings, { isFurther: false, alsoNamed });
+  const demands = [...covering(first, chain, sinceRead)];
+  const parts: number[] = [];
+  for (const { consume, chain } of others) {
+    parts.push(demands.length);
+    demands.push(...covering(demandsOf(consume, chain, settings, FURTHER), chain, sinceRead));
+  }
+  return planned(request, { demands, claims: summed(claimsOf(demands)), parts }, chain, { nowMs, timeoutMs });
+}
+
+const FURTHER: Among = { isFurther: true, alsoNamed: [] };
+
+function planned(
+  request: AcquireRequest,
+  { demands, claims, parts }: Pick<Plan, "demands" | "claims" | "parts">,
+  chain: readonly ChainLink[],
+  { nowMs, timeoutMs }: Pick<TakeContext, "nowMs" | "timeoutMs">,
+): Plan {
   return {
     request,
     demands,
-    claims: claimsOf(demands),
+    claims,
     parts,
     nowMs,
     timeoutMs,
@@ -112,7 +126,9 @@ export function levelsOf(
   if (buckets === undefined) return undefined;
   const doubted = new Set(buckets.map(({ id }) => id));
   const chains = [chain, ...others.map((other) => other.chain)];
-  return chains.flatMap((one) => (one.some(({ bucket }) => doubted.has(bucket.id)) ? one : []));
+  const isDoubted = ({ bucket, totals }: ChainLink) =>
+    doubted.has(bucket.id) || (totals !== undefined && doubted.has(totals.bucket.id));
+  return chains.flatMap((one) => (one.some(isDoubted) ? one : []));
 }
 
 /** The first level that is switched off; parents count too. */
@@ -138,18 +154,17 @@ export function enabled(chain: readonly ChainLink[]): readonly ChainLink[] {
 
 /** What a lease holds on each resource, the first first. */
 export function leaseParts(
-  { request, demands, parts, nowMs }: Plan,
+  { request, demands, claims, parts, nowMs }: Plan,
   answers: readonly TakenAnswer[],
 ): readonly LeasePart[] {
   if (parts.length === 0) return [{ resource: request.resource, demands, taken: answers, takenAtMs: nowMs }];
   const bounds = [0, ...parts, demands.length];
-  let taken = 0;
+  const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i] as TakenAnswer]));
   return bounds.slice(0, -1).map((from, i) => {
     const own = demands.slice(from, bounds[i + 1]);
-    const claimed = claimsOf(own).length;
-    taken += claimed;
+    const taken = claimsOf(own).map(({ bucket }) => byBucket.get(bucket.id) as TakenAnswer);
     const resource = own[0]?.bucket.resource ?? request.resource;
-    return { resource, demands: own, taken: answers.slice(taken - claimed, taken), takenAtMs: nowMs };
+    return { resource, demands: own, taken, takenAtMs: nowMs };
   });
 }
 
@@ -173,6 +188,22 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
     if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
   }
   return demands;
+}
+
+/** One claim for each bucket: totals are charged the sum over all resources of a request. */
+function summed(claims: readonly Demand[]): readonly Demand[] {
+  const sums = new Map<string, Demand>();
+  for (const claim of claims) {
+    const before = sums.get(claim.bucket.id);
+    sums.set(claim.bucket.id, before === undefined ? claim : { ...before, take: added(before.take, claim.take) });
+  }
+  return sums.size === claims.length ? claims : [...sums.values()];
+}
+
+function added(some: readonly Amount[], more: readonly Amount[]): readonly Amount[] {
+  const sums = new Map(some.map(({ limit, milli }) => [limit, milli]));
+  for (const { limit, milli } of more) sums.set(limit, (sums.get(limit) ?? 0) + milli);
+  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }
 
 /** The limits changed with every plan, so that none of them could be decided by. */

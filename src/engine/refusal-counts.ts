@@ -10,8 +10,8 @@ import {
   type RefusalTotal,
   refusalCursor,
   refusalsNotKept,
-  TOTAL_RESOURCE,
 } from "../domain/refusal-count.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { UsageWindow } from "../domain/usage.ts";
 import type { RefusalQuery } from "../ports/refusal-store.ts";
 import { type EventPublisher, reasonOf } from "./event-publisher.ts";

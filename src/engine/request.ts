@@ -1,7 +1,7 @@
 import { aboveCapacity } from "../domain/above-capacity.ts";
 import type { Amount, Tokens } from "../domain/amounts.ts";
 import { findLimit } from "../domain/bucket-state.ts";
-import { askedBy, chargeOf, chargesOf } from "../domain/charges.ts";
+import { type Among, askedBy, chargeOf, chargesOf } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -55,19 +55,29 @@ export function demandsOf(
   consume: Tokens | undefined,
   chain: readonly ChainLink[],
   { unnamedLimits }: Pick<Settings, "unnamedLimits">,
+  among: Among,
 ): Demand[] {
   const entity = chain[0] as ChainLink;
-  if (chain.length === 1) {
+  if (chain.length === 1 && entity.totals === undefined) {
     return [demandOf(entity, chargeOf(consume, entity, unnamedLimits), entity.access === "bypass")];
   }
-  const charges = chargesOf(askedBy(consume), chain, unnamedLimits);
+  const buckets = withTotals(chain);
+  const charges = chargesOf(askedBy(consume), buckets, unnamedLimits, among);
   const demands: Demand[] = [];
-  for (let i = 0; i < chain.length; i++) {
-    const link = chain[i] as ChainLink;
+  for (let i = 0; i < buckets.length; i++) {
+    const link = buckets[i] as ChainLink;
     if (i > 0 && link.limits.length === 0) continue;
     demands.push(demandOf(link, charges[i] as readonly Amount[], link.access === "bypass"));
   }
   return demands;
+}
+
+/** The buckets that a request is charged to: of each level its own, then that of its totals, which nothing bypassed reaches. */
+export function withTotals(chain: readonly ChainLink[]): readonly ChainLink[] {
+  if (chain.every(({ totals }) => totals === undefined)) return chain;
+  return chain.flatMap((link) =>
+    link.totals === undefined || link.access === "bypass" ? [link] : [link, link.totals],
+  );
 }
 
 /** The further resources of a request, checked. */

@@ -1,6 +1,6 @@
 import { ValidationError } from "../domain/errors.ts";
 import { checkInstant } from "../domain/instant.ts";
-import { checkEntityId, checkResource, shown } from "../domain/names.ts";
+import { checkBucketResource, checkEntityId, shown } from "../domain/names.ts";
 import { type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 
@@ -27,7 +27,7 @@ export function usageQuery(request: UsageRequest, nowMs: number): UsageQuery {
   const toMs = checkInstant("toMs", request.toMs, nowMs);
   return {
     ...(entityId === undefined ? {} : { entityId: checkEntityId(entityId) }),
-    ...(resource === undefined ? {} : { resource: checkResource(resource) }),
+    ...(resource === undefined ? {} : { resource: checkBucketResource(resource) }),
     window,
     fromMs: fromMs === undefined || !Number.isFinite(fromMs) ? 0 : windowStartMs(window, fromMs),
     toMs: toMs ?? Number.MAX_SAFE_INTEGER,

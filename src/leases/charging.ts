@@ -2,7 +2,8 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
-import type { LeaseHolding, LeaseRecord } from "../domain/lease-record.ts";
+import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
+import type { BucketPlace } from "../engine/lease-part.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
 import type { DeskDeps } from "./desk-deps.ts";
@@ -11,6 +12,7 @@ import {
   bucketsOf,
   claimAt,
   heldAt,
+  placesIn,
   type ResourceAmounts,
   type Share,
   sharesOf,
@@ -115,8 +117,9 @@ export function chargeOf(
 ): Charge {
   let charge: Charge = { holdings, resources: record.resources, standings: [] };
   for (const { share, held, ticket, state } of got) {
-    const seen = state === undefined ? undefined : seenIn(held, state, { level: share.at[1], nowMs: at.nowMs });
-    const level = { bucket: held.bucket, set: held.set, level: share.at[1] };
+    const place = placesIn(record.resources[share.at[0]] as LeaseResourceRecord)[share.at[1]] as BucketPlace;
+    const seen = state === undefined ? undefined : seenIn(held, state, { place, nowMs: at.nowMs });
+    const level = { bucket: held.bucket, set: held.set, level: place.level };
     charge = {
       holdings: withMore(charge.holdings, share, ticket),
       resources: seen === undefined ? charge.resources : withSeen(charge.resources, share.at, seen),

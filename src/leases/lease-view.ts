@@ -1,5 +1,6 @@
 import type { LeaseRecord, LeaseResourceRecord, OnExpiry, StoredLeaseStatus } from "../domain/lease-record.ts";
 import { measureIn } from "../domain/measures.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Availability } from "../engine/availability.ts";
 import { heldOf } from "./ledger.ts";
 
@@ -54,9 +55,10 @@ function tokensOf(held: ReadonlyMap<string, number> | undefined): Readonly<Recor
 }
 
 function limitsIn({ resource, levels }: LeaseResourceRecord): readonly Availability[] {
-  return levels.flatMap(({ entityId, limits, seen }) =>
+  return levels.flatMap(({ entityId, total, limits, seen }) =>
     seen.map(({ limit, available, capacity }) => {
-      return { entityId, resource, limit, counts: measureIn(limits, limit), available, capacity };
+      const on = total === true ? TOTAL_RESOURCE : resource;
+      return { entityId, resource: on, limit, counts: measureIn(limits, limit), available, capacity };
     }),
   );
 }

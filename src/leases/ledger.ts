@@ -1,5 +1,5 @@
 import type { Amount, AmountUse, Tokens } from "../domain/amounts.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket-key.ts";
 import { nothingCounted } from "../domain/charge-errors.ts";
 import { type ChargedBucket, changedBy, chargedTo, checkCounted } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
@@ -15,6 +15,8 @@ import { levelOfName } from "../domain/level-names.ts";
 import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import { type BucketPlace, placesOf } from "../engine/lease-part.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
 /** Amounts by measure for each resource of a lease, in its order. */
@@ -51,10 +53,15 @@ export function amountsOf(
 /** The levels of a lease on one resource, as what is charged is decided for them. */
 function chainOf({ entityId }: LeaseRecord, { resource, levels }: LeaseResourceRecord): readonly ChargedBucket[] {
   return levels.map((level, i) => ({
-    bucket: bucketKey(i === 0 ? entityId : level.entityId, resource),
+    bucket: i === 0 ? bucketKey(entityId, resource) : bucketOf(level, resource),
     charged: chargedOf(level),
     access: level.bypass ? "bypass" : "enforce",
   }));
+}
+
+/** The bucket of a level of a lease on a resource. */
+function bucketOf({ entityId, total }: LeaseLevel, resource: string): BucketKey {
+  return bucketKey(entityId, total === true ? TOTAL_RESOURCE : resource);
 }
 
 /** The limits of a level that the lease is charged to. */
@@ -182,10 +189,22 @@ export function withSeen(
   return resources.map((one, i) => {
     if (i !== resource) return one;
     const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
-    const before = (far: (of: number) => boolean) => one.overdrawn.filter((name) => far(levelOfName(name)));
-    const overdrawn = [...before((of) => of < level), ...seen.overdrawn, ...before((of) => of > level)];
+    const places = placesIn(one);
+    // Each name is that of the one bucket of its place: those of the others stay, in the order of the buckets.
+    const overdrawn = places.flatMap((place, j) =>
+      j === level ? seen.overdrawn : one.overdrawn.filter((name) => isAt(name, place)),
+    );
     return { ...one, levels, overdrawn };
   });
+}
+
+/** Where the buckets of a lease on one resource stand. */
+export function placesIn({ resource, levels }: LeaseResourceRecord): readonly BucketPlace[] {
+  return placesOf(levels.map((level) => bucketOf(level, resource)));
+}
+
+function isAt(name: string, { level, isTotal }: BucketPlace): boolean {
+  return levelOfName(name) === level && name.startsWith(`${TOTAL_RESOURCE}/`) === isTotal;
 }
 
 /** What will be seen once the returns are given back: they are written after the record. */
@@ -220,8 +239,9 @@ export function claimAt(record: LeaseRecord, { at, amounts }: Share): Claim {
 
 function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {
   const part = resources[resource] as LeaseResourceRecord;
-  const { entityId, limits, charged, origin, bypass } = part.levels[level] as LeaseLevel;
-  const bucket = bucketKey(entityId, part.resource);
+  const own = part.levels[level] as LeaseLevel;
+  const { limits, charged, origin, bypass } = own;
+  const bucket = bucketOf(own, part.resource);
   const shown = charged === undefined ? {} : { limits: limits.filter(({ name }) => charged.includes(name)) };
   return { bucket, set: limitSet(limits), origin, bypass, ...shown };
 }

@@ -2,8 +2,9 @@ import type { BucketState } from "../domain/bucket-state.ts";
 import { withTaken } from "../domain/holding.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "../domain/lease-record.ts";
 import type { SetOrigin } from "../domain/limit-set.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { availabilityOf } from "../engine/availability.ts";
-import { type LeasePart, overdrawnAt } from "../engine/lease-part.ts";
+import { type BucketPlace, type LeasePart, overdrawnAt, placesOf } from "../engine/lease-part.ts";
 import type { Demand } from "../engine/request.ts";
 import type { TakenAnswer } from "../ports/bucket-store.ts";
 
@@ -21,9 +22,13 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
     let next = 0;
     const levels: LeaseLevel[] = [];
     let overdrawn: readonly string[] = [];
+    const places = placesOf(demands.map(({ bucket }) => bucket));
     for (const [level, demand] of demands.entries()) {
       const answer = demand.take.length === 0 ? undefined : (taken[next++] as TakenAnswer);
-      const seen = answer === undefined ? undefined : seenIn(demand, answer.state, { level, nowMs: takenAtMs });
+      const seen =
+        answer === undefined
+          ? undefined
+          : seenIn(demand, answer.state, { place: places[level] as BucketPlace, nowMs: takenAtMs });
       if (seen !== undefined) overdrawn = [...overdrawn, ...seen.overdrawn];
       levels.push(levelOf(demand, seen?.limits ?? []));
       if (answer === undefined) continue;
@@ -34,11 +39,11 @@ export function recordOf(parts: readonly LeasePart[], terms: LeaseTerms): LeaseR
   return { ...terms, version: 1, status: "open", resources, holdings, closing: undefined };
 }
 
-/** What the limits of a bucket, so many levels up, have left in a state. */
+/** What the limits of a bucket of a lease have left in a state. */
 export function seenIn(
   of: Pick<Demand, "bucket" | "set" | "limits">,
   state: BucketState,
-  { level, nowMs }: { readonly level: number; readonly nowMs: number },
+  { place, nowMs }: { readonly place: BucketPlace; readonly nowMs: number },
 ): { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] } {
   return {
     limits: availabilityOf(of, state, nowMs).map(({ limit, available, capacity }) => ({
@@ -46,13 +51,14 @@ export function seenIn(
       available,
       capacity,
     })),
-    overdrawn: overdrawnAt(state, level, nowMs),
+    overdrawn: overdrawnAt(state, place, nowMs),
   };
 }
 
 function levelOf({ bucket, set, limits, origin, link }: Demand, seen: readonly SeenLimit[]): LeaseLevel {
   return {
     entityId: bucket.entityId,
+    ...(bucket.resource === TOTAL_RESOURCE ? { total: true as const } : {}),
     limits: set.limits,
     ...(limits === undefined ? {} : { charged: limits.map(({ name }) => name) }),
     origin: storedOrigin(origin),

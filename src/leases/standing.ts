@@ -6,6 +6,7 @@ import type { Calendar } from "../domain/calendar.ts";
 import { kindOf, type Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { periodEndMs } from "../domain/limit-state.ts";
+import { type BucketPlace, type LeasePart, placesOf } from "../engine/lease-part.ts";
 
 /** How one limit of one level stands: what header fields for clients are made of. JSON-safe. */
 export interface LimitStanding {
@@ -96,4 +97,20 @@ function fullIn(
 // JSON has no Infinity: what never comes, or only after a time that is no exact number, is not said.
 function finite(ms: number): number | null {
   return Number.isSafeInteger(ms) ? ms : null;
+}
+
+/** How every limit stands that a lease was taken from; a total that several of its resources share stands once. */
+export function standingsOfParts(parts: readonly LeasePart[], calendar: Calendar): readonly LimitStanding[] {
+  const seen = new Set<string>();
+  return parts.flatMap(({ demands, taken, takenAtMs }) => {
+    const places = placesOf(demands.map(({ bucket }) => bucket));
+    let next = 0;
+    return demands.flatMap(({ bucket, set, limits, take }, i) => {
+      const state = take.length === 0 ? undefined : taken[next++]?.state;
+      if (state === undefined || seen.has(bucket.id)) return [];
+      seen.add(bucket.id);
+      const { level } = places[i] as BucketPlace;
+      return standingsOf({ bucket, set, limits, level }, state, { nowMs: takenAtMs, calendar });
+    });
+  });
 }

@@ -15,7 +15,7 @@ import { type LeaseView, viewOf } from "./lease-view.ts";
 import type { Worked } from "./once.ts";
 import { recordOf } from "./record-of.ts";
 import { withStandings } from "./refused.ts";
-import { type LimitStanding, standingsOf } from "./standing.ts";
+import { type LimitStanding, standingsOfParts } from "./standing.ts";
 
 /** A take that was granted, as it is answered and remembered. JSON-safe. */
 export interface LeaseAnswer {
@@ -144,7 +144,7 @@ class Draft implements PartsDraft {
     const record = this.#record(parts, nowMs);
     const view = viewOf(record, this.#deps.namespace);
     const lease: LeaseView = holdMs > 0 ? view : { ...view, leaseId: null, status: "settled", expiresAtMs: null };
-    const answer = { lease, standings: parts.flatMap((part) => this.#standings(part)) };
+    const answer = { lease, standings: standingsOfParts(parts, this.#deps.engine.calendar) };
     const finish = this.key === undefined ? undefined : { ...this.key, answer: JSON.stringify(answer), nowMs };
     return { write: { record: holdMs > 0 ? record : undefined, finish }, answer, isWorthWriting: this.isWorthWriting };
   }
@@ -163,15 +163,6 @@ class Draft implements PartsDraft {
       onExpiry,
       requestId: asked.requestId,
       idempotencyKey,
-    });
-  }
-
-  #standings({ demands, taken, takenAtMs }: LeasePart): readonly LimitStanding[] {
-    const at = { nowMs: takenAtMs, calendar: this.#deps.engine.calendar };
-    let next = 0;
-    return demands.flatMap(({ bucket, set, limits, take }, level) => {
-      const state = take.length === 0 ? undefined : taken[next++]?.state;
-      return state === undefined ? [] : standingsOf({ bucket, set, limits, level }, state, at);
     });
   }
 }

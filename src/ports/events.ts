@@ -10,8 +10,11 @@ export interface AcquiredEvent {
   readonly resource: string;
   /** Whole tokens per limit. */
   readonly consumed: Readonly<Record<string, number>>;
-  /** `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. */
-  readonly role: "entity" | "parent" | "also";
+  /**
+   * `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. `total`:
+   * the limits of a level over all resources, with the resource `"*"`.
+   */
+  readonly role: "entity" | "parent" | "also" | "total";
   /** Of the role `entity`: how long the request waited for tokens, in ms. Absent where it did not. */
   readonly waitedMs?: number;
   /** As the request had it. */

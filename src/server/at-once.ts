@@ -1,8 +1,7 @@
 import type { Calendar } from "../domain/calendar.ts";
 import { type Lease, partsOfLease } from "../engine/lease.ts";
-import type { LeasePart } from "../engine/lease-part.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
-import { type LimitStanding, standingsOf } from "../leases/standing.ts";
+import { type LimitStanding, standingsOfParts } from "../leases/standing.ts";
 
 // A take that is charged at once needs no record, and its answer says so by a lease without an id. It is what plain requests use,
 // many of them, so that nothing is made for it that the answer does not show.
@@ -32,16 +31,5 @@ export function chargedLease(
 
 /** How every limit stands that it was taken from. */
 export function standingsOfLease(lease: Lease, calendar: Calendar): readonly LimitStanding[] {
-  const [part, ...others] = partsOfLease(lease) as readonly [LeasePart, ...LeasePart[]];
-  const own = standingsOfPart(part, calendar);
-  return others.length === 0 ? own : [...own, ...others.flatMap((other) => standingsOfPart(other, calendar))];
-}
-
-function standingsOfPart({ demands, taken, takenAtMs }: LeasePart, calendar: Calendar): readonly LimitStanding[] {
-  const at = { nowMs: takenAtMs, calendar };
-  let next = 0;
-  return demands.flatMap(({ bucket, set, limits, take }, level) => {
-    const state = take.length === 0 ? undefined : taken[next++]?.state;
-    return state === undefined ? [] : standingsOf({ bucket, set, limits, level }, state, at);
-  });
+  return standingsOfParts(partsOfLease(lease), calendar);
 }

@@ -1,5 +1,6 @@
 import type { Access, ConfigScope, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config.ts";
 import type { Limit } from "../../domain/limit.ts";
+import { TOTAL_RESOURCE } from "../../domain/totals.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { isLimit, readableJson, rowUnreadable } from "./row-damage.ts";
 
@@ -11,9 +12,6 @@ export const PLAN_CONFIG_COLUMNS =
 
 /** A scope may have a policy and no limits. */
 export const HAS_LIMITS = "limits <> '[]'";
-
-/** The resource of totals. */
-export const ALL_RESOURCES = "*";
 
 /** The rows of configuration: of entities and defaults in one table, of plans in another. */
 export class ConfigRows {
@@ -86,22 +84,22 @@ export function keyOf(scope: ConfigScope): [owner: string, resource: string] {
   const owner = "planId" in scope ? scope.planId : "entityId" in scope ? scope.entityId : "";
   if ("resource" in scope) return [owner, scope.resource];
   const isTotal = scope.level === "entityTotal" || scope.level === "planTotal" || scope.level === "systemTotal";
-  return [owner, isTotal ? ALL_RESOURCES : ""];
+  return [owner, isTotal ? TOTAL_RESOURCE : ""];
 }
 
 /** The scope of a row of `config`. */
 export function scopeOfRow(entityId: string, resource: string): ConfigScope {
   if (entityId === "") {
-    if (resource === ALL_RESOURCES) return { level: "systemTotal" };
+    if (resource === TOTAL_RESOURCE) return { level: "systemTotal" };
     return resource === "" ? { level: "system" } : { level: "resource", resource };
   }
-  if (resource === ALL_RESOURCES) return { level: "entityTotal", entityId };
+  if (resource === TOTAL_RESOURCE) return { level: "entityTotal", entityId };
   return resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
 }
 
 /** The scope of a row of `plan_config`. */
 export function scopeOfPlanRow(planId: string, resource: string): ConfigScope {
-  if (resource === ALL_RESOURCES) return { level: "planTotal", planId };
+  if (resource === TOTAL_RESOURCE) return { level: "planTotal", planId };
   return resource === "" ? { level: "planDefault", planId } : { level: "plan", planId, resource };
 }
 

@@ -89,6 +89,21 @@ const TOTAL_LEVELS = ["entityTotal", "planTotal", "systemTotal"] as const;
 
 const source = z.enum([...LEVELS, ...TOTAL_LEVELS, "none"]);
 
+const limitExplanation = z.object({
+  limit: z.string(),
+  counts: z.string(),
+  source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
+  kind: z.enum(["drip", "calendar", "session"]),
+  soft: z.boolean(),
+  definition: limit,
+  capacity: z.int(),
+  available: z.int(),
+  inWindow: z.boolean(),
+  toppedUp: z.int(),
+  resetsAtMs: instant.optional(),
+  changesAtMs: instant.nullable().optional(),
+});
+
 export const explanation = z
   .object({
     entityId: z.string(),
@@ -108,22 +123,8 @@ export const explanation = z
         cascade: z.boolean(),
         cascadeSource: source,
         parentId: z.string().optional(),
-        limits: z.array(
-          z.object({
-            limit: z.string(),
-            counts: z.string(),
-            source: z.enum([...LEVELS, ...TOTAL_LEVELS, "none", "request"]),
-            kind: z.enum(["drip", "calendar", "session"]),
-            soft: z.boolean(),
-            definition: limit,
-            capacity: z.int(),
-            available: z.int(),
-            inWindow: z.boolean(),
-            toppedUp: z.int(),
-            resetsAtMs: instant.optional(),
-            changesAtMs: instant.nullable().optional(),
-          }),
-        ),
+        limits: z.array(limitExplanation),
+        totals: z.array(limitExplanation),
       }),
     ),
   })
