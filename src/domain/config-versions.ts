@@ -134,7 +134,8 @@ function limitsPart(config: ScopeLimits | undefined): ScopeLimits {
   };
 }
 
-function isSameVersion(one: ScopeLimits | undefined, other: ScopeLimits | undefined): boolean {
+/** Whether two configurations say the same of limits. */
+export function isSameVersion(one: ScopeLimits | undefined, other: ScopeLimits | undefined): boolean {
   const isSame = limitSet(one?.limits ?? []).signature === limitSet(other?.limits ?? []).signature;
   return isSame && one?.inherit === other?.inherit && one?.appliesTo === other?.appliesTo;
 }

@@ -17,6 +17,7 @@ import { type LeasePart, SinglePart } from "./lease-part.ts";
 import type { LeaseMaker } from "./lease-resource.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { NearResources } from "./near-resources.ts";
+import { otherChains } from "./other-chains.ts";
 import { notReached, uncountedParts } from "./outage.ts";
 import type { Granted, Outcome } from "./outcome.ts";
 import { amountsIfValid, isPlain } from "./plain-request.ts";
@@ -52,7 +53,6 @@ import { cannotWait, storeNotSync } from "./sync-request.ts";
 import { type Waiting, WaitingRoom } from "./waiting.ts";
 
 const NO_PARTS: readonly LeasePart[] = Object.freeze([]);
-const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
 
 /** Makes leases and refusals of requests: plans the chain, looks in memory, asks the store, reads its answers. */
 export class Acquirer {
@@ -238,7 +238,7 @@ export class Acquirer {
         try {
           if (hasWaited) deadline ??= new Deadline(this.#deps.clock, timeLeft(this.#settings, nowMs - startedMs));
           chain ??= yield* keptBy(deadline, this.configCache.chain(entityId, resource, nowMs, mode, how));
-          others = yield* keptBy(deadline, this.#others(request, nowMs, mode, how));
+          others = yield* keptBy(deadline, otherChains(this.configCache, request, { nowMs, mode, how }));
         } catch (error) {
           if (!(error instanceof RateLimiterUnavailable)) throw error;
           // Not even the limits are known.
@@ -287,16 +287,6 @@ export class Acquirer {
     checkEntityId(question.entityId);
     check(question.resource);
     return undefined;
-  }
-
-  *#others(request: AcquireRequest, nowMs: number, mode: Mode, how: HowRead): Steps<readonly PartChain[]> {
-    if (request.also === undefined) return NO_OTHERS;
-    const chainOf = (resource: string) => this.configCache.chain(request.entityId, resource, nowMs, mode, how);
-    const also = alsoOf(request);
-    if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
-    // All at once: they may have to be read over a network.
-    const all = also.map(async ([resource, consume]) => ({ consume, chain: await runAsync(chainOf(resource)) }));
-    return yield* waitFor(Promise.all(all));
   }
 
   /**

@@ -1,18 +1,13 @@
 import assert from "node:assert/strict";
-import type { Tokens } from "../domain/amounts.ts";
-import { bucketKey } from "../domain/bucket-key.ts";
 import type { ConfigScope } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
-import { limitSet, type SetOrigin } from "../domain/limit-set.ts";
-import type { Claim } from "../ports/bucket-store.ts";
-import { amountsOf, DAY_MS, HOUR_MS, Kinds, MINUTE_MS, type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+import { claimNow, deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
+import { DAY_MS, HOUR_MS, Kinds, MINUTE_MS, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
 
 const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
 const A: ConfigScope = { level: "entityDefault", entityId: "a" };
 const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" };
-
-const perSecond = (rate: number, burst = 100_000) => [Limit.perSecond("r", rate, { burst })];
 
 /** Changes of stored limits: each counts from its own instant, whenever the next request comes. */
 export function changeInstantsContract(suite: Suite): void {
@@ -196,36 +191,4 @@ export function changeInstantsContract(suite: Suite): void {
     await place.scope.entities.delete("a", place.event("entity_deleted", "a"));
     assert.equal((await place.resolve("a", "api")).changes, undefined);
   });
-}
-
-/** Somebody who asks now: by the limits and the changes as they are stored. */
-async function claimNow(place: Place, tokens: Tokens): Promise<Claim> {
-  const { limits, changes = [] } = await place.resolve("a", "api");
-  const sets = changes.map((change) => ({ fromMs: change.fromMs, set: limitSet(change.limits) }));
-  const changedMs = changes.at(-1)?.fromMs;
-  const origin: SetOrigin = {
-    asOfMs: changedMs ?? T0,
-    generation: null,
-    ...(changedMs === undefined ? {} : { changedMs, changes: sets }),
-  };
-  const bucket = bucketKey("a", "api");
-  return { bucket, set: limitSet(limits), origin, take: amountsOf(tokens), bypass: false, isConfigJustRead: true };
-}
-
-async function drained(place: Place, atMs: number): Promise<void> {
-  const [answer] = await place.take([await claimNow(place, { r: 100_000 })], atMs);
-  assert.equal(answer?.kind, "taken");
-}
-
-/** Tokens that somebody finds who asks at that time. */
-async function held(place: Place, atMs: number): Promise<number> {
-  return (await place.holds(await claimNow(place, {}), "r", atMs)) / 1000;
-}
-
-async function setAt(place: Place, scope: ConfigScope, limits: readonly Limit[], atMs: number): Promise<void> {
-  await place.scope.config.set(scope, { limits }, place.event("limits_set", "somebody", atMs));
-}
-
-async function deleteAt(place: Place, scope: ConfigScope, atMs: number): Promise<void> {
-  await place.scope.config.delete(scope, place.event("limits_deleted", "somebody", atMs));
 }

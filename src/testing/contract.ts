@@ -2,6 +2,7 @@ import { describe } from "node:test";
 import { auditContract } from "./contract-audit.ts";
 import { bucketContract } from "./contract-buckets.ts";
 import { changeInstantsContract } from "./contract-change-instants.ts";
+import { changeLevelsContract } from "./contract-change-levels.ts";
 import { changedLimitsContract } from "./contract-changed-limits.ts";
 import { configContract } from "./contract-config.ts";
 import { entityContract } from "./contract-entities.ts";
@@ -43,6 +44,7 @@ export function describeStore(name: string, open: OpenStore, gaps: readonly Gap[
   under("debits and give-backs", giveBackContract);
   under("changed limits", changedLimitsContract);
   under("changes that count from when they were made", changeInstantsContract);
+  under("changes of plans and of how levels go together", changeLevelsContract);
   under("limits that come back", rememberedContract);
   under("quotas and changed kinds", kindsContract);
   under("schedules and soft limits", schedulesContract);

@@ -1,30 +1,10 @@
-import type { Terms } from "../bucket/balance.ts";
 import type { Amount } from "../domain/amounts.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { LimitSet, SetOrigin } from "../domain/limit-set.ts";
 import { ModelLimit, type ModelPeriod } from "./model.ts";
+import { modelTerms, type StoredBucket, type StoredLimit, storedMilli, storedTerms } from "./model-stored.ts";
 import type { ModelPart } from "./model-terms.ts";
-
-/** A bucket as a store has it. */
-export interface StoredBucket {
-  readonly epochMs: number;
-  readonly limits: readonly StoredLimit[];
-  readonly origin: SetOrigin;
-  readonly validUntilMs: number;
-}
-
-export interface StoredLimit {
-  readonly name: string;
-  readonly limit: Limit;
-  readonly configured: boolean;
-  readonly tokensMilli: number;
-  readonly remainder: number;
-  readonly terms: Terms;
-  readonly quota:
-    | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
-    | undefined;
-}
 
 export type { ModelPeriod } from "./model.ts";
 
@@ -354,44 +334,6 @@ export class ModelBucket {
     this.#epochMs = Math.max(this.#epochMs, toMs);
     for (const limit of [...this.#limits.values(), ...this.#perhaps.values()]) limit.advance(this.#epochMs);
   }
-}
-
-function storedTerms({ limit, terms, quota }: StoredLimit): string {
-  return shown(limit, {
-    brim: String(terms.capacityMilli),
-    refill: String(terms.refillAmountMilli),
-    periodMs: terms.refillPeriodMs,
-    toppedUp: String(quota?.topUpMilli ?? 0),
-    windowStartMs: quota?.windowStartMs,
-  });
-}
-
-function modelTerms(model: ModelLimit): string {
-  return shown(model.limit, {
-    brim: String(model.brimMilli),
-    refill: String(model.terms.refill),
-    periodMs: model.terms.periodMs,
-    toppedUp: String(model.toppedUpMilli),
-    windowStartMs: model.windowStartMs,
-  });
-}
-
-function shown(limit: object, terms: object): string {
-  return JSON.stringify({ limit, ...terms });
-}
-
-/** What a stored limit holds, worked out from its parts. */
-export function storedMilli(
-  { tokensMilli, remainder, terms }: StoredLimit,
-  epochMs: number,
-  readingMs: number,
-): bigint {
-  const elapsed = BigInt(Math.max(readingMs, epochMs) - epochMs);
-  const dripped = (elapsed * BigInt(terms.refillAmountMilli) + BigInt(remainder)) / BigInt(terms.refillPeriodMs);
-  const level = BigInt(tokensMilli) + dripped;
-  const capacity = BigInt(terms.capacityMilli);
-  if (level > capacity) return capacity;
-  return level;
 }
 
 function newer(next: SetOrigin, last: SetOrigin): boolean {

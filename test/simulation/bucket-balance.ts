@@ -1,4 +1,5 @@
-import { ModelBucket, type StoredBucket } from "../../src/testing/model-bucket.ts";
+import { ModelBucket } from "../../src/testing/model-bucket.ts";
+import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import type { ModelPart } from "../../src/testing/model-terms.ts";
 import { calendar } from "./calendar.ts";
 

@@ -12,7 +12,7 @@ import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
 import { type ConditionalStore, conditionalWorld, openConditional } from "../../src/testing/conditional-store.ts";
-import type { StoredBucket } from "../../src/testing/model-bucket.ts";
+import type { StoredBucket } from "../../src/testing/model-stored.ts";
 import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { StoredShard } from "./bucket-balance.ts";

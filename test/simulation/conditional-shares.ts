@@ -1,7 +1,8 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { ItemKey } from "../../src/ports/item-store.ts";
 import type { AppliedChange } from "../../src/testing/conditional-table.ts";
-import { type ModelBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { storedMilli } from "../../src/testing/model-stored.ts";
 import { inForceAt } from "../../src/testing/model-terms.ts";
 import { cronIn, type ReadItem } from "./item-reader.ts";
 

@@ -2,7 +2,7 @@ import type { Calendar } from "../../src/domain/calendar.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/schedule.ts";
 import type { Item, ItemKey } from "../../src/ports/item-store.ts";
-import type { StoredBucket, StoredLimit } from "../../src/testing/model-bucket.ts";
+import type { StoredBucket, StoredLimit } from "../../src/testing/model-stored.ts";
 import { inForceAt, shareOf, windowChangeAfter } from "../../src/testing/model-terms.ts";
 import type { Rule } from "./promised-limit.ts";
 

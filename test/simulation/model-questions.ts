@@ -1,5 +1,6 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import { type ModelBucket, type StoredBucket, storedMilli } from "../../src/testing/model-bucket.ts";
+import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { type StoredBucket, storedMilli } from "../../src/testing/model-stored.ts";
 
 /** What kind of limit that is, for the tally. */
 export function kindIn(model: ModelBucket, name: string): string {

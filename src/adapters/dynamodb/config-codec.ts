@@ -1,8 +1,13 @@
-import type { Access, ConfigScope, OnUnavailable, StoredConfig } from "../../domain/config.ts";
-import { type LimitsVersion, versionsFrom, versionsText, withVersion } from "../../domain/config-versions.ts";
+import type { Access, ConfigScope, LevelOptions, OnUnavailable, StoredConfig } from "../../domain/config.ts";
+import {
+  isSameVersion,
+  type LimitsVersion,
+  versionsFrom,
+  versionsText,
+  withVersion,
+} from "../../domain/config-versions.ts";
 import { VersionError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";
-import { limitSet } from "../../domain/limit-set.ts";
 import { TZ_DEFAULT } from "../../domain/schedule.ts";
 import {
   type Decoded,
@@ -45,8 +50,7 @@ export function decodeConfig(item: Attributes | undefined): StoredConfig | undef
   const onUnavailable = item[ON_UNAVAILABLE]?.S as OnUnavailable | undefined;
   const usageKeptDays = usageKeptDaysIn(item);
   const said = {
-    ...(item[INHERIT]?.BOOL === true ? { inherit: true as const } : {}),
-    ...(item[APPLIES_TO]?.S === "callers" ? { appliesTo: "callers" as const } : {}),
+    ...optionsIn(item),
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
     ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
     ...(access === undefined ? {} : { access }),
@@ -69,9 +73,7 @@ export function historyIn(item: Attributes | undefined): readonly LimitsVersion[
   const text = item?.[LIMIT_HISTORY]?.S;
   const versions = text === undefined || item === undefined ? undefined : versionsFrom(text);
   if (item === undefined || versions === undefined) return undefined;
-  const limits = limitsIn(item);
-  if (limitSet(limits).signature !== limitSet(versions.at(-1)?.limits ?? []).signature) return undefined;
-  return versions;
+  return isSameVersion(versions.at(-1), { limits: limitsIn(item), ...optionsIn(item) }) ? versions : undefined;
 }
 
 /** The same after the limits were changed at an instant. */
@@ -84,7 +86,7 @@ export function historyAfter(
   const history = was === undefined ? undefined : historyIn(before);
   // As they are read from the item: what is written in several ways is the same there.
   const limits = limitsIn(encodedLimits(config?.limits ?? []));
-  return withVersion(history, { limits: was ?? [] }, { limits }, atMs);
+  return withVersion(history, { limits: was ?? [], ...optionsIn(before) }, { ...config, limits }, atMs);
 }
 
 /** Whether an item says nothing any more, and is there for what it said. */
@@ -197,6 +199,13 @@ function encodedLimits(limits: readonly Limit[]): Attributes {
     }
   }
   return attributes;
+}
+
+function optionsIn(item: Attributes | undefined): LevelOptions {
+  return {
+    ...(item?.[INHERIT]?.BOOL === true ? { inherit: true as const } : {}),
+    ...(item?.[APPLIES_TO]?.S === "callers" ? { appliesTo: "callers" as const } : {}),
+  };
 }
 
 function limitsIn(item: Attributes): readonly Limit[] {

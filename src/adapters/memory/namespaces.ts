@@ -73,13 +73,12 @@ export class MemoryNamespaces implements NamespaceStore {
     if (namespace.status === "active") return { kind: "active", name: namespace.name };
     // From here on it cannot be recovered, also when this is cut off half-way.
     this.#all.namespaces.set(id, { ...namespace, status: "purging" });
-    const { buckets, entities, configs, versions, operations, owned, owners, leases, audit, orders, refusals } = dataOf(
-      this.#all,
-      id,
-    );
+    const data = dataOf(this.#all, id);
+    const { buckets, entities, plans, configs, versions, operations, owned, owners, leases } = data;
+    const { audit, orders, refusals } = data;
     let hours = 0;
     for (const cell of buckets.values()) hours += cell.hours?.length ?? 0;
-    const maps = [buckets, entities, configs, versions, operations, owned, owners, leases.records, leases.keys];
+    const maps = [buckets, entities, plans, configs, versions, operations, owned, owners, leases.records, leases.keys];
     const records = maps.reduce((sum, { size }) => sum + size, hours + audit.length + refusals.entryCount);
     for (const map of maps) map.clear();
     audit.clear();

@@ -50,6 +50,7 @@ export class MemoryPlans implements PlanStore {
     for (const [key, { scope }] of this.#data.configs) {
       if ("planId" in scope && scope.planId === id) this.#data.configs.delete(key);
     }
+    this.#data.versions.forgetPlan(id);
     this.#changed(event);
     return { kind: "deleted" };
   }

@@ -91,6 +91,7 @@ function statementsOn(connection: Connection) {
   const deletes: readonly Statement[] = [
     connection.prepare("DELETE FROM plan WHERE namespace = ? AND id = ?"),
     connection.prepare("DELETE FROM plan_config WHERE namespace = ? AND plan = ?"),
+    connection.prepare("DELETE FROM limit_history WHERE namespace = ? AND of = 'plan' AND owner = ?"),
   ];
   return {
     get: connection.prepare(`SELECT ${COLUMNS} FROM plan WHERE namespace = ? AND id = ?`),

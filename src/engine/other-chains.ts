@@ -1,0 +1,28 @@
+import type { ConfigCache, HowRead } from "./config-cache.ts";
+import type { PartChain } from "./plan.ts";
+import { type AcquireRequest, alsoOf } from "./request.ts";
+import { type Mode, runAsync, runSync, type Steps, waitFor } from "./steps.ts";
+
+const NO_OTHERS: readonly PartChain[] = Object.freeze([]);
+
+/** How a chain is read. */
+interface Reading {
+  readonly nowMs: number;
+  readonly mode: Mode;
+  readonly how: HowRead;
+}
+
+/** The chains of the other resources that a request takes from (`also`). */
+export function* otherChains(
+  configCache: ConfigCache,
+  request: AcquireRequest,
+  { nowMs, mode, how }: Reading,
+): Steps<readonly PartChain[]> {
+  if (request.also === undefined) return NO_OTHERS;
+  const chainOf = (resource: string) => configCache.chain(request.entityId, resource, nowMs, mode, how);
+  const also = alsoOf(request);
+  if (mode === "sync") return also.map(([resource, consume]) => ({ consume, chain: runSync(chainOf(resource)) }));
+  // All at once: they may have to be read over a network.
+  const all = also.map(async ([resource, consume]) => ({ consume, chain: await runAsync(chainOf(resource)) }));
+  return yield* waitFor(Promise.all(all));
+}

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import type { ConfigScope } from "../domain/config.ts";
+import { Limit } from "../domain/limit.ts";
+import { deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
+import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
+
+const SYSTEM: ConfigScope = { level: "system" };
+const API: ConfigScope = { level: "resource", resource: "api" };
+const A: ConfigScope = { level: "entityDefault", entityId: "a" };
+const GOLD: ConfigScope = { level: "planDefault", planId: "gold" };
+const GOLD_ON_API: ConfigScope = { level: "plan", planId: "gold", resource: "api" };
+
+const OTHER = [Limit.perDay("other", 5)];
+
+/** Changes of plans, and of how levels go together: they count from their instants, as changes of limits do. */
+export function changeLevelsContract(suite: Suite): void {
+  suite.test("limits of a plan that are changed while nobody asks count from the change on", async (place) => {
+    await ofGold(place);
+    await setAt(place, SYSTEM, perSecond(1_000), T0);
+    await setAt(place, GOLD, perSecond(1), T0);
+    await drained(place, T0);
+    await setAt(place, GOLD, perSecond(2), T0 + 10 * SECOND_MS);
+    await setAt(place, GOLD_ON_API, perSecond(100), T0 + 20 * SECOND_MS);
+    await deleteAt(place, GOLD_ON_API, T0 + 30 * SECOND_MS);
+    await deleteAt(place, GOLD, T0 + 40 * SECOND_MS);
+    assert.equal(await held(place, T0 + 50 * SECOND_MS), 10 + 10 * 2 + 10 * 100 + 10 * 2 + 10 * 1_000);
+  });
+
+  suite.test("a level that begins to inherit, and one that ends it, does so from the change on", async (place) => {
+    await setAt(place, API, perSecond(1), T0);
+    await setAt(place, A, OTHER, T0, { inherit: true });
+    await drained(place, T0);
+    // What is inherited goes by the level that it comes from, from that one's change on.
+    await setAt(place, API, perSecond(10), T0 + 10 * SECOND_MS);
+    // From here on it is taken away here, and goes on by its last rule until it comes back.
+    await setAt(place, A, OTHER, T0 + 20 * SECOND_MS);
+    await setAt(place, API, perSecond(100), T0 + 30 * SECOND_MS);
+    await setAt(place, A, OTHER, T0 + 40 * SECOND_MS, { inherit: true });
+    assert.equal(await held(place, T0 + 50 * SECOND_MS), 10 + 30 * 10 + 10 * 100);
+    const { changes } = await place.resolve("a", "api");
+    assert.deepEqual(
+      changes?.map(({ fromMs, limits }) => [(fromMs - T0) / SECOND_MS, limits.map(({ name }) => name).sort()]),
+      [
+        [0, ["other", "r"]],
+        [10, ["other", "r"]],
+        [20, ["other"]],
+        [40, ["other", "r"]],
+      ],
+    );
+  });
+
+  suite.test("whom a level is for is no other rule of the bucket", async (place) => {
+    await setAt(place, API, perSecond(1), T0);
+    await drained(place, T0);
+    await setAt(place, API, perSecond(1), T0 + 10 * SECOND_MS, { appliesTo: "callers" });
+    assert.deepEqual((await place.resolve("a", "api")).forEveryone, []);
+    await setAt(place, API, perSecond(5), T0 + 20 * SECOND_MS, { appliesTo: "callers" });
+    assert.equal(await held(place, T0 + 30 * SECOND_MS), 20 + 10 * 5);
+    const { changes } = await place.resolve("a", "api");
+    assert.deepEqual(
+      changes?.map(({ fromMs }) => (fromMs - T0) / SECOND_MS),
+      [0, 20],
+    );
+  });
+
+  suite.test("a plan that is made anew after it was deleted has no changes of before", async (place) => {
+    await place.createPlan({ id: "gold" });
+    for (const scope of [GOLD, GOLD_ON_API]) {
+      await setAt(place, scope, perSecond(1), T0);
+      await setAt(place, scope, perSecond(2), T0 + SECOND_MS);
+    }
+    await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold"));
+    await place.createPlan({ id: "gold" });
+    await place.create({ id: "b", planId: "gold" });
+    assert.equal((await place.resolve("b", "api")).changes, undefined);
+  });
+}
+
+async function ofGold(place: Place): Promise<void> {
+  await place.createPlan({ id: "gold" });
+  await place.create({ id: "a", planId: "gold" });
+}

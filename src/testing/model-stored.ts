@@ -1,0 +1,63 @@
+import type { Terms } from "../bucket/balance.ts";
+import type { Limit } from "../domain/limit.ts";
+import type { SetOrigin } from "../domain/limit-set.ts";
+import type { ModelLimit } from "./model.ts";
+
+/** A bucket as a store has it. */
+export interface StoredBucket {
+  readonly epochMs: number;
+  readonly limits: readonly StoredLimit[];
+  readonly origin: SetOrigin;
+  readonly validUntilMs: number;
+}
+
+export interface StoredLimit {
+  readonly name: string;
+  readonly limit: Limit;
+  readonly configured: boolean;
+  readonly tokensMilli: number;
+  readonly remainder: number;
+  readonly terms: Terms;
+  readonly quota:
+    | { readonly windowStartMs: number | undefined; readonly topUpMilli: number; readonly resets: number }
+    | undefined;
+}
+
+/** What a stored limit goes by, in words to be compared with those of the model. */
+export function storedTerms({ limit, terms, quota }: StoredLimit): string {
+  return shown(limit, {
+    brim: String(terms.capacityMilli),
+    refill: String(terms.refillAmountMilli),
+    periodMs: terms.refillPeriodMs,
+    toppedUp: String(quota?.topUpMilli ?? 0),
+    windowStartMs: quota?.windowStartMs,
+  });
+}
+
+export function modelTerms(model: ModelLimit): string {
+  return shown(model.limit, {
+    brim: String(model.brimMilli),
+    refill: String(model.terms.refill),
+    periodMs: model.terms.periodMs,
+    toppedUp: String(model.toppedUpMilli),
+    windowStartMs: model.windowStartMs,
+  });
+}
+
+function shown(limit: object, terms: object): string {
+  return JSON.stringify({ limit, ...terms });
+}
+
+/** What a stored limit holds, worked out from its parts. */
+export function storedMilli(
+  { tokensMilli, remainder, terms }: StoredLimit,
+  epochMs: number,
+  readingMs: number,
+): bigint {
+  const elapsed = BigInt(Math.max(readingMs, epochMs) - epochMs);
+  const dripped = (elapsed * BigInt(terms.refillAmountMilli) + BigInt(remainder)) / BigInt(terms.refillPeriodMs);
+  const level = BigInt(tokensMilli) + dripped;
+  const capacity = BigInt(terms.capacityMilli);
+  if (level > capacity) return capacity;
+  return level;
+}
