@@ -121,14 +121,17 @@ export function sourceText(source: LevelExplanation["source"]): string {
 /** One row of the table under the sentence. */
 export interface ExplainedRow {
   readonly entityId: string;
+  /** Over all resources. */
+  readonly isTotal: boolean;
   readonly explained: LimitExplanation;
   readonly source: LevelExplanation["source"];
 }
 
 export function rowsOf(levels: readonly LevelExplanation[]): readonly ExplainedRow[] {
-  return levels.flatMap(({ entityId, limits }) =>
-    limits.map((explained) => ({ entityId, explained, source: explained.source })),
-  );
+  return levels.flatMap(({ entityId, limits, totals }) => [
+    ...limits.map((explained) => ({ entityId, isTotal: false, explained, source: explained.source })),
+    ...totals.map((explained) => ({ entityId, isTotal: true, explained, source: explained.source })),
+  ]);
 }
 
 /** Of parents that have no limits: that they have none, and why. */

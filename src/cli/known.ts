@@ -1,4 +1,5 @@
 import { NotFoundError } from "../domain/errors.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Entity } from "../entry/index.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import { nearText } from "./on-store.ts";
@@ -73,6 +74,7 @@ async function isKnownEntity(limiter: RateLimiter, id: string, resource: string 
 }
 
 async function isKnownResource(limiter: RateLimiter, resource: string): Promise<boolean> {
+  if (resource === TOTAL_RESOURCE) return true;
   if ((await limiter.getResourceDefaults(resource)).length > 0) return true;
   if (Object.keys(await limiter.getPolicy({ resource })).length > 0) return true;
   if ((await limiter.listEntitiesWithLimits(resource, { limit: 1 })).length > 0) return true;

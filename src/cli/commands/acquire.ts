@@ -1,5 +1,6 @@
 import { ResourceDisabled, ValidationError } from "../../domain/errors.ts";
 import { shortfallText } from "../../domain/status.ts";
+import { TOTAL_RESOURCE } from "../../domain/totals.ts";
 import type { Availability, Explanation, Outcome } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
@@ -149,7 +150,8 @@ function throwWhatItWould({ outcome, resource, reason = "", levels }: Explanatio
 
 function grantedText(status: string, remaining: readonly Availability[]): string {
   const left = remaining.map(
-    ({ entityId, limit, available, capacity }) => `  ${entityId} ${limit}: ${available} of ${capacity} left\n`,
+    ({ entityId, resource, limit, available, capacity }) =>
+      `  ${entityId} ${resource === TOTAL_RESOURCE ? `${resource}/` : ""}${limit}: ${available} of ${capacity} left\n`,
   );
   return `Granted${status === "settled" ? "" : ", and given back"}.\n${left.join("")}`;
 }

@@ -40,7 +40,10 @@ export const available: CommandFile<AvailableOptions> = {
       } else {
         const draw = await tableOf<Availability>(context, options, [
           { title: "ENTITY", text: (item) => item.entityId },
-          { title: "LIMIT", text: ({ limit }) => limit },
+          {
+            title: "LIMIT",
+            text: (item) => (item.resource === resource ? item.limit : `${item.resource}/${item.limit}`),
+          },
           { title: "COUNTS", text: ({ counts }) => counts },
           { title: "AVAILABLE", text: (item) => String(item.available), right: true },
           { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },

@@ -32,7 +32,11 @@ export const explain: CommandFile<ExplainOptions> = {
         { title: "ENTITY", text: (row) => row.entityId },
         { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
         { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },
-        { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
+        {
+          title: "LIMIT",
+          text: ({ explained, isTotal }) => `${isTotal ? "*/" : ""}${definitionText(explained)}`,
+          flexible: true,
+        },
         { title: "FROM", text: ({ source }) => sourceText(source) },
       ]);
       await printValue(context, options, explanation, () => {
