@@ -1,11 +1,10 @@
 import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
-import type { BucketKey } from "./bucket-key.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
 import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
 import type { Access } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
 import type { LimitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
-import { TOTAL_RESOURCE } from "./totals.ts";
 
 // The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
 

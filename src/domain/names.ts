@@ -1,6 +1,6 @@
+import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { ValidationError } from "./errors.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
-import { TOTAL_RESOURCE } from "./totals.ts";
 
 export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 

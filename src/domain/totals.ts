@@ -1,7 +1,6 @@
 import type { LevelConfig } from "./config.ts";
 
-/** The resource that totals over all resources are shown and named under; no other resource can be called so. */
-export const TOTAL_RESOURCE = "*";
+export { TOTAL_RESOURCE } from "./bucket-key.ts";
 
 /** What the levels say of the totals of an entity, as limits on the resource `"*"`. */
 export function asTotals(config: LevelConfig): LevelConfig {
