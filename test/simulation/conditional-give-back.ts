@@ -2,6 +2,7 @@ import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 
@@ -55,9 +56,16 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
   // Gathered from shards of different periods, or joined from them: either may be meant.
   const isEither = answers.size > 1 || answers.has("either") || isEarly || isNamesake;
   const { tk } = namesOf(amount.limit);
-  const isOf = isEither ? after[tk] !== before?.[tk] : answers.has("yes");
+  const isOf = isEither ? limit !== undefined && hasGained(limit, amount, after[tk]) : answers.has("yes");
   if (isOf) limit?.write("credit", amount.milli, trace.readingMs);
   return isOf;
+}
+
+/** Whether a shard holds more by an amount that was given back, after all that time has done to it: as far as there is room. */
+function hasGained(limit: ModelLimit, { milli }: Amount, tk: Item[string] | undefined): boolean {
+  const held = limit.levelMilli(Number.NEGATIVE_INFINITY);
+  const room = Number(limit.brimMilli - held);
+  return 2 * (Number(tk) - Number(held)) > Math.min(milli, room);
 }
 
 /** One shard got the quota as a new one, where another changed its rule: the same for both, if they know it by one number. */
