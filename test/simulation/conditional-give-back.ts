@@ -49,7 +49,7 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
     !answers.has("yes") &&
     (pinned.some(({ period }) => isAlike(period, limit?.period)) ||
       (Number(before?.[SHARD_COUNT] ?? 1) > 1 &&
-        pinned.some(({ period }) => isBegunByOne(period, limit?.period)) &&
+        pinned.some(({ period }) => isBegunApart(period, limit?.period)) &&
         held.ticket.pins.some(
           (pin) => pin.limit === amount.limit && pin.resets === before?.[namesOf(amount.limit).rn],
         )));
@@ -68,10 +68,13 @@ function hasGained(limit: ModelLimit, { milli }: Amount, tk: Item[string] | unde
   return 2 * (Number(tk) - Number(held)) > Math.min(milli, room);
 }
 
-/** One shard got the quota as a new one, where another changed its rule: the same for both, if they know it by one number. */
-function isBegunByOne(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
+/**
+ * Each shard gets another rule by itself, at an instant of its own, or as a new quota where it had forgotten it: the same for all,
+ * if they know it by one number.
+ */
+function isBegunApart(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
   if (now === undefined || taken.rule !== now.rule || taken.untilMs !== now.untilMs) return false;
-  return (taken.byHand === 0) !== (now.byHand === 0);
+  return taken.began === "changed" || now.began === "changed";
 }
 
 function isAlike(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
