@@ -16,6 +16,7 @@ import {
 import { type Wanted, walkOf } from "../domain/earliest.ts";
 import { limitMakers } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
+import type { LimitState } from "../domain/limit-state.ts";
 import { SearchSteps } from "../domain/search.ts";
 import type { Item, ItemWrite } from "../ports/item-store.ts";
 import { checkTransaction, outcomeOf } from "../testing/conditional-write.ts";
@@ -313,4 +314,38 @@ test("joined shards count the most resets that one of them had: no lease from be
     [[102, T0 + 6]],
   );
   assert.equal(countsAgree(shards.images()), true);
+});
+
+/** Two shards with 2 each of what is left of a quota, by different rules: it was left out when only one had heard of the new one. */
+function ruledApart(session: 0 | 1, marks: Item): Shards {
+  const quota = Kinds.quota("q", 10, { reset: { cron: "0 0 * * *" } });
+  const limits = limitSet([Kinds.perMinute("t", 10), quota]);
+  const shards = new Shards({
+    ...freshBucket(limits, { asOfMs: T0, generation: null }, T0, calendar),
+    untouched: false,
+  });
+  assert.ok(shards.transact(writesOf(shards, "double", T0 + 1) ?? []));
+  shards.items = shards.items.map(({ b_q_rsched, ...item }, shard): Item => {
+    const left = { ...item, cfl: "t", b_q_tk: 2_000 };
+    if (shard !== session) return { ...left, b_q_rsched: b_q_rsched as string };
+    return { ...left, b_q_rsa: 3_600, ...marks };
+  });
+  return shards;
+}
+
+test("a calendar quota that a session joins has no window of it", () => {
+  const shards = ruledApart(1, { b_q_ws: T0, b_q_wa: T0 });
+  assert.ok(shards.transact(writesOf(shards, "join", T0 + 2) ?? []));
+  const [{ b_q_ws, b_q_tk, b_q_ru } = {}] = shards.items;
+  assert.deepEqual([b_q_ws, b_q_tk], [undefined, 4_000]);
+  assert.equal(b_q_ru, T0 + 3_600_000, "until then what the session spent is remembered");
+});
+
+test("a closed session that a spent calendar quota joins is not full by that", () => {
+  const shards = ruledApart(0, { b_q_tk: 5_000 });
+  assert.ok(shards.transact(writesOf(shards, "join", T0 + 2) ?? []));
+  const [{ b_q_ws, b_q_tk } = {}] = shards.items;
+  assert.deepEqual([b_q_ws, b_q_tk], [T0 + 2, 7_000]);
+  const later = advanced(shards.whole(), T0 + 60_000, calendar);
+  assert.equal(availableMilli(later, findLimit(later, "q") as LimitState, T0 + 60_000), 7_000);
 });

@@ -2,11 +2,19 @@ import { addMulDiv, mulDivCeil } from "../bucket/integers.ts";
 import { levelMilli } from "../bucket/level.ts";
 import type { Part } from "../bucket/share.ts";
 import type { Amount } from "../domain/amounts.ts";
-import { advanced, assembled, availableMilli, type BucketState, bucketFor, findLimit } from "../domain/bucket-state.ts";
+import {
+  advanced,
+  assembled,
+  availableMilli,
+  type BucketState,
+  bucketFor,
+  changedLimit,
+  findLimit,
+} from "../domain/bucket-state.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import type { Limit } from "../domain/limit.ts";
 import { limitSet } from "../domain/limit-set.ts";
-import { termsAt } from "../domain/limit-state.ts";
+import { sameRule, termsAt } from "../domain/limit-state.ts";
 import { countersOf } from "../domain/usage.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "./attributes.ts";
@@ -82,9 +90,12 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
   return [
     ...staying.flatMap((image) => {
       const { shard } = image.key;
-      const joining = going.filter(({ key }) => key.shard % count === shard).map(({ state }) => complete(state));
+      const own = complete(image.state);
+      const joining = going
+        .filter(({ key }) => key.shard % count === shard)
+        .map(({ state }) => byRulesOf(own, complete(state), env.calendar));
       const part: Part | undefined = count === 1 ? undefined : { index: shard, count, rounding: "exact" };
-      const moves = complete(image.state).limits.map(({ name }): Move => {
+      const moves = own.limits.map(({ name }): Move => {
         const milli = sum(joining, (state) => tokensIn(state, name));
         return { limit: name, milli: -milli, mustFit: false };
       });
@@ -223,6 +234,19 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
     return { ...held, rememberUntilMs, quota: { ...held.quota, windowStartMs, resets } };
   });
   return assembled({ ...state, limits }, calendar);
+}
+
+/**
+ * A shard that joins another, by the rules of that one. They differ where one of them had heard of a limit's new rule when it was
+ * left out: the window of a session is nothing that a calendar quota can go on with, and what a calendar quota spent is not full
+ * because a session is closed.
+ */
+function byRulesOf(own: BucketState, joining: BucketState, calendar: Calendar): BucketState {
+  const limits = joining.limits.map((held) => {
+    const { limit } = findLimit(own, held.name) ?? held;
+    return sameRule(held.limit, limit) ? held : changedLimit(held, limit, joining.epochMs, calendar);
+  });
+  return assembled({ ...joining, limits }, calendar);
 }
 
 /**

@@ -24,6 +24,8 @@ export interface ModelPeriod {
   windowStartMs: number | undefined;
   /** Tells it from every other; after shards were joined that began by themselves, one of each. */
   readonly ids: ReadonlySet<object>;
+  /** A quota that got this rule while it had another, or dripped, began with what it held then. */
+  readonly began: "full" | "changed";
   /** How often an operator began it anew, counted on from when the quota got its rule, if it had another before. */
   byHand: number;
   /** The capacity in force when it began, and what was bought since. */
@@ -45,6 +47,16 @@ export function isSamePeriod(now: ModelPeriod | undefined, taken: ModelPeriod | 
   if (![...now.ids].some((id) => taken.ids.has(id))) return "no";
   // Shards that began by themselves were joined: the period of one of them goes on.
   return now.ids.size === 1 && taken.ids.size === 1 ? "yes" : "either";
+}
+
+/** What tells the period that goes on from those of shards which were joined, or from the one of a shard that was split. */
+export function goneOn(before: readonly ModelPeriod[]): Partial<Pick<ModelPeriod, "ids" | "began" | "byHand">> {
+  if (before.length === 0) return {};
+  return {
+    ids: new Set(before.flatMap(({ ids }) => [...ids])),
+    began: before.some(({ began }) => began === "changed") ? "changed" : "full",
+    byHand: Math.max(...before.map(({ byHand }) => byHand)),
+  };
 }
 
 /** How one limit stands on a bucket, as a store has written it down; told from an instant. */

@@ -5,6 +5,7 @@ import {
   filledAtMs,
   filledByMs,
   floorDiv,
+  goneOn,
   isSamePeriod,
   type Mark,
   type ModelPeriod,
@@ -92,9 +93,7 @@ export class ModelLimit {
     model.#filledByMs = Number.POSITIVE_INFINITY;
     const begun = model.#begun();
     const same = before.filter(({ rule, untilMs }) => rule === begun.rule && untilMs === begun.untilMs);
-    const ids = same.length === 0 ? begun.ids : new Set(same.flatMap((period) => [...period.ids]));
-    const byHand = Math.max(0, ...same.map((period) => period.byHand));
-    model.#period = { ...begun, windowStartMs, ids, byHand, allowed: BigInt(tokensMilli) };
+    model.#period = { ...begun, ...goneOn(same), windowStartMs, allowed: BigInt(tokensMilli) };
     const fraction = (BigInt(remainder) * model.#unitsPerMilli) / BigInt(model.#inForce.periodMs);
     const brim = BigInt(tokensMilli) * model.#unitsPerMilli + fraction;
     model.#marks = [{ dripped: model.#dripped(atMs), brim, takenBefore: 0n, spends: true }];
@@ -176,7 +175,7 @@ export class ModelLimit {
       // It began in the middle of something else: until its first reset there is what it held then, to the millitoken.
       const isForgiven = before.soft && !limit.soft && level < 0n;
       const allowed = isForgiven ? 0n : lesser(level, lesser(brim, this.brimMilli)) + 1n;
-      this.#period = { ...this.#begun(), allowed, byHand: Math.max(this.#epochMs, byHand + 1) };
+      this.#period = { ...this.#begun(), began: "changed", allowed, byHand: Math.max(this.#epochMs, byHand + 1) };
     }
     if (limit.soft) this.#period.unbounded = true;
     // Debt of a soft limit was never a reason to refuse; it is not one when the limit is hard.
@@ -339,6 +338,7 @@ export class ModelLimit {
       untilMs: resetAfter(this.#limit, this.#epochMs, this.#calendar),
       windowStartMs: undefined,
       ids: new Set([{}]),
+      began: "full",
       byHand: 0,
       allowed: this.brimMilli,
       granted: 0n,

@@ -2,6 +2,7 @@ import type { Amount } from "../../src/domain/amounts.ts";
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, SHARD_COUNT } from "../../src/protocol/attributes.ts";
+import type { ModelLimit } from "../../src/testing/model.ts";
 import type { ModelBucket, ModelPeriod } from "../../src/testing/model-bucket.ts";
 import type { ConditionalCalls } from "./conditional-calls.ts";
 
@@ -48,22 +49,32 @@ export function givenBack({ key, model, held, amount, trace, before, after, call
     !answers.has("yes") &&
     (pinned.some(({ period }) => isAlike(period, limit?.period)) ||
       (Number(before?.[SHARD_COUNT] ?? 1) > 1 &&
-        pinned.some(({ period }) => isBegunByOne(period, limit?.period)) &&
+        pinned.some(({ period }) => isBegunApart(period, limit?.period)) &&
         held.ticket.pins.some(
           (pin) => pin.limit === amount.limit && pin.resets === before?.[namesOf(amount.limit).rn],
         )));
   // Gathered from shards of different periods, or joined from them: either may be meant.
   const isEither = answers.size > 1 || answers.has("either") || isEarly || isNamesake;
   const { tk } = namesOf(amount.limit);
-  const isOf = isEither ? after[tk] !== before?.[tk] : answers.has("yes");
+  const isOf = isEither ? limit !== undefined && hasGained(limit, amount, after[tk]) : answers.has("yes");
   if (isOf) limit?.write("credit", amount.milli, trace.readingMs);
   return isOf;
 }
 
-/** One shard got the quota as a new one, where another changed its rule: the same for both, if they know it by one number. */
-function isBegunByOne(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
+/** Whether a shard holds more by an amount that was given back, after all that time has done to it: as far as there is room. */
+function hasGained(limit: ModelLimit, { milli }: Amount, tk: Item[string] | undefined): boolean {
+  const held = limit.levelMilli(Number.NEGATIVE_INFINITY);
+  const room = Number(limit.brimMilli - held);
+  return 2 * (Number(tk) - Number(held)) > Math.min(milli, room);
+}
+
+/**
+ * Each shard gets another rule by itself, at an instant of its own, or as a new quota where it had forgotten it: the same for all,
+ * if they know it by one number.
+ */
+function isBegunApart(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {
   if (now === undefined || taken.rule !== now.rule || taken.untilMs !== now.untilMs) return false;
-  return (taken.byHand === 0) !== (now.byHand === 0);
+  return taken.began === "changed" || now.began === "changed";
 }
 
 function isAlike(taken: ModelPeriod, now: ModelPeriod | undefined): boolean {

@@ -57,6 +57,8 @@ export class PromiseLedger {
   /** How many shards a bucket had at most. */
   readonly #shardsMost = new Map<string, number>();
   readonly #quotas = new Map<string, { readonly terms: string; readonly unmeasuredMs: number }>();
+  /** Until when a quota may hold less than its period leaves: shards were joined that knew the period by different numbers. */
+  readonly #lessUntilMs = new Map<string, number>();
 
   /** What is wrong now that this was written; empty when nothing is. */
   wrote(write: LimitWrite): string[] {
@@ -92,6 +94,12 @@ export class PromiseLedger {
     }
   }
 
+  /** Shards were joined of which each knew the period of a quota by a number of its own: only what was taken by one of them comes back. */
+  joinedApart(bucketId: string, limit: string, untilMs: number): void {
+    const id = idOf(bucketId, limit);
+    this.#lessUntilMs.set(id, Math.max(untilMs, this.#lessUntilMs.get(id) ?? untilMs));
+  }
+
   /** What was bought, or given back by an operator: it may be taken once more. */
   gained(bucketId: string, limit: Limit, milli: bigint, period: ModelPeriod | undefined): void {
     this.goesBy(bucketId, limit, period);
@@ -119,14 +127,15 @@ export class PromiseLedger {
 
   /** The bucket is gone, and with it what was promised. */
   forgetAll(bucketId: string): void {
-    for (const all of [this.#runs, this.#periods, this.#quotas]) {
+    for (const all of [this.#runs, this.#periods, this.#quotas, this.#lessUntilMs]) {
       for (const id of all.keys()) if (id.startsWith(`${bucketId}\n`)) all.delete(id);
     }
   }
 
   /**
    * What is wrong with what the shards of a bucket hold together; empty when nothing is. A calendar quota holds what its period
-   * allows, less what was granted in it: neither more nor less, whichever shard was taken from and whichever was given to.
+   * allows, less what was granted in it: neither more nor less, whichever shard was taken from and whichever was given to. Less,
+   * where something could not be given back to a shard that was joined.
    */
   conserved(bucketId: string, shards: readonly ModelBucket[]): string[] {
     // Each shard that there was may have rounded by one, also before they were joined.
@@ -143,7 +152,8 @@ export class PromiseLedger {
       );
       const apart = held - due;
       const rounding = BigInt(most);
-      if (apart <= rounding && apart >= -rounding) return [];
+      const mayBeLess = (latest.period?.untilMs ?? 0) <= (this.#lessUntilMs.get(idOf(bucketId, name)) ?? 0);
+      if (apart <= rounding && (apart >= -rounding || mayBeLess)) return [];
       return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due}`];
     });
   }

@@ -31,7 +31,7 @@ import { Nonces } from "./conditional-nonces.ts";
 import { Purchased } from "./conditional-operations.ts";
 import type { Process } from "./conditional-process.ts";
 import { PromiseLedger } from "./conditional-promise.ts";
-import { countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
+import { countedApart, countsKept, owedElsewhere, type Shard, sharesMoved } from "./conditional-shares.ts";
 import { AppliedUsage, hourProblems, sheetProblems, withoutParts } from "./conditional-usage.ts";
 import { Forgotten } from "./forgotten.ts";
 import { type ReadItem, readItem } from "./item-reader.ts";
@@ -387,6 +387,10 @@ export class ConditionalRecorder {
       const own = count > shards.length ? shards.filter(({ key }) => key.shard === shard % shards.length) : shards;
       return own.map(({ model }) => model);
     };
+    if (count < shards.length) {
+      for (const { limit, untilMs } of countedApart(changes, calendar))
+        this.#promise.joinedApart(bucketId, limit, untilMs);
+    }
     const { atMs } = changes[0] as AppliedChange;
     this.#promise.reshaped(bucketId, left[0]?.state.epochMs ?? atMs, atMs - this.#errorMaxMs - 1_000);
     for (const [i, { key }] of changes.entries()) {

@@ -7,6 +7,7 @@ import { inForceAt } from "../../src/testing/model-terms.ts";
 import { cronIn, type ReadItem } from "./item-reader.ts";
 
 const COUNT = /^b_(.+)_rn$/;
+const RULE = /^b_(.+)_rsched$/;
 
 /** What is known of one shard of a bucket. */
 export interface Shard {
@@ -57,6 +58,25 @@ export function countsKept(changes: readonly AppliedChange[], calendar: Calendar
       return Number(after[attribute]) < most ? [`${name} counts ${after[attribute]}, and was at ${most}`] : [];
     }),
   );
+}
+
+/** The quotas whose period was known by different numbers to shards that were joined, and when it ends. */
+export function countedApart(
+  changes: readonly AppliedChange[],
+  calendar: Calendar,
+): { readonly limit: string; readonly untilMs: number }[] {
+  const left = changes.find(({ after }) => after !== undefined)?.after ?? {};
+  return Object.keys(left).flatMap((attribute) => {
+    const limit = RULE.exec(attribute)?.[1];
+    const rsched = left[attribute];
+    if (limit === undefined || typeof rsched !== "string") return [];
+    const [cron, tz] = [cronIn(rsched), String(left.sched_tz ?? "UTC")];
+    const all = changes.flatMap(({ before = {} }) => (before[attribute] === rsched ? [before] : []));
+    // A shard that had not come to this period yet begins it when it is joined.
+    const same = all.filter(({ rf }) => calendar.nextReset(cron, tz, Number(rf)) > Number(left.rf));
+    if (new Set(same.map((before) => before[`b_${limit}_rn`])).size < 2) return [];
+    return [{ limit, untilMs: calendar.nextReset(cron, tz, Number(left.rf)) }];
+  });
 }
 
 /** What the other shards of a bucket owe of a limit, in millitokens. */

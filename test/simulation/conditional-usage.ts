@@ -15,7 +15,6 @@ const HOUR_OF_SHEET = /^h\d\d$/;
 
 /** What every write of a table that is applied has used, in the hour that its item was in then. */
 export class AppliedUsage extends UsageLedger {
-  readonly #keptMs: number;
   readonly #nowMs: () => number;
   readonly #deleted = new Set<string>();
   /** Requests of the changes that are being made together. */
@@ -26,8 +25,7 @@ export class AppliedUsage extends UsageLedger {
   readonly #inDoubt = new WeakMap<WriteTrace, readonly string[]>();
 
   constructor(keptMs: number, nowMs: () => number) {
-    super();
-    this.#keptMs = keptMs;
+    super(keptMs);
     this.#nowMs = nowMs;
   }
 
@@ -107,11 +105,9 @@ export class AppliedUsage extends UsageLedger {
   }
 
   override problems(snapshots: readonly UsageSnapshot[]): string[] {
-    const keptFromMs = this.#nowMs() - this.#keptMs;
-    this.forgetWhere(({ entityId, hourMs }) => this.#deleted.has(entityId) || hourMs + HOUR_MS <= keptFromMs);
-    const known = snapshots.filter(
-      ({ entityId, windowEndMs }) => !this.#deleted.has(entityId) && windowEndMs > keptFromMs,
-    );
+    this.readAt(this.#nowMs());
+    this.forgetWhere(({ entityId }) => this.#deleted.has(entityId));
+    const known = snapshots.filter(({ entityId }) => !this.#deleted.has(entityId));
     return super.problems(known);
   }
 }

@@ -4,7 +4,8 @@ import { capacityMost } from "../../src/testing/model-terms.ts";
 
 /** What one limit of a bucket goes by, and what was bought for it until its period ends. */
 interface Held {
-  readonly limit: Limit;
+  /** None, where only shards that have not heard of its newest limits have it: a claim brings its own to the others. */
+  readonly limit: Limit | undefined;
   readonly toppedUpMilli: bigint;
 }
 
@@ -47,15 +48,16 @@ export class MostLedger {
     this.#nowMs = nowMs;
   }
 
-  /** A bucket stands differently: by the models of all its shards, none when it is gone. */
+  /**
+   * A bucket stands differently: by the models of all its shards, none when it is gone. A shard that has not heard of the newest
+   * limits does with the next claim, so the bucket goes by those.
+   */
   note(bucketId: string, shards: readonly ModelBucket[]): void {
     const limits = new Map<string, Held>();
+    const [newest] = shards.toSorted((a, b) => b.origin.asOfMs - a.origin.asOfMs);
     for (const name of new Set(shards.flatMap(({ names }) => names))) {
-      const held = shards.flatMap((shard) => shard.limit(name) ?? []);
-      const [first] = held;
-      if (first === undefined) continue;
-      const toppedUpMilli = held.reduce((sum, one) => sum + one.toppedUpMilli, 0n);
-      limits.set(name, { limit: first.limit, toppedUpMilli });
+      const toppedUpMilli = shards.reduce((sum, shard) => sum + (shard.limit(name)?.toppedUpMilli ?? 0n), 0n);
+      limits.set(name, { limit: newest?.limit(name)?.limit, toppedUpMilli });
     }
     const untilMs = Math.min(Number.POSITIVE_INFINITY, ...shards.map(({ nextBoundaryMs }) => nextBoundaryMs));
     const asOfMs = Math.max(Number.NEGATIVE_INFINITY, ...shards.map(({ origin }) => origin.asOfMs));
@@ -69,11 +71,10 @@ export class MostLedger {
    */
   isNever(asked: AskedOf, by: "bucket" | "bucket and claim", { sinceMs, readingMs }: AskedWhen): boolean {
     return this.#during(asked.bucketId, sinceMs).some(({ limits, untilMs, asOfMs }) => {
-      const held = limits.get(asked.limit);
-      const toppedUpMilli = readingMs < untilMs ? (held?.toppedUpMilli ?? 0n) : 0n;
+      const { limit: held, toppedUpMilli: boughtMilli = 0n } = limits.get(asked.limit) ?? {};
+      const toppedUpMilli = readingMs < untilMs ? boughtMilli : 0n;
       // A claim whose limits are newer goes by its own; so does one for a bucket that is to be made.
-      const inForce =
-        held === undefined ? asked.own : asked.asOfMs >= asOfMs ? [...asked.own, held.limit] : [held.limit];
+      const inForce = held === undefined ? asked.own : asked.asOfMs >= asOfMs ? [...asked.own, held] : [held];
       const isOver = (limit: Limit) => isAbove(limit, asked.milli, toppedUpMilli);
       return inForce.some(isOver) && (by === "bucket" || asked.own.some(isOver));
     });

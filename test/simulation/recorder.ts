@@ -4,6 +4,7 @@ import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
 import type { Ticket } from "../../src/domain/give-back.ts";
+import { FILE_RETENTION } from "../../src/domain/retention.ts";
 import type {
   BucketStore,
   CallContext,
@@ -45,7 +46,7 @@ interface Call {
  * goes to the model too, and model and store are compared after each.
  */
 export class Recorder {
-  readonly usage = new UsageLedger();
+  readonly usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0);
   /** Calls that the store has not answered yet. */
   underWay = 0;
   /** Grows with everything that can lower a level or move a limit. */
@@ -369,6 +370,7 @@ export class Recorder {
   }
 
   #begun(store: BucketStore, helds: readonly Bucket[], context: CallContext): Call {
+    this.usage.readAt(context.nowMs);
     const states = atOnce(store.read(helds.map(({ bucket }) => bucket)));
     const absent = new Set<string>();
     for (const [i, { bucket }] of helds.entries()) {

@@ -18,6 +18,18 @@ const MOST_MILLI = BigInt(Number.MAX_SAFE_INTEGER);
 /** What the usage of every hour must be after the writes that were reported to it. */
 export class UsageLedger {
   #hours = new Map<string, Hour>();
+  readonly #keptMs: number;
+  #latestMs = Number.NEGATIVE_INFINITY;
+
+  /** `keptMs`: how long the store keeps an hour that has ended. */
+  constructor(keptMs: number) {
+    this.#keptMs = keptMs;
+  }
+
+  /** The store was called with this reading: by the latest of them, hours that it need not keep may be gone. */
+  readAt(readingMs: number): void {
+    this.#latestMs = Math.max(this.#latestMs, readingMs);
+  }
 
   count(
     { entityId, resource }: BucketKey,
@@ -72,13 +84,16 @@ export class UsageLedger {
   problems(snapshots: readonly UsageSnapshot[]): string[] {
     const [due, told] = [new Map<string, string>(), new Map<string, string>()];
     const inexact = new Set<string>();
+    const keptFromMs = this.#latestMs - this.#keptMs;
+    this.forgetWhere(({ hourMs }) => hourMs + HOUR_MS <= keptFromMs);
     for (const hour of this.#hours.values()) {
       // Beyond 2^53 millitokens in an hour, numbers of JavaScript cannot say it any more.
       for (const [limit, gross] of hour.gross) if (gross > MOST_MILLI) inexact.add(nameOf(hour, limit));
       for (const [limit, milli] of hour.milli) if (milli !== 0n) due.set(nameOf(hour, limit), String(milli));
       due.set(nameOf(hour, "requests"), String(hour.requests));
     }
-    for (const { entityId, resource, windowStartMs, counters, overdrafts, bypassed, requests } of snapshots) {
+    for (const snapshot of snapshots.filter(({ windowEndMs }) => windowEndMs > keptFromMs)) {
+      const { entityId, resource, windowStartMs, counters, overdrafts, bypassed, requests } = snapshot;
       const hour = { entityId, resource, hourMs: windowStartMs };
       const tell = (counts: Readonly<Record<string, number>>, what: string) => {
         for (const [limit, tokens] of Object.entries(counts)) {
