@@ -10,7 +10,7 @@ import {
   policyQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import { deleteAt, levelOf, setAt, storedAt } from "./levels.ts";
+import { deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
 
 export const limitRoutes: readonly Route[] = [
   route({
@@ -40,6 +40,17 @@ export const limitRoutes: readonly Route[] = [
     query: levelQuery,
     answers: { 204: { description: "They are gone." } },
     handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, levelOf(query)),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/limits/levels`,
+    scope: "read",
+    summary: "Every level that counts for an entity, a plan and a resource, as far as they are named, totals too",
+    query: levelQuery,
+    answers: {
+      200: { description: "The most specific first; one that says nothing has no limits.", schema: output.levels },
+    },
+    handle: async ({ limiter, query }) => ({ status: 200, body: await levelsOf(limiter, query) }),
   }),
   route({
     method: "get",

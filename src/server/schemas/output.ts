@@ -189,6 +189,12 @@ const level = z.object({
   usageKeptDays: z.number().optional(),
 });
 
+export const levels = z
+  .object({
+    planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
+    items: z.array(level),
+  })
+  .openapi("Levels");
 export const levelLimits = level.openapi("LevelLimits");
 export const changedLimits = level.extend({ changed: z.boolean() }).openapi("ChangedLimits");
 
