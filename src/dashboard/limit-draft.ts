@@ -1,3 +1,5 @@
+import { FormError } from "./form-error.ts";
+import { numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
@@ -88,7 +90,7 @@ export function limitOf(draft: LimitDraft): Limit {
   const { kind, soft, windows } = draft;
   const name = draft.name.trim();
   const counts = draft.counts.trim();
-  if (name === "") throw new Error("A new limit has no name; give one, such as rpm.");
+  if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
   const number = (what: string, text: string) => numberOf(`${name}: ${what}`, text);
   const base = {
     name,
@@ -120,13 +122,6 @@ function entryOf(name: string, { cron, scale, capacity, amount, period }: Window
     ...optional("refillAmount", "the amount", amount, 1),
     ...optional("refillPeriodMs", "the period", period, 1000),
   };
-}
-
-function numberOf(what: string, text: string): number {
-  // Thousands may be set apart, as they are shown.
-  const plain = text.trim().replace(/(?<=\d)[,_ ](?=\d{3})/g, "");
-  if (!/^-?\d+(\.\d+)?$/.test(plain)) throw new Error(`${what} is "${text.trim()}"; give a number.`);
-  return Number(plain);
 }
 
 function seconds(ms: number): string {

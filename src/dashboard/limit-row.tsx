@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { type Kind, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
+import { numberIn } from "./number-text.ts";
 import { Field, Select } from "./parts.tsx";
+import { whole } from "./words.ts";
 
 interface RowProps {
   readonly draft: LimitDraft;
@@ -29,7 +31,6 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
       <input
         data-testid={testid}
         type="text"
-        inputMode={field === "cron" || field === "tz" ? "text" : "numeric"}
         readOnly={isReadOnly}
         value={draft[field]}
         placeholder={hint}
@@ -38,6 +39,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
+      {field !== "cron" && field !== "tz" && <Read text={draft[field]} />}
     </Field>
   );
   if (draft.isRemoved) {
@@ -99,6 +101,20 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             />
             <Was before={before?.kind} now={draft.kind} />
           </Field>
+          <Field label="Counts">
+            <input
+              data-testid="limit-counts"
+              type="text"
+              readOnly={isReadOnly}
+              value={draft.counts}
+              placeholder={draft.name || "its own name"}
+              title="The measure of a request that this limit counts: requests, or a name that requests use, such as tpm. Empty: its own name."
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => set({ counts: event.currentTarget.value })}
+            />
+            <Was before={before?.counts} now={draft.counts} />
+          </Field>
           {text("capacity", "Capacity", "limit-capacity")}
           {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
           {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
@@ -129,6 +145,16 @@ function Was({ before, now }: { readonly before: string | undefined; readonly no
   return (
     <small class="was" data-testid="limit-change">
       <s>{before || "empty"}</s> → <b>{now || "empty"}</b>
+    </small>
+  );
+}
+
+/** What a number is taken for where it is not written in plain digits. */
+function Read({ text }: { readonly text: string }) {
+  const value = /^\d+$/.test(text.trim()) ? undefined : numberIn(text);
+  return value === undefined ? null : (
+    <small class="quiet" data-testid="limit-read">
+      = {whole(value)}
     </small>
   );
 }
