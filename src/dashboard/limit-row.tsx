@@ -1,6 +1,16 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { type Kind, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
+import { RESETS } from "../domain/reset-names.ts";
+import {
+  cronOf,
+  type Kind,
+  type LimitDraft,
+  newWindow,
+  type ResetChoice,
+  type WindowDraft,
+  windowsText,
+} from "./limit-draft.ts";
+import { NextReset } from "./next-reset.tsx";
 import { numberIn } from "./number-text.ts";
 import { Field, Select } from "./parts.tsx";
 import { whole } from "./words.ts";
@@ -94,8 +104,8 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               disabled={isReadOnly}
               options={[
                 { value: "drip", label: "Drips" },
-                { value: "calendar", label: "Resets by the calendar" },
-                { value: "session", label: "Resets after first use" },
+                { value: "calendar", label: "Quota: calendar" },
+                { value: "session", label: "Quota: session" },
               ]}
               onChange={(kind) => set({ kind: kind as Kind })}
             />
@@ -118,10 +128,26 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
           {text("capacity", "Capacity", "limit-capacity")}
           {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
           {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
-          {draft.kind === "calendar" && text("cron", "Full again at (cron)", "limit-cron")}
+          {draft.kind === "calendar" && (
+            <Field label="Full again">
+              <Select
+                testid="limit-reset"
+                value={draft.reset}
+                disabled={isReadOnly}
+                options={[
+                  ...RESETS.map(([value]) => ({ value, label: value[0]?.toUpperCase() + value.slice(1) })),
+                  { value: "cron", label: "By a cron" },
+                ]}
+                onChange={(reset) => set({ reset: reset as ResetChoice, cron: cronOf(draft) })}
+              />
+              <Was before={before?.reset} now={draft.reset} />
+            </Field>
+          )}
+          {draft.kind === "calendar" && draft.reset === "cron" && text("cron", "At (cron)", "limit-cron")}
           {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
           {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
         </div>
+        {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
           <label class="check">
             <input

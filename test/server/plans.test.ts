@@ -90,3 +90,17 @@ test("all levels of an entity, a plan or a resource in one answer; what says not
   assert.deepEqual((await levels("?planId=gold")).slice(0, 2), ["gold", `planDefault ${count}`]);
   assert.equal((await call("GET", `${NS}/limits/levels?planId=golf`)).body.code, "plan_not_found");
 });
+
+test("the next resets of a quota are told before it is set, and what is wrong with one is no error", async (t) => {
+  const { call } = await serviceOf(t);
+  const monthly = await call("GET", `${NS}/limits/resets?cron=monthly&tz=Europe/Berlin`);
+  assert.deepEqual([monthly.status, monthly.body.cron, monthly.body.nextMs.length], [200, "0 0 1 * *", 3]);
+  const [first, second] = monthly.body.nextMs as number[];
+  const days = ((second as number) - (first as number)) / 86_400_000;
+  assert.ok(days > 27 && days < 32, `${days} days`);
+  for (const query of ["cron=montly", "cron=0 25 * * *", "cron=daily&tz=Mars/Olympus"]) {
+    const { status, body } = await call("GET", `${NS}/limits/resets?${query}`);
+    assert.deepEqual([status, body.nextMs], [200, []], query);
+    assert.match(body.problem, /montly|25|Mars/);
+  }
+});

@@ -189,6 +189,17 @@ const level = z.object({
   usageKeptDays: z.number().optional(),
 });
 
+export const resets = z
+  .object({
+    cron: z.string(),
+    tz: z.string(),
+    problem: z
+      .string()
+      .optional()
+      .openapi({ description: "Why no quota can be reset by it; then there are no instants." }),
+    nextMs: z.array(instant).openapi({ description: "The next three." }),
+  })
+  .openapi("Resets");
 export const levels = z
   .object({
     planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
