@@ -120,3 +120,84 @@ inBrowser("a plan gets limits that inherit, with a measure, and totals; its enti
     (count) => count === 1,
   );
 });
+
+inBrowser("a quota is chosen by its name, and its next reset stands there before it is saved", async (t, open) => {
+  const service = await served(t);
+  const page = await open();
+  await visit(page, service.url, "#/limits?resource=api");
+  await page.getByTestId("limits-level").selectOption("resource");
+  await page.getByTestId("limit-add").click();
+  const added = page.getByTestId("limit-row").last();
+  await added.getByTestId("limit-name").fill("month");
+  await added.getByTestId("limit-counts").fill("tpm");
+  await added.getByTestId("limit-kind").selectOption("calendar");
+  await added.getByTestId("limit-capacity").fill("2M");
+  assert.equal(await added.getByTestId("limit-reset").inputValue(), "monthly");
+  const next = added.getByTestId("limit-next-reset");
+  // The service's clock is in March 2026.
+  await next.getByText("Next reset: Wed, 1 Apr 2026, 00:00 (UTC); then Fri, 1 May 2026").waitFor();
+  await added.getByTestId("limit-reset").selectOption("weekly");
+  await added.getByTestId("limit-tz").fill("Europe/Berlin");
+  await next.getByText("Next reset: Mon, 16 Mar 2026, 00:00 (Europe/Berlin)").waitFor();
+  await added.getByTestId("limit-reset").selectOption("cron");
+  assert.equal(await added.getByTestId("limit-cron").inputValue(), "0 0 * * 1", "it begins with what was chosen");
+  await added.getByTestId("limit-cron").fill("0 25 * * *");
+  await next.getByText("25").waitFor();
+  assert.match((await next.getAttribute("class")) ?? "", /bad-text/);
+  await added.getByTestId("limit-reset").selectOption("monthly");
+  await next.getByText("Next reset: Wed, 1 Apr 2026").waitFor();
+  await page.getByTestId("limits-save").click();
+  await page.getByTestId("limits-saved").getByText("Saved: 1 limit").waitFor();
+  const [stored] = await service.limiter.getResourceDefaults("api");
+  assert.deepEqual(
+    stored,
+    Limit.quota("month", 2_000_000, { counts: "tpm", reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
+  );
+});
+
+inBrowser(
+  "a plan is made, given to an entity, shown with its limits, and not deleted while it is used",
+  async (t, open) => {
+    const service = await served(t);
+    const { limiter } = service;
+    const page = await open();
+    await visit(page, service.url, "#/plans");
+    await page.getByTestId("plan-create").click();
+    await page.getByTestId("plan-id").fill("gold");
+    await page.getByTestId("plan-label").fill("Gold");
+    await page.getByTestId("dialog-submit").click();
+    const gold = page.locator("[data-testid=plan-row][data-plan=gold]");
+    await gold.waitFor();
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    await limiter.setPlanLimits("gold", [Limit.perMinute("rpm", 500)], { inherit: true });
+    await limiter.setPlanTotals("gold", [Limit.quota("usd", 100, { reset: "monthly" })]);
+    await gold.getByText("100, full again monthly (UTC)").waitFor();
+    await gold.getByText("and what the levels after it have").waitFor();
+
+    await visit(page, service.url, PAGES.entities);
+    await page.getByTestId("entity-create").click();
+    await page.getByTestId("entity-id").fill("key-1");
+    await page.getByTestId("entity-plan").selectOption("gold");
+    await page.getByTestId("dialog-submit").click();
+    await page.locator('[data-testid=entity-item][data-entity="key-1"]').getByText("plan gold").waitFor();
+    assert.equal((await limiter.getEntity("key-1")).planId, "gold");
+
+    await visit(page, service.url, "#/plans");
+    await gold.getByTestId("plan-delete").click();
+    await page.getByTestId("dialog-submit").click();
+    await page.getByTestId("dialog-error").getByText("gold").waitFor();
+    await page.getByTestId("dialog-cancel").click();
+    await gold.getByText("Entities").click();
+    await page.getByText("1 entity of plan gold").waitFor();
+    await page.getByTestId("entity-open").click();
+    await page.getByTestId("entity-edit").click();
+    await page.getByTestId("entity-plan").selectOption("");
+    await page.getByTestId("dialog-submit").click();
+    await page.getByTestId("dialog").waitFor({ state: "detached" });
+    assert.equal((await limiter.getEntity("key-1")).planId, undefined);
+    await visit(page, service.url, "#/plans");
+    await gold.getByTestId("plan-delete").click();
+    await page.getByTestId("dialog-submit").click();
+    await page.getByTestId("empty").waitFor();
+  },
+);
