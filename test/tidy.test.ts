@@ -203,7 +203,15 @@ test("server/, middleware/ and manifest/ are handed their store and may use any 
 
 test("dashboard/ runs in a browser: of src it knows types, and of packages those that are bundled with it", () => {
   const path = "src/dashboard/a.tsx";
-  allows(path, ["./b.tsx", "./styles/base.css", "preact", "preact/hooks", "uplot", "eventsource-parser"]);
+  allows(path, [
+    "./b.tsx",
+    "../domain/amount-text.ts", "../domain/reset-names.ts",
+    "./styles/base.css",
+    "preact",
+    "preact/hooks",
+    "uplot",
+    "eventsource-parser",
+  ]);
   refuses(path, ["../domain/limit.ts", "../server/app.ts", "node:fs", "react"]);
   assert.deepEqual(breaches(path, 'import type { Limit } from "../domain/limit.ts";'), []);
   assert.match(

@@ -1,3 +1,4 @@
+import { amountOfText } from "../domain/amount-text.ts";
 import { UsageError } from "./exit-code.ts";
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -30,11 +31,9 @@ export function instantMs(text: string, what: string, nowMs: number): number {
   );
 }
 
-/** Digits with "_" between them and at most one of k and M; undefined for anything else. */
+/** Digits with "_" between them and at most one of k, M and G; undefined for anything else, and above what is exact. */
 export function amountOf(text: string): number | undefined {
-  const [, digits, times = ""] = /^(\d+(?:_\d+)*)(k|M)?$/.exec(text) ?? [];
-  if (digits === undefined) return undefined;
-  const amount = Number(digits.replaceAll("_", "")) * (times === "k" ? 1_000 : times === "M" ? 1_000_000 : 1);
+  const amount = amountOfText(text);
   return Number.isSafeInteger(amount) ? amount : undefined;
 }
 

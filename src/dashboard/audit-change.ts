@@ -14,6 +14,11 @@ const NONE = "none";
 const GROUPS: Readonly<Partial<Record<AuditEvent["action"], string>>> = {
   limits_set: "limits",
   limits_deleted: "limits",
+  totals_set: "totals",
+  totals_deleted: "totals",
+  plan_created: "plan",
+  plan_updated: "plan",
+  plan_deleted: "plan",
   entity_created: "entity",
   entity_updated: "entity",
   entity_deleted: "entity",
@@ -32,12 +37,12 @@ export function changesOf(events: readonly AuditEvent[], index: number, isWholeT
   const group = GROUPS[event.action];
   if (group === undefined) return Array.from(after, ([field, text]) => ({ field, before: NONE, after: text }));
   const older = events.slice(index + 1).filter((each) => isSame(each, event) && GROUPS[each.action] === group);
-  const isWhole = group === "limits" || event.action === "entity_deleted";
+  const isWhole = isSet(group) || event.action === "entity_deleted" || event.action === "plan_deleted";
   const fields = new Set(after.keys());
   // Limits are set as a whole, and with an entity all of it goes: what was there before and is not named is gone.
   if (isWhole) for (const field of stateOf(older, group).keys()) fields.add(field);
   const before = stateOf(older, group);
-  const begins = event.action === "entity_created";
+  const begins = event.action === "entity_created" || event.action === "plan_created";
   const isKnown = begins || isWholeTrail || older.length > 0;
   const changes = Array.from(fields, (field) => ({
     field,
@@ -47,16 +52,21 @@ export function changesOf(events: readonly AuditEvent[], index: number, isWholeT
   return changes.filter((change) => change.before !== change.after);
 }
 
+/** Limits and totals are set as a whole. */
+function isSet(group: string): boolean {
+  return group === "limits" || group === "totals";
+}
+
 function isSame(one: AuditEvent, other: AuditEvent): boolean {
   return one.entityId === other.entityId && one.resource === other.resource;
 }
 
 /** What events, newest first, leave behind. */
 function stateOf(events: readonly AuditEvent[], group: string): Map<string, string> {
-  if (group === "limits") return events[0] === undefined ? new Map() : fieldsOf(events[0]);
+  if (isSet(group)) return events[0] === undefined ? new Map() : fieldsOf(events[0]);
   const state = new Map<string, string>();
   for (const event of events.toReversed()) {
-    if (event.action === "entity_created" || event.action === "entity_deleted") state.clear();
+    if (/^(entity|plan)_(created|deleted)$/.test(event.action)) state.clear();
     for (const [field, text] of fieldsOf(event)) state.set(field, text);
   }
   return state;

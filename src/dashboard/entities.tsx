@@ -24,9 +24,9 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
   const settled = useSettled(filter.trim(), 250);
   const { value, error, reload } = useLoaded(
     async () => {
-      const all = await api.all<Entity>(`${path}/entities`, {}, most);
+      const all = await api.all<Entity>(`${path}/entities`, { planId: params.plan }, most);
       const isThere = settled === "" || all.items.some(({ id }) => id === settled);
-      const exact = isThere || !all.more ? [] : await found(settled);
+      const exact = isThere || !all.more || params.plan !== undefined ? [] : await found(settled);
       return { ...all, items: [...all.items, ...exact] };
     },
     [most, settled],
@@ -56,7 +56,7 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
         note={
           value === undefined
             ? "Who is limited, and below whom."
-            : `${plural(value.items.length, "entity", "entities")}${value.more ? " read so far" : ""}`
+            : `${plural(value.items.length, "entity", "entities")}${value.more ? " read so far" : ""}${params.plan === undefined ? "" : ` of plan ${params.plan}`}`
         }
       >
         <label class="search">

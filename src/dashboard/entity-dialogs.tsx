@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
 import { Dialog } from "./dialog.tsx";
 import { metadataOf, metadataText } from "./entity-tree.ts";
-import { Field } from "./parts.tsx";
-import { useAction, useSession } from "./session.tsx";
-import type { Entity } from "./shapes.ts";
+import { Field, Select } from "./parts.tsx";
+import { useAction, useLoaded, useSession } from "./session.tsx";
+import type { Entity, Plan } from "./shapes.ts";
 
 interface DialogEnds {
   readonly onDone: () => Promise<void>;
@@ -19,6 +19,9 @@ export function EntityForm(
   const [id, setId] = useState("");
   const [name, setName] = useState(entity?.name ?? "");
   const [parentId, setParentId] = useState(props.parentId ?? "");
+  const [planId, setPlanId] = useState(entity?.planId ?? "");
+  const plans = useLoaded(async () => (await api.all<Plan>(`${path}/plans`, {}, 1_000)).items, [], "beside");
+  const planIds = [...new Set([...(plans.value ?? []).map((plan) => plan.id), planId])].filter((each) => each !== "");
   const [cascade, setCascade] = useState(entity?.cascade ?? true);
   const [metadata, setMetadata] = useState(metadataText(entity?.metadata ?? {}));
   const { isBusy, error, run } = useAction();
@@ -29,14 +32,16 @@ export function EntityForm(
       if (entity === undefined) {
         const parent = parentId.trim() === "" ? {} : { parentId: parentId.trim() };
         const named = name.trim() === "" ? {} : { name: name.trim() };
-        await api.send("POST", `${path}/entities`, {}, { id: id.trim(), ...named, ...parent, ...shared });
+        const plan = planId === "" ? {} : { planId };
+        await api.send("POST", `${path}/entities`, {}, { id: id.trim(), ...named, ...parent, ...plan, ...shared });
       } else {
         const { version } = entity;
+        const plan = planId === (entity.planId ?? "") ? {} : { planId: planId === "" ? null : planId };
         await api.send(
           "PATCH",
           `${path}/entities/${encodeURIComponent(entity.id)}`,
           {},
-          { name: name.trim(), ...shared, version },
+          { name: name.trim(), ...plan, ...shared, version },
         );
       }
       await onDone();
@@ -81,6 +86,16 @@ export function EntityForm(
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </Field>
+      {planIds.length > 0 && (
+        <Field label="Plan" hint="Where it has no limits of its own, those of its plan count">
+          <Select
+            testid="entity-plan"
+            value={planId}
+            options={[{ value: "", label: "none" }, ...planIds.map((each) => ({ value: each, label: each }))]}
+            onChange={setPlanId}
+          />
+        </Field>
+      )}
       {hasParent && (
         <label class="check">
           <input type="checkbox" checked={cascade} onChange={(event) => setCascade(event.currentTarget.checked)} />

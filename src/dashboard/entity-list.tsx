@@ -49,7 +49,7 @@ function EntityItem(props: {
 }) {
   const { node, depth, isFiltered, onDo } = props;
   const { entity, children } = node;
-  const { id, name, parentId, cascade } = entity;
+  const { id, name, parentId, planId, cascade } = entity;
   const [isFolded, setFolded] = useState(children.length > OPEN_MAX);
   const [isOpen, setOpen] = useState(false);
   const panel = useId();
@@ -83,6 +83,7 @@ function EntityItem(props: {
         </button>
         <span class="entity-tags">
           {children.length > 0 && <span class="tag">{plural(children.length, "child", "children")}</span>}
+          {planId !== undefined && <span class="tag">plan {planId}</span>}
           {parentId !== undefined && !cascade && <span class="tag warn">parent not charged</span>}
           {parentId !== undefined && depth === 0 && <span class="tag">below {parentId}</span>}
         </span>
@@ -109,6 +110,7 @@ function EntityPanel({ node, onDo }: { readonly node: EntityNode; readonly onDo:
   const facts: [string, string][] = [
     ["Name", name],
     ["Parent", parentId === undefined ? "none" : `${parentId}, ${cascade ? "charged with it" : "not charged"}`],
+    ["Plan", entity.planId ?? "none"],
     ["Access", stored.value?.access ?? "as its resources say"],
     ...Object.entries(metadata).map(([key, text]): [string, string] => [key, text]),
     ["Created", `${stampWords(createdAtMs)}, version ${version}`],

@@ -3,6 +3,7 @@ import { newKey } from "./api.ts";
 import type { BucketRow } from "./bucket-rows.ts";
 import { Confirm, Dialog } from "./dialog.tsx";
 import { stateOf } from "./level.ts";
+import { numberIn, numberOf } from "./number-text.ts";
 import { ErrorNote, Field, Link, Name } from "./parts.tsx";
 import { useAction, useLoaded, useSession } from "./session.tsx";
 import type { Explained, LevelExplanation, LimitExplanation } from "./shapes.ts";
@@ -142,8 +143,9 @@ function Verdict(props: {
               data-limit={measure}
               value={String(asked[measure] ?? 1)}
               onChange={(event) => {
-                const amount = Number(event.currentTarget.value);
-                if (Number.isSafeInteger(amount) && amount >= 0) setAsked({ ...asked, [measure]: amount });
+                const amount = numberIn(event.currentTarget.value);
+                if (amount !== undefined && Number.isSafeInteger(amount) && amount >= 0)
+                  setAsked({ ...asked, [measure]: amount });
               }}
             />
             <span>{measure}</span>
@@ -232,7 +234,7 @@ function TopUp(props: { readonly row: BucketRow; readonly onDone: () => Promise<
   const given = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
   const topUp = async () => {
     const done = await run(async () => {
-      const whole = Object.fromEntries(Object.entries(given).map(([limit, text]) => [limit, Number(text)]));
+      const whole = Object.fromEntries(Object.entries(given).map(([limit, text]) => [limit, numberOf(limit, text)]));
       await api.sendOnce(`${path}/top-up`, key.current, { entityId, resource, amounts: whole });
       await props.onDone();
     });
@@ -256,7 +258,8 @@ function TopUp(props: { readonly row: BucketRow; readonly onDone: () => Promise<
         <Field key={limit} label={limit}>
           <input
             type="text"
-            inputMode="numeric"
+            data-testid="top-up-amount"
+            data-limit={limit}
             value={amounts[limit] ?? ""}
             onInput={(event) => setAmounts({ ...amounts, [limit]: event.currentTarget.value })}
           />

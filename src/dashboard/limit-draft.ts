@@ -1,6 +1,12 @@
+import { RESETS, type ResetName } from "../domain/reset-names.ts";
+import { FormError } from "./form-error.ts";
+import { numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
+
+/** How a calendar quota is reset: by the name of a usual cron, or by a cron of its own. */
+export type ResetChoice = ResetName | "cron";
 
 export type Kind = "drip" | "calendar" | "session";
 
@@ -19,6 +25,8 @@ export interface LimitDraft {
   readonly amount: string;
   /** Seconds. */
   readonly period: string;
+  readonly reset: ResetChoice;
+  /** Where `reset` is a cron of its own. */
   readonly cron: string;
   readonly tz: string;
   /** Seconds. */
@@ -47,7 +55,8 @@ export function newDraft(): LimitDraft {
     capacity: "100",
     amount: "100",
     period: "60",
-    cron: "0 0 * * *",
+    reset: "monthly",
+    cron: "0 0 1 * *",
     tz: "",
     after: "3600",
   } as const;
@@ -68,10 +77,19 @@ export function draftOf(limit: Limit): LimitDraft {
     ...(kind === "drip"
       ? { amount: String(refillAmount), period: seconds(refillPeriodMs) }
       : { amount: String(capacity) }),
-    ...(reset === undefined ? {} : { cron: reset.cron, tz: reset.tz ?? "" }),
+    ...(reset === undefined ? {} : { reset: resetChoice(reset.cron), cron: reset.cron, tz: reset.tz ?? "" }),
     ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
     windows: (schedule ?? []).map(windowOf),
   };
+}
+
+function resetChoice(cron: string): ResetChoice {
+  return RESETS.find(([, usual]) => usual === cron)?.[0] ?? "cron";
+}
+
+/** The cron of a calendar quota. */
+export function cronOf({ reset, cron }: Pick<LimitDraft, "reset" | "cron">): string {
+  return RESETS.find(([name]) => name === reset)?.[1] ?? cron.trim();
 }
 
 function windowOf({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): WindowDraft {
@@ -88,7 +106,7 @@ export function limitOf(draft: LimitDraft): Limit {
   const { kind, soft, windows } = draft;
   const name = draft.name.trim();
   const counts = draft.counts.trim();
-  if (name === "") throw new Error("A new limit has no name; give one, such as rpm.");
+  if (name === "") throw new FormError("A new limit has no name; give one, such as rpm.");
   const number = (what: string, text: string) => numberOf(`${name}: ${what}`, text);
   const base = {
     name,
@@ -102,7 +120,7 @@ export function limitOf(draft: LimitDraft): Limit {
     ...base,
     ...(counts === "" ? {} : { counts }),
     ...(soft ? { soft: true as const } : {}),
-    ...(kind === "calendar" ? { reset: { cron: draft.cron.trim(), ...zone(draft.tz) } } : {}),
+    ...(kind === "calendar" ? { reset: { cron: cronOf(draft), ...zone(draft.tz) } } : {}),
     ...(kind === "session" ? { resetAfterMs: number("the time after first use", draft.after) * 1000 } : {}),
     ...(windows.length === 0
       ? {}
@@ -120,13 +138,6 @@ function entryOf(name: string, { cron, scale, capacity, amount, period }: Window
     ...optional("refillAmount", "the amount", amount, 1),
     ...optional("refillPeriodMs", "the period", period, 1000),
   };
-}
-
-function numberOf(what: string, text: string): number {
-  // Thousands may be set apart, as they are shown.
-  const plain = text.trim().replace(/(?<=\d)[,_ ](?=\d{3})/g, "");
-  if (!/^-?\d+(\.\d+)?$/.test(plain)) throw new Error(`${what} is "${text.trim()}"; give a number.`);
-  return Number(plain);
 }
 
 function seconds(ms: number): string {
@@ -149,7 +160,7 @@ export function windowsText(windows: readonly WindowDraft[]): string {
 
 /** Whether saving would change anything. */
 export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
-  const plain = ({ id: _, isNew: __, windows, ...fields }: LimitDraft) =>
-    JSON.stringify([fields, windowsText(windows)]);
+  const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) =>
+    JSON.stringify([fields, cronOf({ reset, cron }), windowsText(windows)]);
   return before === undefined || plain(before) !== plain(draft);
 }

@@ -1,7 +1,19 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { type Kind, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
+import { RESETS } from "../domain/reset-names.ts";
+import {
+  cronOf,
+  type Kind,
+  type LimitDraft,
+  newWindow,
+  type ResetChoice,
+  type WindowDraft,
+  windowsText,
+} from "./limit-draft.ts";
+import { NextReset } from "./next-reset.tsx";
+import { numberIn } from "./number-text.ts";
 import { Field, Select } from "./parts.tsx";
+import { whole } from "./words.ts";
 
 interface RowProps {
   readonly draft: LimitDraft;
@@ -29,7 +41,6 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
       <input
         data-testid={testid}
         type="text"
-        inputMode={field === "cron" || field === "tz" ? "text" : "numeric"}
         readOnly={isReadOnly}
         value={draft[field]}
         placeholder={hint}
@@ -38,6 +49,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         onInput={(event) => set({ [field]: event.currentTarget.value })}
       />
       <Was before={before?.[field]} now={draft[field]} />
+      {field !== "cron" && field !== "tz" && <Read text={draft[field]} />}
     </Field>
   );
   if (draft.isRemoved) {
@@ -92,20 +104,50 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               disabled={isReadOnly}
               options={[
                 { value: "drip", label: "Drips" },
-                { value: "calendar", label: "Resets by the calendar" },
-                { value: "session", label: "Resets after first use" },
+                { value: "calendar", label: "Quota: calendar" },
+                { value: "session", label: "Quota: session" },
               ]}
               onChange={(kind) => set({ kind: kind as Kind })}
             />
             <Was before={before?.kind} now={draft.kind} />
           </Field>
+          <Field label="Counts">
+            <input
+              data-testid="limit-counts"
+              type="text"
+              readOnly={isReadOnly}
+              value={draft.counts}
+              placeholder={draft.name || "its own name"}
+              title="The measure of a request that this limit counts: requests, or a name that requests use, such as tpm. Empty: its own name."
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => set({ counts: event.currentTarget.value })}
+            />
+            <Was before={before?.counts} now={draft.counts} />
+          </Field>
           {text("capacity", "Capacity", "limit-capacity")}
           {draft.kind === "drip" && text("amount", "Refill amount", "limit-amount")}
           {draft.kind === "drip" && text("period", "Period, seconds", "limit-period")}
-          {draft.kind === "calendar" && text("cron", "Full again at (cron)", "limit-cron")}
+          {draft.kind === "calendar" && (
+            <Field label="Full again">
+              <Select
+                testid="limit-reset"
+                value={draft.reset}
+                disabled={isReadOnly}
+                options={[
+                  ...RESETS.map(([value]) => ({ value, label: value[0]?.toUpperCase() + value.slice(1) })),
+                  { value: "cron", label: "By a cron" },
+                ]}
+                onChange={(reset) => set({ reset: reset as ResetChoice, cron: cronOf(draft) })}
+              />
+              <Was before={before?.reset} now={draft.reset} />
+            </Field>
+          )}
+          {draft.kind === "calendar" && draft.reset === "cron" && text("cron", "At (cron)", "limit-cron")}
           {draft.kind === "calendar" && text("tz", "Time zone", "limit-tz", "UTC")}
           {draft.kind === "session" && text("after", "Seconds after first use", "limit-after")}
         </div>
+        {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
           <label class="check">
             <input
@@ -129,6 +171,16 @@ function Was({ before, now }: { readonly before: string | undefined; readonly no
   return (
     <small class="was" data-testid="limit-change">
       <s>{before || "empty"}</s> → <b>{now || "empty"}</b>
+    </small>
+  );
+}
+
+/** What a number is taken for where it is not written in plain digits. */
+function Read({ text }: { readonly text: string }) {
+  const value = /^\d+$/.test(text.trim()) ? undefined : numberIn(text);
+  return value === undefined ? null : (
+    <small class="quiet" data-testid="limit-read">
+      = {whole(value)}
     </small>
   );
 }

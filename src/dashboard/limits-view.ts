@@ -1,12 +1,21 @@
 import type { Api } from "./api.ts";
-import type { EffectiveLimits, Level, Limit, LimitSource, StoredLimits } from "./shapes.ts";
-import { LEVELS, queryOf, storedAt } from "./stored-limits.ts";
+import type { EffectiveLimits, Level, Limit, StoredLimits } from "./shapes.ts";
+import { LIMIT_LEVELS, levelsOf, type Named, queryOf, TOTAL_LEVELS } from "./stored-limits.ts";
 
-/** Everything the page of limits shows for an entity and a resource, as far as they are chosen. */
+/** What holds together: limits on a resource, or limits over all of them. */
+export interface InForce {
+  readonly limits: readonly Limit[];
+  /** The levels that they come from, the most specific first; none: no limits are in force. */
+  readonly from: readonly Level[];
+}
+
+/** Everything the page of limits shows for an entity, a plan and a resource, as far as they are chosen. */
 export interface LimitsView {
   readonly stored: Readonly<Partial<Record<Level, StoredLimits>>>;
-  readonly source: LimitSource;
-  readonly inForce: readonly Limit[];
+  /** As chosen; the plan is that of the entity where there is one. */
+  readonly names: Named;
+  readonly limits: InForce;
+  readonly totals: InForce;
   /** The level that is edited at first. */
   readonly level: Level;
   /** Another one at every reading. */
@@ -15,33 +24,40 @@ export interface LimitsView {
 
 let version = 0;
 
-export async function loadLimits(
-  api: Api,
-  path: string,
-  { entityId, resource }: { readonly entityId: string; readonly resource: string },
-  signal: AbortSignal,
-): Promise<LimitsView> {
-  const asked = LEVELS.flatMap((level) => {
-    const query = queryOf(level, entityId, resource);
-    return query === undefined ? [] : [{ level, query }];
-  });
-  const found = await Promise.all(asked.map(({ query }) => storedAt(api, path, query, signal)));
-  const stored = Object.fromEntries(
-    asked.flatMap(({ level }, i) => (found[i] === undefined ? [] : [[level, found[i]]])),
-  );
-  const { limits, source } =
+export async function loadLimits(api: Api, path: string, chosen: Named, signal: AbortSignal): Promise<LimitsView> {
+  const { entityId, resource } = chosen;
+  const { items, planId = "" } = await levelsOf(api, path, chosen, signal);
+  const names = { entityId, resource, planId };
+  const stored = Object.fromEntries(items.map((item) => [item.level, item])) as LimitsView["stored"];
+  const limits =
     entityId === "" || resource === ""
-      ? firstOf(
-          asked.map(({ level }) => level),
-          stored,
-        )
-      : await api.get<EffectiveLimits>(`${path}/limits/effective`, { entityId, resource }, signal);
-  const level = source === "none" ? (asked[0]?.level ?? "system") : source;
-  return { stored, source, inForce: limits, level, version: ++version };
+      ? addedUp(LIMIT_LEVELS, stored)
+      : inForceOf(await api.get<EffectiveLimits>(`${path}/limits/effective`, { entityId, resource }, signal));
+  const first = LIMIT_LEVELS.find((level) => queryOf(level, names) !== undefined) ?? "system";
+  return {
+    ...{ stored, names, limits },
+    totals: addedUp(TOTAL_LEVELS, stored),
+    level: limits.from[0] ?? first,
+    version: ++version,
+  };
 }
 
-/** Without both names nobody can be asked what is in force; among what is chosen the rule is the same. */
-function firstOf(levels: readonly Level[], stored: Readonly<Partial<Record<Level, StoredLimits>>>): EffectiveLimits {
-  const level = levels.find((each) => (stored[each]?.limits.length ?? 0) > 0);
-  return { limits: level === undefined ? [] : (stored[level]?.limits ?? []), source: level ?? "none" };
+function inForceOf({ limits, source, sources = {} }: EffectiveLimits): InForce {
+  const found = new Set([source, ...Object.values(sources)]);
+  return { limits, from: LIMIT_LEVELS.filter((level) => found.has(level)) };
+}
+
+/** The rule of the service, where nobody can be asked about: the first level with limits, and what comes after it as far as they inherit. */
+export function addedUp(levels: readonly Level[], stored: LimitsView["stored"]): InForce {
+  const limits = new Map<string, Limit>();
+  const from: Level[] = [];
+  for (const level of levels) {
+    const said = stored[level];
+    if (said === undefined || said.limits.length === 0) continue;
+    const added = said.limits.filter(({ name }) => !limits.has(name));
+    for (const limit of added) limits.set(limit.name, limit);
+    if (added.length > 0) from.push(level);
+    if (said.inherit !== true) break;
+  }
+  return { limits: [...limits.values()], from };
 }

@@ -87,6 +87,8 @@ export function ErrorNote({
 function titleOf({ status, code }: ApiError): string {
   if (code === "insufficient_scope") return "The token may not do this.";
   if (code === "namespace_forbidden") return "The token does not have this namespace.";
+  if (code === "form") return "Not sent yet.";
+  if (code === "page_failed") return "This page failed.";
   if (status === 0) return "Not connected.";
   if (status === 409) return "It was changed meanwhile.";
   return status >= 500 ? "The service cannot answer." : "It was not accepted.";

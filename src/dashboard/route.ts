@@ -1,5 +1,5 @@
 /** The pages, in the order of the navigation. */
-export const PAGES = ["buckets", "refusals", "usage", "entities", "limits", "audit", "namespaces"] as const;
+export const PAGES = ["buckets", "refusals", "usage", "entities", "plans", "limits", "audit", "namespaces"] as const;
 
 export type PageName = (typeof PAGES)[number];
 

@@ -1,6 +1,7 @@
 import { createContext } from "preact";
 import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
 import { type Api, ApiError } from "./api.ts";
+import { FormError } from "./form-error.ts";
 import type { Live } from "./live.ts";
 import type { Me, Namespace } from "./shapes.ts";
 
@@ -105,5 +106,6 @@ export function useAction(): {
 
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof FormError) return new ApiError(0, "form", error.message, []);
   return new ApiError(0, "page_failed", error instanceof Error ? error.message : String(error), []);
 }

@@ -3,6 +3,7 @@ import type { Access, LimitSource, OnUnavailable } from "../domain/config.ts";
 import type { Entity } from "../domain/entity.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Namespace } from "../domain/namespace.ts";
+import type { Plan } from "../domain/plan.ts";
 import type { RefusalCount } from "../domain/refusal-count.ts";
 import type { Status } from "../domain/status.ts";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
@@ -22,6 +23,7 @@ export type {
   LimitSource,
   Namespace,
   OnUnavailable,
+  Plan,
   RefusalCount,
   UsageSnapshot,
   UsageSummary,
@@ -60,6 +62,14 @@ export interface StoredLimits {
   readonly access?: Access;
   readonly cascade?: boolean;
   readonly onUnavailable?: OnUnavailable;
+  readonly inherit?: true;
+  readonly appliesTo?: "callers";
+}
+
+/** `NS/limits/levels`: those that can be named, the most specific first. */
+export interface Levels {
+  readonly planId?: string;
+  readonly items: readonly StoredLimits[];
 }
 
 export type Level = Exclude<LimitSource, "none">;
@@ -67,6 +77,8 @@ export type Level = Exclude<LimitSource, "none">;
 export interface EffectiveLimits {
   readonly limits: readonly Limit[];
   readonly source: LimitSource;
+  /** By name, where levels were added up. */
+  readonly sources?: Readonly<Record<string, LimitSource>>;
 }
 
 export interface RefusedMessage {

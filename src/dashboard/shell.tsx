@@ -6,6 +6,7 @@ import { LimitsPage } from "./limits.tsx";
 import { NamespacesPage } from "./namespaces.tsx";
 import { useObserved } from "./observable.ts";
 import { Select } from "./parts.tsx";
+import { PlansPage } from "./plans.tsx";
 import { RefusalsPage } from "./refusals.tsx";
 import { hrefOf, PAGES, type PageName, type Route } from "./route.ts";
 import { useSession } from "./session.tsx";
@@ -18,6 +19,7 @@ const TITLES: Readonly<Record<PageName, string>> = {
   refusals: "Refusals",
   usage: "Usage",
   entities: "Entities",
+  plans: "Plans",
   limits: "Limits",
   audit: "Audit",
   namespaces: "Namespaces",
@@ -120,6 +122,8 @@ function Page({ route }: { readonly route: Route }) {
       return <UsagePage params={params} />;
     case "entities":
       return <EntitiesPage params={params} />;
+    case "plans":
+      return <PlansPage />;
     case "limits":
       return <LimitsPage params={params} />;
     case "audit":

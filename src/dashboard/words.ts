@@ -1,3 +1,4 @@
+import { RESETS } from "../domain/reset-names.ts";
 import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
 
 /** 1250 and 12,500: four digits are read at a glance. */
@@ -53,7 +54,11 @@ export function rateWords(amount: number, periodMs: number): string {
 
 /** How a limit fills up again. */
 export function refillWords(limit: Limit): string {
-  if (limit.reset !== undefined) return `full again at ${limit.reset.cron} (${limit.reset.tz ?? "UTC"})`;
+  if (limit.reset !== undefined) {
+    const usual = RESETS.find(([, cron]) => cron === limit.reset?.cron)?.[0];
+    const { cron, tz = "UTC" } = limit.reset;
+    return usual === undefined ? `full again at ${cron} (${tz})` : `full again ${usual} (${tz})`;
+  }
   if (limit.resetAfterMs !== undefined) return `full again ${durationWords(limit.resetAfterMs)} after first use`;
   return `drips ${rateWords(limit.refillAmount, limit.refillPeriodMs)}`;
 }

@@ -1,3 +1,4 @@
+import { amountOfText } from "./amount-text.ts";
 import type { CronCheck } from "./calendar.ts";
 import { ValidationError } from "./errors.ts";
 import { type Limit, limitMakers } from "./limit.ts";
@@ -141,13 +142,13 @@ function termsOf(text: string): Terms | string {
     return "give AMOUNT[/PERIOD][:BURST] and then words: soft, reset=, after=, when=, tz=, counts=";
   }
   const [, first = "", perPeriod, most] = match;
-  const amount = amountOf(first);
+  const amount = amountOfText(first);
   if (amount === undefined) return amountProblem("amount", first);
   const period = perPeriod === undefined ? undefined : periodMs(perPeriod);
   if (perPeriod !== undefined && period === undefined) {
     return `the period is "${perPeriod}"; give AMOUNT/PERIOD with s, min, h or day (5min, 2hours too), such as ${first}/min`;
   }
-  const burst = most === undefined ? undefined : amountOf(most);
+  const burst = most === undefined ? undefined : amountOfText(most);
   if (most !== undefined && burst === undefined) return amountProblem("burst", most);
   return {
     amount,
@@ -158,17 +159,9 @@ function termsOf(text: string): Terms | string {
 
 function amountProblem(what: string, text: string): string {
   const digits = text.replaceAll(",", "");
-  const remedy = text.includes(",") && amountOf(digits) !== undefined ? `leave the commas out: ${digits}` : undefined;
+  const remedy =
+    text.includes(",") && amountOfText(digits) !== undefined ? `leave the commas out: ${digits}` : undefined;
   return `the ${what} is "${text}"; ${remedy ?? "give AMOUNT[/PERIOD][:BURST], whole numbers with k, M or G: 500, 10k/min, 2M/day, 10_000"}`;
-}
-
-const FACTORS: Readonly<Record<string, number>> = { k: 1_000, M: 1_000_000, G: 1_000_000_000 };
-
-/** Digits, `_` between them, then at most one of k, M and G. */
-function amountOf(text: string): number | undefined {
-  const match = /^(\d+(?:_\d+)*)([kMG]?)$/.exec(text);
-  if (match === null) return undefined;
-  return Number((match[1] as string).replaceAll("_", "")) * (FACTORS[match[2] as string] ?? 1);
 }
 
 function windowOf(

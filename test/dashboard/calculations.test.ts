@@ -117,7 +117,25 @@ test("what is no number is named, with the limit and the field", () => {
   const draft = { ...newDraft(), name: "rpm" };
   assert.equal(limitOf({ ...draft, capacity: "12,000" }).capacity, 12_000);
   assert.equal(limitOf({ ...draft, period: " 3600 " }).refillPeriodMs, 3_600_000);
-  for (const wrong of ["", "ten", "1e3", "0x10", "1,00", "NaN", "Infinity"]) {
+  for (const [text, capacity] of [
+    ...([
+      ["9k", 9_000],
+      ["60,000", 60_000],
+      ["1,234,567", 1_234_567],
+      ["60 000", 60_000],
+      ["10_000", 10_000],
+    ] as const),
+    ...([
+      ["2M", 2_000_000],
+      ["$5", 5_000_000],
+      ["$0.29", 290_000],
+      ["$1,000", 1_000_000_000],
+      ["$2k", 2_000_000_000],
+    ] as const),
+  ]) {
+    assert.equal(limitOf({ ...draft, capacity: text }).capacity, capacity, text);
+  }
+  for (const wrong of ["", "ten", "1e3", "0x10", "1,00", "1,0000", "9m", "$", "$0.1234567", "NaN", "Infinity"]) {
     assert.throws(() => limitOf({ ...draft, capacity: wrong }), /rpm: the capacity is ".*"; give a number/, wrong);
   }
   assert.throws(() => limitOf({ ...draft, name: " " }), /has no name/);

@@ -41,7 +41,7 @@ inBrowser(
     await added.getByTestId("limit-name").fill("month");
     await added.getByTestId("limit-kind").selectOption("calendar");
     await added.getByTestId("limit-capacity").fill("1,000");
-    await added.getByTestId("limit-cron").fill("0 0 1 * *");
+    await added.getByTestId("limit-reset").selectOption("monthly");
     await added.getByTestId("limit-tz").fill("Europe/Berlin");
     await added.getByTestId("limit-soft").check();
     const rpm = page.locator("[data-testid=limit-row][data-limit=rpm]");

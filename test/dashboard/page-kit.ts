@@ -10,6 +10,7 @@ export const PAGES: Readonly<Record<string, string>> = {
   refusals: "#/refusals",
   usage: "#/usage",
   entities: "#/entities",
+  plans: "#/plans",
   limits: "#/limits?entity=key-1&resource=gpt-4",
   audit: "#/audit",
   namespaces: "#/namespaces",

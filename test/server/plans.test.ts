@@ -65,3 +65,42 @@ test("totals of an entity, a plan and everybody", async (t) => {
     assert.equal((await call("DELETE", `${NS}/totals${query}`)).status, 204);
   }
 });
+
+test("all levels of an entity, a plan or a resource in one answer; what says nothing is there, empty", async (t) => {
+  const { call } = await serviceOf(t);
+  const levels = async (query: string) => {
+    const { status, body } = await call("GET", `${NS}/limits/levels${query}`);
+    assert.equal(status, 200);
+    const items = body.items as { level: string; limits: unknown[] }[];
+    return [body.planId, ...items.map(({ level, limits }) => `${level} ${limits.length}`)];
+  };
+  assert.deepEqual(await levels(""), [undefined, "system 0", "systemTotal 0"]);
+  assert.deepEqual(await levels("?entityId=nobody"), [
+    ...[undefined, "entityDefault 0", "system 0", "entityTotal 0", "systemTotal 0"],
+  ]);
+  await call("POST", `${NS}/plans`, { body: { id: "gold" } });
+  await call("POST", `${NS}/entities`, { body: { id: "a", planId: "gold" } });
+  await call("PUT", `${NS}/limits?planId=gold`, { body: { limits: LIMITS, inherit: true } });
+  await call("PUT", `${NS}/totals?entityId=a`, { body: { limits: LIMITS } });
+  const count = LIMITS.length;
+  assert.deepEqual(await levels("?entityId=a&resource=api"), [
+    ...["gold", "entity 0", "entityDefault 0", "plan 0", `planDefault ${count}`, "resource 0", "system 0"],
+    ...[`entityTotal ${count}`, "planTotal 0", "systemTotal 0"],
+  ]);
+  assert.deepEqual((await levels("?planId=gold")).slice(0, 2), ["gold", `planDefault ${count}`]);
+  assert.equal((await call("GET", `${NS}/limits/levels?planId=golf`)).body.code, "plan_not_found");
+});
+
+test("the next resets of a quota are told before it is set, and what is wrong with one is no error", async (t) => {
+  const { call } = await serviceOf(t);
+  const monthly = await call("GET", `${NS}/limits/resets?cron=monthly&tz=Europe/Berlin`);
+  assert.deepEqual([monthly.status, monthly.body.cron, monthly.body.nextMs.length], [200, "0 0 1 * *", 3]);
+  const [first, second] = monthly.body.nextMs as number[];
+  const days = ((second as number) - (first as number)) / 86_400_000;
+  assert.ok(days > 27 && days < 32, `${days} days`);
+  for (const query of ["cron=montly", "cron=0 25 * * *", "cron=daily&tz=Mars/Olympus"]) {
+    const { status, body } = await call("GET", `${NS}/limits/resets?${query}`);
+    assert.deepEqual([status, body.nextMs], [200, []], query);
+    assert.match(body.problem, /montly|25|Mars/);
+  }
+});

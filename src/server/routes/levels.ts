@@ -1,4 +1,5 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
+import { NotFoundError } from "../../domain/errors.ts";
 import type { Limit } from "../../domain/limit.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
@@ -53,6 +54,56 @@ export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<Co
   const config = await partsOf(limiter).admin.getConfig(level, {});
   if (config.limits.length === 0 && Object.keys(config).length === 1) throw none(level);
   return { ...level, ...config };
+}
+
+/**
+ * What each level says that counts for an entity (and its plan), a plan or a resource. Asked for a plan and an entity, or for an
+ * entity that is not there, it is no mistake: these are the levels that would count.
+ */
+export async function levelsOf(
+  limiter: Limiter,
+  { entityId, planId: asked, resource }: LevelQuery,
+): Promise<{ readonly planId?: string; readonly items: readonly (ConfigScope & StoredConfig)[] }> {
+  const planId = asked ?? (entityId === undefined ? undefined : await planOf(limiter, entityId));
+  const scopes: readonly (ConfigScope | undefined)[] = [
+    ...ownScopes(resource, entityId === undefined ? undefined : { level: "entity", entityId }),
+    ...ownScopes(resource, planId === undefined ? undefined : { level: "plan", planId }),
+    resource === undefined ? undefined : { level: "resource", resource },
+    { level: "system" },
+    entityId === undefined ? undefined : { level: "entityTotal", entityId },
+    planId === undefined ? undefined : { level: "planTotal", planId },
+    { level: "systemTotal" },
+  ];
+  const { admin } = partsOf(limiter);
+  const items = await Promise.all(
+    scopes
+      .filter((scope) => scope !== undefined)
+      .map(async (scope) => ({ ...scope, ...(await admin.getConfig(scope, {})) })),
+  );
+  return { ...(planId === undefined ? {} : { planId }), items };
+}
+
+type Owner =
+  | { readonly level: "entity"; readonly entityId: string }
+  | { readonly level: "plan"; readonly planId: string };
+
+function ownScopes(resource: string | undefined, owner: Owner | undefined): readonly ConfigScope[] {
+  if (owner === undefined) return [];
+  const onAll: ConfigScope =
+    owner.level === "entity"
+      ? { level: "entityDefault", entityId: owner.entityId }
+      : { level: "planDefault", planId: owner.planId };
+  return resource === undefined ? [onAll] : [{ ...owner, resource }, onAll];
+}
+
+async function planOf(limiter: Limiter, entityId: string): Promise<string | undefined> {
+  try {
+    return (await limiter.getEntity(entityId)).planId;
+  } catch (error) {
+    // Who was never created has limits, too, and no plan.
+    if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
+    throw error;
+  }
 }
 
 /** Sets the limits of a level; the answer says whether something was written. */

@@ -8,9 +8,11 @@ import {
   listQuery,
   pairQuery,
   policyQuery,
+  resetQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import { deleteAt, levelOf, setAt, storedAt } from "./levels.ts";
+import { deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
+import { nextResets } from "./resets.ts";
 
 export const limitRoutes: readonly Route[] = [
   route({
@@ -40,6 +42,26 @@ export const limitRoutes: readonly Route[] = [
     query: levelQuery,
     answers: { 204: { description: "They are gone." } },
     handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, levelOf(query)),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/limits/levels`,
+    scope: "read",
+    summary: "Every level that counts for an entity, a plan and a resource, as far as they are named, totals too",
+    query: levelQuery,
+    answers: {
+      200: { description: "The most specific first; one that says nothing has no limits.", schema: output.levels },
+    },
+    handle: async ({ limiter, query }) => ({ status: 200, body: await levelsOf(limiter, query) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/limits/resets`,
+    scope: "read",
+    summary: "When a quota with such a reset would be full again, before it is set",
+    query: resetQuery,
+    answers: { 200: { description: "The next resets, or what is wrong with it.", schema: output.resets } },
+    handle: ({ limiter, query }) => ({ status: 200, body: nextResets(limiter, query) }),
   }),
   route({
     method: "get",

@@ -145,6 +145,10 @@ const entityId = name.openapi({ description: "An entity." });
 const resource = name.openapi({ description: "A resource." });
 const planId = name.openapi({ description: "A plan." });
 
+export const resetQuery = z.strictObject({
+  cron: z.string().max(256).openapi({ description: 'A cron, or "hourly", "daily", "weekly", "monthly", "yearly".' }),
+  tz: z.string().max(64).optional().openapi({ description: "Default UTC." }),
+});
 export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
 export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });

@@ -190,6 +190,23 @@ const level = z.object({
   usageKeptDays: z.number().optional(),
 });
 
+export const resets = z
+  .object({
+    cron: z.string(),
+    tz: z.string(),
+    problem: z
+      .string()
+      .optional()
+      .openapi({ description: "Why no quota can be reset by it; then there are no instants." }),
+    nextMs: z.array(instant).openapi({ description: "The next three." }),
+  })
+  .openapi("Resets");
+export const levels = z
+  .object({
+    planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
+    items: z.array(level),
+  })
+  .openapi("Levels");
 export const levelLimits = level.openapi("LevelLimits");
 export const changedLimits = level.extend({ changed: z.boolean() }).openapi("ChangedLimits");
 

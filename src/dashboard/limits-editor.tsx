@@ -1,0 +1,246 @@
+import { useRef, useState } from "preact/hooks";
+import { curl } from "./curl.ts";
+import { Confirm } from "./dialog.tsx";
+import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
+import { LimitRow } from "./limit-row.tsx";
+import type { LimitsView } from "./limits-view.ts";
+import { Empty, ErrorNote, Field, Select } from "./parts.tsx";
+import { PolicyDialog } from "./policy-dialog.tsx";
+import { useAction, useSession } from "./session.tsx";
+import type { Level, OnUnavailable } from "./shapes.ts";
+import { addressOf, isTotal, LEVELS, type Named, queryOf } from "./stored-limits.ts";
+import { LEVEL_NAMES, plural } from "./words.ts";
+
+/** The limits of one level, to be looked at or changed. */
+export function LimitsEditor(props: {
+  readonly value: LimitsView;
+  readonly level: Level;
+  readonly setLevel: (level: Level) => void;
+  readonly isDirty: { current: boolean };
+  readonly isSaving: { current: boolean };
+  /** What was done last. */
+  readonly saved: string;
+  readonly onDone: (what: string) => Promise<void>;
+}) {
+  const { value, level, setLevel, isDirty, isSaving, saved, onDone } = props;
+  const session = useSession();
+  const { api, path, can } = session;
+  const { names } = value;
+  const stored = value.stored[level];
+  const isStored = stored !== undefined && stored.limits.length > 0;
+  const inForce = (isTotal(level) ? value.totals : value.limits).limits;
+  const before = useRef((isStored ? stored.limits : inForce).map(draftOf));
+  const [drafts, setDrafts] = useState<readonly LimitDraft[]>(before.current);
+  const options = useRef({
+    outage: (stored?.onUnavailable ?? "") as OnUnavailable | "",
+    inherit: stored?.inherit === true,
+    isForCallers: stored?.appliesTo === "callers",
+  });
+  const [outage, setOutage] = useState<OnUnavailable | "">(options.current.outage);
+  const [inherit, setInherit] = useState(options.current.inherit);
+  const [isForCallers, setForCallers] = useState(options.current.isForCallers);
+  const [asks, setAsks] = useState<"delete" | "policy">();
+  const saving = useAction();
+  const query = queryOf(level, names) ?? {};
+  const address = addressOf(path, level);
+  const old = (draft: LimitDraft) => before.current.find(({ id }) => id === draft.id);
+  const kept = drafts.filter(({ isRemoved }) => !isRemoved);
+  isDirty.current =
+    drafts.some((draft) => isChanged(old(draft), draft)) ||
+    JSON.stringify({ outage, inherit, isForCallers }) !== JSON.stringify(options.current);
+
+  const save = () =>
+    saving.run(async () => {
+      isSaving.current = true;
+      try {
+        const limits = kept.map(limitOf);
+        const settings = {
+          ...(level === "system" && outage !== "" ? { onUnavailable: outage } : {}),
+          ...(inherit ? { inherit } : {}),
+          ...(isForCallers ? { appliesTo: "callers" } : {}),
+        };
+        const { changed } = await api.send<{ changed: boolean }>("PUT", address, query, { limits, ...settings });
+        const what = `${plural(limits.length, "limit")} as ${LEVEL_NAMES[level].toLowerCase()}`;
+        await onDone(changed ? `Saved: ${what}.` : `Nothing to save: ${what} as before.`);
+      } finally {
+        isSaving.current = false;
+      }
+    });
+  const whom = levelWords(level, names);
+  return (
+    <form
+      class="editor"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+    >
+      <div class="editor-head">
+        <Field label={can.admin ? "Level to edit" : "Level to look at"}>
+          <Select
+            testid="limits-level"
+            value={level}
+            options={LEVELS.map((each) => ({
+              value: each,
+              label: LEVEL_NAMES[each],
+              disabled: queryOf(each, names) === undefined,
+            }))}
+            onChange={(next) => setLevel(next as Level)}
+          />
+        </Field>
+        <p class="quiet">
+          {isStored
+            ? `These hold for ${whom}.`
+            : `Nothing is stored for ${whom}${inForce.length > 0 ? "; what is in force stands here to begin with" : ""}.`}
+        </p>
+      </div>
+      {drafts.length === 0 && (
+        <Empty
+          title="No limits here"
+          command={curl(session, "PUT", `${address}${searchOf(query)}`, { limits: [EXAMPLE] })}
+        >
+          {can.admin ? "Add one below, or set one from a shell:" : "Whoever may change limits sets them so:"}
+        </Empty>
+      )}
+      <ul class="limit-rows" aria-label="Limits">
+        {drafts.map((draft) => (
+          <LimitRow
+            key={draft.id}
+            draft={draft}
+            before={old(draft)}
+            isReadOnly={!can.admin}
+            onChange={(next) => setDrafts(drafts.map((each) => (each.id === next.id ? next : each)))}
+            onRemove={() =>
+              setDrafts(
+                draft.isNew
+                  ? drafts.filter(({ id }) => id !== draft.id)
+                  : drafts.map((each) => (each.id === draft.id ? { ...each, isRemoved: !each.isRemoved } : each)),
+              )
+            }
+          />
+        ))}
+      </ul>
+      {can.admin && (
+        <div class="level-options">
+          {!/^system/.test(level) && (
+            <label class="check">
+              <input
+                type="checkbox"
+                data-testid="limits-inherit"
+                checked={inherit}
+                onChange={(event) => setInherit(event.currentTarget.checked)}
+              />
+              <span>Add to the levels after this one: limits of the same name replace theirs, others stay</span>
+            </label>
+          )}
+          {!/^entity/.test(level) && (
+            <label class="check">
+              <input
+                type="checkbox"
+                data-testid="limits-callers"
+                checked={isForCallers}
+                onChange={(event) => setForCallers(event.currentTarget.checked)}
+              />
+              <span>Only for whoever asks, not for parents that are charged with it</span>
+            </label>
+          )}
+        </div>
+      )}
+      {level === "system" && can.admin && (
+        <Field label="While the store does not answer" class="narrow">
+          <Select
+            testid="limits-outage"
+            value={outage}
+            options={[
+              { value: "", label: "Not set: refuse" },
+              { value: "block", label: "Refuse" },
+              { value: "allow", label: "Let through, uncounted" },
+            ]}
+            onChange={(next) => setOutage(next as OnUnavailable | "")}
+          />
+        </Field>
+      )}
+      <ErrorNote error={saving.error} testid="limits-error" />
+      <p class="saved" role="status" data-testid="limits-saved">
+        {!isDirty.current && saving.error === undefined ? saved : ""}
+      </p>
+      {can.admin && (
+        <div class="editor-actions">
+          <button
+            type="button"
+            class="button"
+            data-testid="limit-add"
+            onClick={() => setDrafts([...drafts, newDraft()])}
+          >
+            Add a limit
+          </button>
+          {hasPolicy(level) && (
+            <button type="button" class="button" data-testid="limits-policy" onClick={() => setAsks("policy")}>
+              Access and cascade
+            </button>
+          )}
+          <span class="spacer" />
+          <button
+            type="button"
+            class="button danger"
+            data-testid="limits-delete"
+            disabled={!isStored}
+            onClick={() => setAsks("delete")}
+          >
+            Delete this level
+          </button>
+          <button
+            type="submit"
+            class="button primary"
+            data-testid="limits-save"
+            disabled={saving.isBusy || kept.length === 0}
+          >
+            {saving.isBusy ? "Saving…" : "Save"}
+          </button>
+        </div>
+      )}
+      {asks === "delete" && (
+        <Confirm
+          title="Delete these limits?"
+          submit="Delete"
+          act={async () => {
+            await api.send("DELETE", address, query);
+            await onDone(`Deleted: ${LEVEL_NAMES[level].toLowerCase()}.`);
+          }}
+          onClose={() => setAsks(undefined)}
+        >
+          <p>
+            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be gone. From then on
+            the next level with limits counts.
+          </p>
+        </Confirm>
+      )}
+      {asks === "policy" && (
+        <PolicyDialog
+          entityId={level === "resource" ? undefined : names.entityId}
+          resource={level === "entityDefault" ? undefined : names.resource}
+          onDone={() => onDone("Saved: access and cascade.")}
+          onClose={() => setAsks(undefined)}
+        />
+      )}
+    </form>
+  );
+}
+
+/** Who is let through and who is charged is said of entities and resources. */
+function hasPolicy(level: Level): boolean {
+  return level === "entity" || level === "entityDefault" || level === "resource";
+}
+
+function levelWords(level: Level, { entityId, resource, planId }: Named): string {
+  const whom = /^entity/.test(level) ? entityId : /^plan/.test(level) ? `each entity of plan ${planId}` : "everybody";
+  if (isTotal(level)) return `${whom} over all resources together`;
+  return `${whom} on ${level === "entity" || level === "plan" || level === "resource" ? resource : "every resource"}`;
+}
+
+const EXAMPLE = { name: "rpm", capacity: 100, refillAmount: 100, refillPeriodMs: 60_000 };
+
+function searchOf(query: Readonly<Record<string, string>>): string {
+  const search = new URLSearchParams(query).toString();
+  return search === "" ? "" : `?${search}`;
+}

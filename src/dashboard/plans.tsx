@@ -1,0 +1,241 @@
+import { useEffect, useState } from "preact/hooks";
+import { curl } from "./curl.ts";
+import { Confirm, Dialog } from "./dialog.tsx";
+import { metadataOf, metadataText } from "./entity-tree.ts";
+import { Empty, ErrorNote, Field, Link, Name, PageHead } from "./parts.tsx";
+import { useAction, useLoaded, useSession } from "./session.tsx";
+import type { Plan, StoredLimits } from "./shapes.ts";
+import { levelsOf } from "./stored-limits.ts";
+import { refillWords, whole } from "./words.ts";
+
+type Doing = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly plan: Plan };
+
+/** More than anybody looks through. */
+const PLANS_MAX = 1_000;
+
+/** Named sets of limits that entities refer to. */
+export function PlansPage() {
+  const session = useSession();
+  const { api, path, can, live } = session;
+  const [doing, setDoing] = useState<Doing>();
+  const { value, error, reload } = useLoaded(() => api.all<Plan>(`${path}/plans`, {}, PLANS_MAX), [], "main");
+  useEffect(
+    () =>
+      live.changes.subscribe(({ action }) => {
+        if (/^plan_|limits_|totals_/.test(action)) void reload();
+      }),
+    [live, reload],
+  );
+  const plans = value?.items ?? [];
+  return (
+    <>
+      <PageHead title="Plans" note="Limits that many entities share: a change is one write, and reaches all of them.">
+        {can.admin && (
+          <button
+            type="button"
+            class="button primary"
+            data-testid="plan-create"
+            onClick={() => setDoing({ what: "create" })}
+          >
+            New plan
+          </button>
+        )}
+      </PageHead>
+      <ErrorNote error={error} />
+      {plans.length > 0 && (
+        <table class="cards plans">
+          <caption class="unseen">Plans by id</caption>
+          <thead>
+            <tr>
+              <th scope="col">Plan</th>
+              <th scope="col">On every resource</th>
+              <th scope="col">Over all resources</th>
+              <th scope="col">Actions</th>
+            </tr>
+          </thead>
+          <tbody>
+            {plans.map((plan) => (
+              <PlanRow key={`${plan.id} ${plan.version}`} plan={plan} onDo={setDoing} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {value?.more === true && <p class="filter-note">The first {whole(PLANS_MAX)} plans are shown.</p>}
+      {value !== undefined && plans.length === 0 && (
+        <Empty title="No plans yet" command={curl(session, "POST", `${path}/plans`, { id: "gold" })}>
+          A plan is a set of limits with a name; an entity that refers to it has them.{" "}
+          {can.admin ? "Make one here or with" : "Whoever may change limits makes one with"}
+        </Empty>
+      )}
+      {doing?.what === "create" && <PlanForm plan={undefined} onDone={reload} onClose={() => setDoing(undefined)} />}
+      {doing?.what === "edit" && <PlanForm plan={doing.plan} onDone={reload} onClose={() => setDoing(undefined)} />}
+      {doing?.what === "delete" && (
+        <Confirm
+          title="Delete this plan?"
+          submit="Delete"
+          act={async () => {
+            await api.send("DELETE", `${path}/plans/${encodeURIComponent(doing.plan.id)}`, {});
+            await reload();
+          }}
+          onClose={() => setDoing(undefined)}
+        >
+          <p>
+            <b class="mono wrap">{doing.plan.id}</b> will be gone, with its limits and totals. It is refused while an
+            entity refers to it.
+          </p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: Doing) => void }) {
+  const { api, path, can, live } = useSession();
+  const { id, name, metadata } = plan;
+  const levels = useLoaded(
+    async (signal) => (await levelsOf(api, path, { entityId: "", resource: "", planId: id }, signal)).items,
+    [id],
+    "beside",
+  );
+  useEffect(
+    () =>
+      live.changes.subscribe(({ action }) => {
+        if (/limits_|totals_/.test(action)) void levels.reload();
+      }),
+    [live, levels.reload],
+  );
+  const at = (level: StoredLimits["level"]) => levels.value?.find((each) => each.level === level);
+  return (
+    <tr data-testid="plan-row" data-plan={id}>
+      <td data-label="Plan">
+        <Name text={id} class="mono strong" />
+        {name !== id && (
+          <>
+            {" "}
+            <Name text={name} class="quiet" />
+          </>
+        )}{" "}
+        {Object.entries(metadata).map(([key, text]) => (
+          <span class="tag" key={key}>
+            {key} {text}
+          </span>
+        ))}
+      </td>
+      <td data-label="On every resource">
+        <LimitWords stored={at("planDefault")} />
+      </td>
+      <td data-label="Over all resources">
+        <LimitWords stored={at("planTotal")} />
+      </td>
+      <td data-label="Actions" class="actions">
+        <Link page="limits" params={{ plan: id, level: "planDefault" }} class="button small">
+          Limits
+        </Link>
+        <Link page="limits" params={{ plan: id, level: "planTotal" }} class="button small">
+          Totals
+        </Link>
+        <Link page="entities" params={{ plan: id }} class="button small">
+          Entities
+        </Link>
+        {can.admin && (
+          <>
+            <button
+              type="button"
+              class="button small"
+              data-testid="plan-edit"
+              onClick={() => onDo({ what: "edit", plan })}
+            >
+              Edit
+            </button>
+            <button
+              type="button"
+              class="button small danger"
+              data-testid="plan-delete"
+              onClick={() => onDo({ what: "delete", plan })}
+            >
+              Delete
+            </button>
+          </>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function LimitWords({ stored }: { readonly stored: StoredLimits | undefined }) {
+  if (stored === undefined || stored.limits.length === 0) return <span class="quiet">none</span>;
+  return (
+    <ul class="changes">
+      {stored.limits.map((limit) => (
+        <li key={limit.name}>
+          <b>{limit.name}</b> {whole(limit.capacity)}, {refillWords(limit)}
+          {limit.counts === undefined ? "" : `, counts ${limit.counts}`}
+        </li>
+      ))}
+      {stored.inherit === true && <li class="quiet">and what the levels after it have</li>}
+    </ul>
+  );
+}
+
+function PlanForm(props: {
+  readonly plan: Plan | undefined;
+  readonly onDone: () => Promise<void>;
+  readonly onClose: () => void;
+}) {
+  const { plan, onDone, onClose } = props;
+  const { api, path } = useSession();
+  const [id, setId] = useState("");
+  const [name, setName] = useState(plan?.name ?? "");
+  const [metadata, setMetadata] = useState(metadataText(plan?.metadata ?? {}));
+  const { isBusy, error, run } = useAction();
+  const save = async () => {
+    const done = await run(async () => {
+      const named = name.trim() === "" ? {} : { name: name.trim() };
+      const shared = { ...named, metadata: metadataOf(metadata) };
+      if (plan === undefined) await api.send("POST", `${path}/plans`, {}, { id: id.trim(), ...shared });
+      else {
+        const patch = { ...shared, version: plan.version };
+        await api.send("PATCH", `${path}/plans/${encodeURIComponent(plan.id)}`, {}, patch);
+      }
+      await onDone();
+    });
+    if (done) onClose();
+  };
+  return (
+    <Dialog
+      title={plan === undefined ? "New plan" : `Edit ${plan.id}`}
+      submit={plan === undefined ? "Create" : "Save"}
+      {...{ isBusy, error, onClose }}
+      isDisabled={plan === undefined && id.trim() === ""}
+      onSubmit={() => void save()}
+    >
+      {plan === undefined && (
+        <Field label="Id" hint="Letters, digits and _ . - : @; entities refer to it">
+          <input
+            data-testid="plan-id"
+            value={id}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={(event) => setId(event.currentTarget.value)}
+          />
+        </Field>
+      )}
+      <Field label="Name" hint="For people; the id where it is empty">
+        <input
+          data-testid="plan-label"
+          value={name}
+          autocomplete="off"
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      </Field>
+      <Field label="Metadata" hint="A line each: key=value">
+        <textarea
+          rows={3}
+          value={metadata}
+          spellcheck={false}
+          onInput={(event) => setMetadata(event.currentTarget.value)}
+        />
+      </Field>
+    </Dialog>
+  );
+}
