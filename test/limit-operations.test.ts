@@ -133,6 +133,7 @@ test("explain says what applies, from which level, what is held and what would h
           changesAtMs: at("2026-06-30T22:00:00Z"),
         },
       ],
+      totals: [],
     },
     {
       entityId: "team",
@@ -155,6 +156,7 @@ test("explain says what applies, from which level, what is held and what would h
           toppedUp: 0,
         },
       ],
+      totals: [],
     },
   ]);
   // Five are missing at the team, which has forty a minute.
