@@ -25,7 +25,7 @@ export interface LevelFlags extends GlobalOptions {
 }
 
 /** What every command that sets limits takes. */
-interface SetLevelOptions extends LevelFlags {
+export interface SetLevelOptions extends LevelFlags {
   readonly limit?: readonly string[];
   readonly soft?: readonly string[];
   readonly resource?: string;

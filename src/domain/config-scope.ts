@@ -13,6 +13,9 @@ export type ConfigScope =
   | { readonly level: "planTotal"; readonly planId: string }
   | { readonly level: "systemTotal" };
 
+/** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
+export const CHANGES_KEPT = 8;
+
 /** The level of configuration that something came from. */
 export type LimitSource = ConfigScope["level"] | "none";
 

@@ -1,4 +1,5 @@
 import {
+  CHANGES_KEPT,
   type ConfigScope,
   type ConfiguredEntity,
   type LevelConfig,
@@ -9,6 +10,7 @@ import {
 import type { Limit } from "./limit.ts";
 import { checkLimits } from "./limit.ts";
 import { limitSet } from "./limit-set.ts";
+import { formerPlans, type PlanStint } from "./plan-stints.ts";
 
 /** What of a stored configuration decides which limits there are. */
 export type ScopeLimits = Pick<StoredConfig, "limits" | "inherit" | "appliesTo">;
@@ -18,9 +20,6 @@ export interface LimitsVersion extends ScopeLimits {
   /** 0: before all changes that are kept; since when is not known. */
   readonly fromMs: number;
 }
-
-/** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
-export const CHANGES_KEPT = 8;
 
 /**
  * What a scope said over time, the oldest first, now that it says something else from `atMs` on. The first version is what it said
@@ -40,21 +39,36 @@ export function withVersion(
   return oldest === undefined ? [] : [{ ...oldest, fromMs: 0 }, ...later];
 }
 
+/** The plans that an entity had, where it had another before. */
+export interface PastPlans {
+  /** The oldest first; the last is its plan of now. */
+  readonly stints: readonly PlanStint[];
+  /** The scopes that apply to it where it has that plan. */
+  scopesWith(planId: string | undefined): readonly ConfigScope[];
+  /** Of a scope of a plan that it had. */
+  historyOf(scope: ConfigScope): readonly LimitsVersion[] | undefined;
+}
+
 /** What the scopes and the entity say together, with the changes of the limits; `histories` are those of the scopes, as far as known. */
 export function resolveChanges(
   found: readonly (StoredConfig | undefined)[],
   histories: readonly (readonly LimitsVersion[] | undefined)[],
   scopes: readonly ConfigScope[],
   entity: ConfiguredEntity | undefined,
+  past: PastPlans | undefined,
 ): LevelConfig {
   const now = resolveConfig(found, scopes, entity);
-  const instants = instantsOf(histories);
+  const instants = instantsOf([...histories, ...(past === undefined ? [] : pastHistories(past))]);
   if (instants.length === 0) return now;
   const at = new Map(
-    [0, ...instants].map((atMs) => [atMs, resolveConfig(configsAt(found, histories, atMs), scopes, entity)]),
+    [0, ...instants].map((atMs) => {
+      const configs = configsAt(found, histories, atMs);
+      const then = past === undefined ? { configs, scopes } : withPlanAt(past, { configs, scopes }, atMs);
+      return [atMs, then === undefined ? undefined : resolveConfig(then.configs, then.scopes, entity)];
+    }),
   );
-  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits ?? []);
-  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals ?? []);
+  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits);
+  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals);
   return {
     ...now,
     ...(changes.length === 0 ? {} : { changes }),
@@ -68,27 +82,56 @@ export function versionAt(versions: readonly LimitsVersion[], atMs: number): Lim
 }
 
 /** The instants of the changes in several histories, each once, in their order. */
-export function instantsOf(histories: readonly (readonly { readonly fromMs: number }[] | undefined)[]): number[] {
+export function instantsOf(histories: readonly (readonly Since[] | undefined)[]): number[] {
   const instants = new Set<number>();
   for (const versions of histories) for (const { fromMs } of versions ?? []) if (fromMs > 0) instants.add(fromMs);
   return [...instants].sort((a, b) => a - b);
 }
 
-/** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
+/**
+ * The changes of what is in force, the oldest first: an instant at which nothing became different is none. Of a time whose limits
+ * are not known (undefined) there is none either: a bucket goes on by what it has, up to the next that is known.
+ */
 export function changesAt(
   instants: readonly number[],
-  limitsAt: (atMs: number) => readonly Limit[],
+  limitsAt: (atMs: number) => readonly Limit[] | undefined,
 ): readonly LimitsSince[] {
-  if (instants.length === 0) return NONE;
   const changes: LimitsSince[] = [];
-  let last = limitSet(limitsAt(0)).signature;
-  for (const fromMs of instants) {
+  let last: string | undefined;
+  for (const fromMs of [0, ...instants]) {
     const limits = limitsAt(fromMs);
-    const { signature } = limitSet(limits);
-    if (signature !== last) changes.push({ fromMs, limits });
+    const signature = limits === undefined ? undefined : limitSet(limits).signature;
+    if (limits !== undefined && fromMs > 0 && signature !== last) changes.push({ fromMs, limits });
     last = signature;
   }
   return changes;
+}
+
+interface ScopesSaying {
+  readonly configs: readonly (StoredConfig | undefined)[];
+  readonly scopes: readonly ConfigScope[];
+}
+
+/** The same with what the entity's plan of that instant said then; undefined where that is not known. */
+function withPlanAt(past: PastPlans, now: ScopesSaying, atMs: number): ScopesSaying | undefined {
+  const { stints } = past;
+  const stint = stints.findLast(({ fromMs }) => fromMs <= atMs);
+  if (stint === undefined || stint === stints.at(-1)) return now;
+  const scopes = past.scopesWith(stint.planId);
+  const histories = scopes.map((scope) => ("planId" in scope ? past.historyOf(scope) : undefined));
+  // A plan may have been deleted since, and made anew: of the time before its first limits nothing is known.
+  if (stint.planId !== undefined && atMs < Math.min(...instantsOf(histories))) return undefined;
+  const configs = scopes.map((scope, i) => {
+    if (!("planId" in scope)) return now.configs[now.scopes.findIndex(({ level }) => level === scope.level)];
+    const versions = histories[i];
+    return versions === undefined ? undefined : versionAt(versions, atMs);
+  });
+  return { configs, scopes };
+}
+
+function pastHistories({ stints, scopesWith, historyOf }: PastPlans): (readonly Since[] | undefined)[] {
+  const plans = formerPlans(stints).flatMap((planId) => scopesWith(planId).filter((scope) => "planId" in scope));
+  return [stints, ...plans.map((scope) => historyOf(scope))];
 }
 
 /** The configurations of some scopes as they were at an instant, but for policies, which are those of now. */
@@ -142,4 +185,7 @@ export function isSameVersion(one: ScopeLimits | undefined, other: ScopeLimits |
 
 /** Whether its cron expressions can be was checked when it was set. */
 const ANY_CRON = { problemOf: () => undefined };
-const NONE: readonly LimitsSince[] = Object.freeze([]);
+
+interface Since {
+  readonly fromMs: number;
+}

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { ConfigScope } from "../domain/config.ts";
+import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
 import { deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
 import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
@@ -8,6 +9,7 @@ const SYSTEM: ConfigScope = { level: "system" };
 const API: ConfigScope = { level: "resource", resource: "api" };
 const A: ConfigScope = { level: "entityDefault", entityId: "a" };
 const GOLD: ConfigScope = { level: "planDefault", planId: "gold" };
+const SILVER: ConfigScope = { level: "planDefault", planId: "silver" };
 const GOLD_ON_API: ConfigScope = { level: "plan", planId: "gold", resource: "api" };
 
 const OTHER = [Limit.perDay("other", 5)];
@@ -24,6 +26,64 @@ export function changeLevelsContract(suite: Suite): void {
     await deleteAt(place, GOLD_ON_API, T0 + 30 * SECOND_MS);
     await deleteAt(place, GOLD, T0 + 40 * SECOND_MS);
     assert.equal(await held(place, T0 + 50 * SECOND_MS), 10 + 10 * 2 + 10 * 100 + 10 * 2 + 10 * 1_000);
+  });
+
+  suite.test("an entity that comes to another plan while nobody asks goes by it from then on", async (place) => {
+    for (const id of ["gold", "silver"]) await place.createPlan({ id });
+    await setAt(place, SYSTEM, perSecond(1), T0);
+    await setAt(place, GOLD, perSecond(10), T0);
+    await setAt(place, SILVER, perSecond(100), T0);
+    await place.create({ id: "a" });
+    await drained(place, T0);
+    await planAt(place, "gold", T0 + 10 * SECOND_MS);
+    // Of a plan that it does not have yet, and of one that it has no more, changes mean nothing to it.
+    await setAt(place, SILVER, perSecond(50), T0 + 15 * SECOND_MS);
+    await setAt(place, GOLD, perSecond(20), T0 + 20 * SECOND_MS);
+    await planAt(place, "silver", T0 + 30 * SECOND_MS);
+    await setAt(place, GOLD, perSecond(90_000), T0 + 35 * SECOND_MS);
+    await planAt(place, null, T0 + 40 * SECOND_MS);
+    assert.equal(await held(place, T0 + 50 * SECOND_MS), 10 + 10 * 10 + 10 * 20 + 10 * 50 + 10);
+  });
+
+  suite.test("an id that is created with a plan goes by it from then on", async (place) => {
+    await place.createPlan({ id: "gold" });
+    await setAt(place, GOLD, perSecond(100), T0);
+    await setAt(place, SYSTEM, perSecond(1), T0);
+    await drained(place, T0);
+    await place.scope.entities.create(
+      newEntity({ id: "a", planId: "gold" }, T0 + 10 * SECOND_MS),
+      place.event("entity_created", "a", T0 + 10 * SECOND_MS),
+    );
+    assert.equal(await held(place, T0 + 20 * SECOND_MS), 10 + 10 * 100);
+  });
+
+  suite.test(
+    "of a plan that was deleted since, a bucket goes on by what it has, up to the next plan",
+    async (place) => {
+      for (const id of ["gold", "silver"]) await place.createPlan({ id });
+      await setAt(place, SYSTEM, perSecond(1_000), T0);
+      await setAt(place, GOLD, perSecond(1), T0);
+      await setAt(place, SILVER, perSecond(5), T0);
+      await place.create({ id: "a", planId: "gold" });
+      await drained(place, T0);
+      await setAt(place, SYSTEM, perSecond(2_000), T0 + 10 * SECOND_MS);
+      await planAt(place, "silver", T0 + 20 * SECOND_MS);
+      await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold"));
+      await place.createPlan({ id: "gold" });
+      await setAt(place, GOLD, perSecond(3_000), T0 + 25 * SECOND_MS);
+      assert.equal(await held(place, T0 + 30 * SECOND_MS), 20 + 10 * 5);
+    },
+  );
+
+  suite.test("an entity that is made anew after it was deleted has no plans of before", async (place) => {
+    await place.createPlan({ id: "gold" });
+    await setAt(place, GOLD, perSecond(1), T0);
+    await place.create({ id: "a", planId: "gold" });
+    await planAt(place, null, T0 + SECOND_MS);
+    assert.notEqual((await place.resolve("a", "api")).changes, undefined);
+    await place.scope.entities.delete("a", place.event("entity_deleted", "a"));
+    await place.create({ id: "a" });
+    assert.equal((await place.resolve("a", "api")).changes, undefined);
   });
 
   suite.test("a level that begins to inherit, and one that ends it, does so from the change on", async (place) => {
@@ -74,6 +134,12 @@ export function changeLevelsContract(suite: Suite): void {
     await place.create({ id: "b", planId: "gold" });
     assert.equal((await place.resolve("b", "api")).changes, undefined);
   });
+}
+
+async function planAt(place: Place, planId: string | null, atMs: number): Promise<void> {
+  const change = { patch: { planId }, version: undefined, nowMs: atMs };
+  const reply = await place.scope.entities.update("a", change, place.event("entity_updated", "a", atMs));
+  assert.equal(reply.kind, "updated");
 }
 
 async function ofGold(place: Place): Promise<void> {

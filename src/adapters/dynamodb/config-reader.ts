@@ -2,13 +2,14 @@ import { BoundedMap } from "../../domain/bounded-map.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config.ts";
 import { resolveChanges } from "../../domain/config-versions.ts";
+import { formerPlans } from "../../domain/plan-stints.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { ConfigReadings } from "../../protocol/config-readings.ts";
 import type { DynamoAudit } from "./audit.ts";
 import { type Attributes, decodeItem } from "./codec.ts";
 import { decodeConfig, historyIn } from "./config-codec.ts";
-import { entityOf, isBeingDeleted } from "./entities-record.ts";
+import { entityOf, isBeingDeleted, stintsIn } from "./entities-record.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";
 import type { Records } from "./records.ts";
 import { configKey, entityKey, itemTableKey, namespaceIdKey } from "./schema.ts";
@@ -38,8 +39,8 @@ export type OnFirstRead = (item: Item | undefined, atMs: number) => void;
 export class ConfigReader {
   readonly #namespaceId: string;
   readonly #parts: ReaderParts;
-  /** The plan that an entity had when it was last read. */
-  readonly #plans = new BoundedMap<string>(PLANS_REMEMBERED / 2);
+  /** The plans that an entity had when it was last read: that of now, and those whose limits may count for the time before. */
+  readonly #plans = new BoundedMap<readonly string[]>(PLANS_REMEMBERED / 2);
 
   constructor(namespaceId: string, parts: ReaderParts) {
     this.#namespaceId = namespaceId;
@@ -65,8 +66,11 @@ export class ConfigReader {
     const namespaceId = this.#namespaceId;
     const reading = readings.begin();
     const atMs = clock.now();
-    const likelyPlan = this.#plans.get(entityId);
-    const likely = this.#stored(scopesOf(entityId, resource, likelyPlan));
+    const likelyPlans = this.#plans.get(entityId) ?? NO_PLANS;
+    const likely = this.#stored([
+      ...scopesOf(entityId, resource, undefined),
+      ...likelyPlans.flatMap((planId) => planScopes(planId, resource)),
+    ]);
     const isWatched = consistent || !watch.wasActive(namespaceId);
     const read = await records.getAll(
       [
@@ -80,28 +84,28 @@ export class ConfigReader {
     const meta = read[likely.length];
     if (isWatched) watch.requireActive(namespaceId, read[likely.length + 1]);
     onFirstRead?.(decoded(read[likely.length + (isWatched ? 2 : 1)]), atMs);
-    const items = new Map(likely.map(({ level }, i) => [level, read[i]]));
-    for (const one of [audit, kept]) one.learn(items.get("system"));
+    const items = new Map(likely.map((scope, i) => [textOf(scope), read[i]]));
+    for (const one of [audit, kept]) one.learn(items.get(textOf({ level: "system" })));
     const entity = entityOf(meta);
     const planId = entity?.planId;
-    const scopes = scopesOf(entityId, resource, planId);
-    if (planId !== likelyPlan) {
-      const ofPlan = scopes.filter((scope) => "planId" in scope);
-      const keys = ofPlan.map((scope) => configKey(namespaceId, scope));
-      const more = keys.length === 0 ? [] : await records.getAll(keys, { consistent });
-      for (const [i, { level }] of ofPlan.entries()) items.set(level, more[i]);
-      if (planId === undefined) this.#plans.delete(entityId);
-      else this.#plans.set(entityId, planId);
+    const stints = entity === undefined ? undefined : stintsIn(meta);
+    const plans = [...new Set([...(planId === undefined ? [] : [planId]), ...formerPlans(stints)])];
+    const unread = plans.filter((id) => !likelyPlans.includes(id)).flatMap((id) => planScopes(id, resource));
+    if (unread.length > 0) {
+      const keys = unread.map((scope) => configKey(namespaceId, scope));
+      const more = await records.getAll(keys, { consistent });
+      for (const [i, scope] of unread.entries()) items.set(textOf(scope), more[i]);
     }
-    const stored = scopes.map((scope) =>
-      "entityId" in scope && isBeingDeleted(meta) ? undefined : decodeConfig(items.get(scope.level)),
-    );
-    const histories = scopes.map((scope) =>
-      this.#parts.shared || ("entityId" in scope && isBeingDeleted(meta))
-        ? undefined
-        : historyIn(items.get(scope.level)),
-    );
-    const resolved = { ...resolveChanges(stored, histories, scopes, entity), reading };
+    if (plans.length === 0) this.#plans.delete(entityId);
+    else this.#plans.set(entityId, plans);
+    const scopesWith = (id: string | undefined) => scopesOf(entityId, resource, id);
+    const scopes = scopesWith(planId);
+    const itemOf = (scope: ConfigScope) =>
+      "entityId" in scope && isBeingDeleted(meta) ? undefined : items.get(textOf(scope));
+    const stored = scopes.map((scope) => decodeConfig(itemOf(scope)));
+    const historyOf = (scope: ConfigScope) => (this.#parts.shared ? undefined : historyIn(itemOf(scope)));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    const resolved = { ...resolveChanges(stored, scopes.map(historyOf), scopes, entity, past), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
   }
 
@@ -141,6 +145,15 @@ interface ResolveOptions {
 }
 
 const PLANS_REMEMBERED = 20_000;
+const NO_PLANS: readonly string[] = Object.freeze([]);
+
+function planScopes(planId: string, resource: string): readonly ConfigScope[] {
+  return scopesOf("", resource, planId).filter((scope) => "planId" in scope);
+}
+
+function textOf(scope: ConfigScope): string {
+  return "planId" in scope ? `${scope.level} ${scope.planId}` : scope.level;
+}
 
 /** Longer than a replica of the table lags behind. */
 const FRESH_MS = 5_000;

@@ -1,4 +1,5 @@
 import type { Entity } from "../../domain/entity.ts";
+import { type PlanStint, stintsFrom, stintsText, withStint } from "../../domain/plan-stints.ts";
 import { type Attributes, decodeJson, instantOf, instantText } from "./codec.ts";
 import { all, type Condition, isStill, texts } from "./records-write.ts";
 import {
@@ -26,14 +27,22 @@ export const CHILD_SEQ = "kin";
 /** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
 export const DELETING = "deleting";
 
+/** Ours: the plans that the entity had over time (domain/plan-stints.ts). */
+const PLAN_HISTORY = "plan_history";
+
 /** An entity that is made now. `incarnation`: 16 hex digits, never twice. */
-export function entityItem(namespaceId: string, entity: Entity, incarnation: string): Attributes {
+export function entityItem(
+  namespaceId: string,
+  entity: Entity,
+  { incarnation, atMs }: { readonly incarnation: string; readonly atMs: number },
+): Attributes {
   const { id, parentId, createdAtMs } = entity;
   return {
     ...texts({ [ENTITY_ID]: id, [CREATED_AT]: instantText(createdAtMs), [INCARNATION]: incarnation }),
     ...texts(entityIndexKeys(namespaceId, id, parentId)),
     [PARENT_GENERATION]: { N: String(Math.max(0, createdAtMs)) },
     ...changeable(entity),
+    ...planHistory(undefined, entity, atMs),
   };
 }
 
@@ -49,6 +58,18 @@ export function changeable({ name, parentId, planId, cascade, metadata, version,
     [VERSION]: { N: String(version) },
     [UPDATED_AT]: { S: instantText(updatedAtMs) },
   };
+}
+
+/** The plans of an entity that is changed at an instant, in place of `before`; nothing where they stay. */
+export function planHistory(before: Attributes | undefined, { planId }: Entity, atMs: number): Attributes {
+  if (before?.[PLAN_ID]?.S === planId) return {};
+  const stints = withStint(stintsIn(before), before?.[PLAN_ID]?.S, planId, atMs);
+  return stints === undefined ? {} : { [PLAN_HISTORY]: { S: stintsText(stints) } };
+}
+
+export function stintsIn(item: Attributes | undefined): readonly PlanStint[] | undefined {
+  const text = item?.[PLAN_HISTORY]?.S;
+  return text === undefined ? undefined : stintsFrom(text);
 }
 
 /** The entity of an item; undefined where there is no item, or the entity was deleted. */

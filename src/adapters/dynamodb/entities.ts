@@ -20,6 +20,7 @@ import {
   entityOf,
   isUnchanged,
   parentIn,
+  planHistory,
 } from "./entities-record.ts";
 import type { EntityRemoval } from "./entities-removal.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
@@ -94,7 +95,7 @@ export class DynamoEntities implements EntityStore {
       const reply = await this.#records.transact([
         putRecord(
           entityKey(this.#namespaceId, id),
-          entityItem(this.#namespaceId, entity, this.#incarnation()),
+          entityItem(this.#namespaceId, entity, { incarnation: this.#incarnation(), atMs: event.atMs }),
           missing,
         ),
         ...placement.writes,
@@ -132,7 +133,7 @@ export class DynamoEntities implements EntityStore {
         return { kind: "planMissing", planId: plans.to };
       }
       const reply = await this.#records.transact([
-        this.#changed(item, updated, isMoved),
+        this.#changed(item, updated, { isMoved, atMs: event.atMs }),
         ...(isMoved
           ? [...placement.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)]
           : []),
@@ -231,11 +232,16 @@ export class DynamoEntities implements EntityStore {
     }
   }
 
-  #changed(before: Attributes, updated: Entity, isMoved: boolean): RecordWrite {
+  #changed(
+    before: Attributes,
+    updated: Entity,
+    { isMoved, atMs }: { readonly isMoved: boolean; readonly atMs: number },
+  ): RecordWrite {
     const { id, parentId } = updated;
     const generation = Number(before[PARENT_GENERATION]?.N ?? 0) + 1;
     const set: Attributes = {
       ...changeable(updated),
+      ...planHistory(before, updated, atMs),
       ...(isMoved ? { [PARENT_GENERATION]: { N: String(generation) } } : {}),
       ...(isMoved && parentId !== undefined ? texts(childKeys(this.#namespaceId, parentId, id)) : {}),
     };

@@ -42,8 +42,11 @@ export class MemoryConfig implements ConfigStore {
     const entity = this.#data.entities.get(entityId);
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const found = scopes.map((scope) => this.get(scope));
-    const histories = scopes.map((scope) => this.#data.versions.of(keyOf(scope)));
-    return resolveChanges(found, histories, scopes, entity);
+    const historyOf = (scope: ConfigScope) => this.#data.versions.of(keyOf(scope));
+    const stints = this.#data.stints.get(entityId);
+    const scopesWith = (planId: string | undefined) => scopesOf(entityId, resource, planId);
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    return resolveChanges(found, scopes.map(historyOf), scopes, entity, past);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {

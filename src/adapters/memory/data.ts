@@ -6,6 +6,7 @@ import type { Entity } from "../../domain/entity.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { OwnedPiece } from "../../domain/piece.ts";
 import type { Plan } from "../../domain/plan.ts";
+import type { PlanStint } from "../../domain/plan-stints.ts";
 import type { Retention } from "../../domain/retention.ts";
 import type { OwnerRecord } from "../../ports/manifest-store.ts";
 import type { Turns } from "../../ports/system.ts";
@@ -39,6 +40,8 @@ export interface NamespaceData {
   readonly configs: Map<string, { readonly scope: ConfigScope; readonly config: StoredConfig }>;
   /** What the scopes said of limits over time, also of those that say nothing any more. */
   readonly versions: ConfigHistories;
+  /** The plans of entities that have, or had, one; by entity. */
+  readonly stints: Map<string, readonly PlanStint[]>;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
   /** Declared pieces by their key, and those who declare. */
@@ -70,6 +73,7 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
       plans: new Map(),
       configs: new Map(),
       versions: new ConfigHistories(),
+      stints: new Map(),
       operations: new Map(),
       owned: new Map(),
       owners: new Map(),

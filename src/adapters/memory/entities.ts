@@ -9,6 +9,7 @@ import {
   updateOf,
 } from "../../domain/entity.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { withStint } from "../../domain/plan-stints.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import { requireActive } from "./config.ts";
@@ -34,7 +35,7 @@ export class MemoryEntities implements EntityStore {
       (entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy)) ??
       planProblem(entity.planId, this.#hierarchy);
     if (problem !== undefined) return problem;
-    this.#changed(entity, event);
+    this.#changed(undefined, entity, event);
     return { kind: "created" };
   }
 
@@ -44,8 +45,9 @@ export class MemoryEntities implements EntityStore {
 
   update(id: string, change: EntityChange, event: AuditEvent): UpdateReply {
     requireActive(this.#all, this.#namespaceId);
-    const update = updateOf(this.#data.entities.get(id), change, this.#hierarchy);
-    if (update.kind === "updated") this.#changed(update.entity, event);
+    const before = this.#data.entities.get(id);
+    const update = updateOf(before, change, this.#hierarchy);
+    if (update.kind === "updated") this.#changed(before, update.entity, event);
     return update;
   }
 
@@ -59,6 +61,7 @@ export class MemoryEntities implements EntityStore {
       if ("entityId" in scope && scope.entityId === id) this.#data.configs.delete(key);
     }
     this.#data.versions.forgetEntity(id);
+    this.#data.stints.delete(id);
     for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
     for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
     forgetRefusalsOf(this.#data, id);
@@ -97,8 +100,11 @@ export class MemoryEntities implements EntityStore {
       [...this.#data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),
   };
 
-  #changed(entity: Entity, event: AuditEvent): void {
-    this.#data.entities.set(entity.id, entity);
+  #changed(before: Entity | undefined, entity: Entity, event: AuditEvent): void {
+    const { entities, stints } = this.#data;
+    entities.set(entity.id, entity);
+    const plans = withStint(stints.get(entity.id), before?.planId, entity.planId, event.atMs);
+    if (plans !== undefined) stints.set(entity.id, plans);
     this.#data.audit.push(event);
     this.#all.generation++;
   }

@@ -74,11 +74,14 @@ export class MemoryNamespaces implements NamespaceStore {
     // From here on it cannot be recovered, also when this is cut off half-way.
     this.#all.namespaces.set(id, { ...namespace, status: "purging" });
     const data = dataOf(this.#all, id);
-    const { buckets, entities, plans, configs, versions, operations, owned, owners, leases } = data;
+    const { buckets, entities, plans, stints, configs, versions, operations, owned, owners, leases } = data;
     const { audit, orders, refusals } = data;
     let hours = 0;
     for (const cell of buckets.values()) hours += cell.hours?.length ?? 0;
-    const maps = [buckets, entities, plans, configs, versions, operations, owned, owners, leases.records, leases.keys];
+    const maps = [
+      ...[buckets, entities, plans, stints, configs, versions, operations],
+      ...[owned, owners, leases.records, leases.keys],
+    ];
     const records = maps.reduce((sum, { size }) => sum + size, hours + audit.length + refusals.entryCount);
     for (const map of maps) map.clear();
     audit.clear();

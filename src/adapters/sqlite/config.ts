@@ -12,6 +12,7 @@ import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "
 import { type LimitsVersion, resolveChanges } from "../../domain/config-versions.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
+import { formerPlans, type PlanStint, stintsFrom } from "../../domain/plan-stints.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
@@ -47,7 +48,9 @@ const RESOLVE = `
     WHERE namespace = ? AND of = 'entity' AND owner IN (?, '') AND resource IN (?, '', '*')
   UNION ALL SELECT 'history ' || of, versions, owner, resource, NULL, NULL, NULL FROM limit_history
     WHERE namespace = ? AND of = 'plan' AND resource IN (?, '', '*')
-      AND owner = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?)`;
+      AND owner = (SELECT plan_id FROM entity WHERE namespace = ? AND id = ?)
+  UNION ALL SELECT 'history ' || of, versions, owner, resource, NULL, NULL, NULL FROM limit_history
+    WHERE namespace = ? AND of = 'stints' AND owner = ? AND resource = ''`;
 
 const PLACES: Readonly<Record<ConfigScope["level"], string>> = {
   ...{ entity: "entity one", entityDefault: "entity any", entityTotal: "entity total" },
@@ -112,14 +115,16 @@ export class SqliteConfig implements ConfigStore {
   resolveSync(entityId: string, resource: string): LevelConfig {
     const [n, e, r] = [this.#namespaceId, entityId, resource];
     const rows = this.#connection.read(() =>
-      this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r, n, e, r, n, r, n, e),
+      this.#resolve.all(n, n, e, n, e, r, n, r, n, n, e, r, n, e, r, n, r, n, e, n, e),
     );
     if (rows[0]?.[0] !== "namespace") throw namespaceNotActive(this.#namespaceId);
     const found = new Map<string, StoredConfig>();
     const versions = new Map<string, readonly LimitsVersion[] | undefined>();
     let entity: ConfiguredEntity | undefined;
+    let stints: readonly PlanStint[] | undefined;
     for (const [place, ...columns] of rows.slice(1)) {
       if (place === "who") entity = configuredEntity(columns);
+      else if (place === "history stints") stints = stintsFrom(columns[0]);
       else if (place === "history entity" || place === "history plan") {
         const [text, owner, on] = columns;
         versions.set(JSON.stringify([place.slice("history ".length), owner, on]), knownVersions(text as string));
@@ -127,8 +132,20 @@ export class SqliteConfig implements ConfigStore {
     }
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const configs = scopes.map(({ level }) => found.get(PLACES[level]));
-    const histories = scopes.map((scope) => versions.get(JSON.stringify(historyKey(scope))));
-    return resolveChanges(configs, histories, scopes, entity);
+    const historyOf = (scope: ConfigScope) => versions.get(JSON.stringify(historyKey(scope)));
+    const scopesWith = (planId: string | undefined) => scopesOf(entityId, resource, planId);
+    for (const planId of formerPlans(stints)) {
+      if (planId === entity?.planId) continue;
+      for (const scope of scopesWith(planId).filter((one) => "planId" in one)) {
+        const key = historyKey(scope);
+        versions.set(
+          JSON.stringify(key),
+          this.#connection.read(() => this.#histories.of(key)),
+        );
+      }
+    }
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    return resolveChanges(configs, scopes.map(historyOf), scopes, entity, past);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {

@@ -11,6 +11,7 @@ import {
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Changes } from "./changes.ts";
+import { PlanHistories } from "./config-histories.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { readableJson } from "./row-damage.ts";
@@ -26,6 +27,7 @@ export class SqliteEntities implements EntityStore {
   readonly #children: Statement;
   readonly #childIds: Statement;
   readonly #plan: Statement;
+  readonly #plans: PlanHistories;
   readonly #list: Statement;
   readonly #deletes: readonly Statement[];
 
@@ -43,13 +45,14 @@ export class SqliteEntities implements EntityStore {
     );
     this.#childIds = connection.prepare("SELECT id FROM entity WHERE namespace = ? AND parent_id = ? ORDER BY id");
     this.#plan = connection.prepare("SELECT 1 FROM plan WHERE namespace = ? AND id = ?");
+    this.#plans = new PlanHistories(connection, namespaceId);
     this.#list = connection.prepare(
       `SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`,
     );
     this.#deletes = [
       "DELETE FROM entity WHERE namespace = ? AND id = ?",
       "DELETE FROM config WHERE namespace = ? AND entity = ?",
-      "DELETE FROM limit_history WHERE namespace = ? AND of = 'entity' AND owner = ?",
+      "DELETE FROM limit_history WHERE namespace = ? AND of IN ('entity', 'stints') AND owner = ?",
       "DELETE FROM bucket WHERE namespace = ? AND entity = ?",
       "DELETE FROM operation WHERE namespace = ? AND entity = ?",
       "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",
@@ -65,6 +68,7 @@ export class SqliteEntities implements EntityStore {
         planProblem(entity.planId, this.#hierarchy);
       if (problem !== undefined) return problem;
       this.#store(entity);
+      this.#plans.note(undefined, entity, event.atMs);
       record(event);
       return { kind: "created" };
     });
@@ -76,9 +80,11 @@ export class SqliteEntities implements EntityStore {
 
   update(id: string, change: EntityChange, event: AuditEvent): Promise<UpdateReply> {
     return this.#changes.makeIn(this.#namespaceId, (record): UpdateReply => {
-      const update = updateOf(this.#find(id), change, this.#hierarchy);
+      const before = this.#find(id);
+      const update = updateOf(before, change, this.#hierarchy);
       if (update.kind !== "updated") return update;
       this.#store(update.entity);
+      this.#plans.note(before, update.entity, event.atMs);
       record(event);
       return update;
     });

@@ -123,7 +123,8 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX refusal_entity ON refusal (namespace, entity, hour_ms, resource, limit_name, level, total);
   `,
   // What the scopes of configuration said of limits over time (domain/config-versions.ts), also those that say nothing any more.
-  // `of` is 'entity' (of entities and of defaults: an empty owner stands for "any") or 'plan'.
+  // `of` is 'entity' (of entities and of defaults: an empty owner stands for "any") or 'plan'; or 'stints': the plans that an
+  // entity had over time (domain/plan-stints.ts).
   `
   CREATE TABLE limit_history (
     namespace TEXT NOT NULL, of TEXT NOT NULL, owner TEXT NOT NULL, resource TEXT NOT NULL, versions TEXT NOT NULL,
