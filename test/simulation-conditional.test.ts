@@ -7,7 +7,7 @@ import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
 
 const SEEDS = 540;
-const MUTANT_SEEDS_MAX = 700;
+const MUTANT_SEEDS_MAX = 1_000;
 
 test("over five hundred worlds of single-item conditional writes keep the promise at every step", async () => {
   const broken: SeedReport[] = [];
