@@ -52,6 +52,35 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal((await limiter.tryAcquire(asking(1))).ok, false);
     });
 
+    test("an entity goes by a plan from when it came to it, and by the plan's changes while it has it", async (t) => {
+      const { limiter, clock } = await open(t);
+      await limiter.setSystemDefaults(rate(1));
+      for (const id of ["gold", "silver"]) await limiter.createPlan({ id });
+      await limiter.setPlanLimits("gold", rate(10));
+      await limiter.createEntity({ id: "a" });
+      await limiter.acquire(asking(10_000));
+      await clock.advance(10 * SECOND_MS);
+      await limiter.setPlanLimits("silver", rate(100));
+      await limiter.updateEntity("a", { planId: "gold" });
+      await clock.advance(10 * SECOND_MS);
+      await limiter.setPlanLimits("gold", rate(20));
+      await clock.advance(10 * SECOND_MS);
+      await limiter.updateEntity("a", { planId: "silver" });
+      await limiter.deletePlan("gold");
+      await limiter.setSystemDefaults(rate(5_000));
+      await clock.advance(10 * SECOND_MS);
+      // Of a plan that is gone nobody knows what it said: up to the next plan the bucket goes by what it had.
+      const due = 10 + 20 + 10 * 100;
+      assert.equal(await availableOf(limiter), due);
+      assert.equal((await limiter.tryAcquire(asking(due + 1))).ok, false);
+      assert.equal((await limiter.tryAcquire(asking(due))).ok, true);
+      await clock.advance(10 * SECOND_MS);
+      await limiter.updateEntity("a", { planId: null });
+      await clock.advance(SECOND_MS);
+      assert.equal((await limiter.tryAcquire(asking(10 * 100 + 5_000 + 1))).ok, false);
+      assert.equal((await limiter.tryAcquire(asking(10 * 100 + 5_000))).ok, true);
+    });
+
     test("several levels that were changed, and one that was deleted, count each for its own time", async (t) => {
       const { limiter, clock } = await open(t);
       await limiter.setSystemDefaults(rate(1));

@@ -2,6 +2,7 @@ import type { ConfigScope } from "../domain/config.ts";
 
 /** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
 export interface EntityScope {
+  /** Default: all that have none of their own. */
   readonly resource?: string;
 }
 

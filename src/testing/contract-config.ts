@@ -11,7 +11,7 @@ const A_ON_API: ConfigScope = { level: "entity", entityId: "a", resource: "api" 
 
 const rpm = (rate: number) => [Limit.perMinute("rpm", rate)];
 
-/** Stored limits: four levels, of which the first that has any wins whole. */
+/** Stored limits: six levels, of which the first that has any wins whole. */
 export function configContract(suite: Suite): void {
   suite.test("the most specific level with limits wins, and they do not merge", async (place) => {
     await place.set(SYSTEM, [...rpm(1), Limit.perMinute("tpm", 1)]);
