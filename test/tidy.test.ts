@@ -205,7 +205,8 @@ test("dashboard/ runs in a browser: of src it knows types, and of packages those
   const path = "src/dashboard/a.tsx";
   allows(path, [
     "./b.tsx",
-    "../domain/amount-text.ts", "../domain/reset-names.ts",
+    "../domain/amount-text.ts",
+    "../domain/reset-names.ts",
     "./styles/base.css",
     "preact",
     "preact/hooks",
