@@ -7,10 +7,15 @@ import { Name } from "./parts.tsx";
 import { type Rates, useLimits } from "./rates.ts";
 
 /** One bucket: what its limits hold, and, opened, why. */
-export function BucketItem(props: { readonly row: BucketRow; readonly rates: Rates; readonly version: number }) {
-  const { row, rates, version } = props;
+export function BucketItem(props: {
+  readonly row: BucketRow;
+  readonly rates: Rates;
+  readonly version: number;
+  readonly isOpenAtFirst: boolean;
+}) {
+  const { row, rates, version, isOpenAtFirst } = props;
   const { entityId, resource, limits } = row;
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, setOpen] = useState(isOpenAtFirst);
   const item = useRef<HTMLLIElement>(null);
   const isSeen = useSeen(item);
   // A full bucket does not move: nobody needs to know how fast.

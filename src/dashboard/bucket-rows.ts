@@ -56,3 +56,17 @@ export function matches({ entityId, resource }: Pick<BucketListing, "entityId" |
 export function wordsOf(filter: string): string[] {
   return filter.split(/\s+/).filter((word) => word !== "");
 }
+
+/** Those first of which the least part is left in a limit that refuses; who owes most leads. */
+export function shortestFirst<Item extends BucketListing>(items: readonly Item[]): Item[] {
+  const left = new Map(items.map((item) => [item, leftOf(item)]));
+  return items.toSorted((a, b) => (left.get(a) as number) - (left.get(b) as number) || (isBefore(a, b) ? -1 : 1));
+}
+
+function leftOf({ limits }: BucketListing): number {
+  const hard = limits.filter(({ soft }) => !soft);
+  return Math.min(
+    ...hard.map(({ available, capacity }) => (capacity === 0 ? 0 : available / capacity)),
+    Number.MAX_VALUE,
+  );
+}

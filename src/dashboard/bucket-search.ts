@@ -1,24 +1,32 @@
 import { type Api, ApiError, type Query } from "./api.ts";
-import { matches, wordsOf } from "./bucket-rows.ts";
+import { matches, shortestFirst, wordsOf } from "./bucket-rows.ts";
 import type { BucketListing, Listed } from "./shapes.ts";
 
 /** What a filter found, and how. `cursor`: there may be more, by the same way. */
 export interface Found {
-  readonly by: "all" | "exact" | "part";
+  readonly by: "all" | "exact" | "part" | "shortest";
   readonly items: readonly BucketListing[];
   readonly cursor?: string;
   /** How many buckets were looked through. */
   readonly searched: number;
+  /** There are buckets that were not looked through, and no way on to them. */
+  readonly isCut?: boolean;
 }
+
+/** By name, or those first that have the least left of their capacity. */
+export type Order = "name" | "shortest";
 
 export const PAGE_SIZE = 100;
 const SCAN_SIZE = 1_000;
+/** To find the shortest, so many are read. */
+const SHORTEST_OF = 5_000;
 
 interface Search {
   readonly filter: string;
   readonly cursor: string | undefined;
   /** Looks for a part of the names, also where one matches exactly. */
   readonly byPart: boolean;
+  readonly order: Order;
 }
 
 /**
@@ -28,6 +36,7 @@ interface Search {
 export async function findBuckets(api: Api, path: string, search: Search, signal: AbortSignal): Promise<Found> {
   const { filter, cursor, byPart } = search;
   const list = (query: Query) => api.get<Listed<BucketListing>>(`${path}/buckets`, query, signal);
+  if (search.order === "shortest") return shortest(api, path, filter);
   const words = wordsOf(filter);
   if (words.length === 0) return { by: "all", searched: 0, ...(await list({ limit: PAGE_SIZE, cursor })) };
   if (!byPart) {
@@ -39,6 +48,12 @@ export async function findBuckets(api: Api, path: string, search: Search, signal
   const { items, cursor: next } = await list({ limit: SCAN_SIZE, cursor });
   const found = items.filter((item) => matches(item, filter));
   return { by: "part", items: found, searched: items.length, ...(next === undefined ? {} : { cursor: next }) };
+}
+
+async function shortest(api: Api, path: string, filter: string): Promise<Found> {
+  const { items, more } = await api.all<BucketListing>(`${path}/buckets`, {}, SHORTEST_OF);
+  const found = shortestFirst(items.filter((item) => matches(item, filter)));
+  return { by: "shortest", items: found.slice(0, PAGE_SIZE), searched: items.length, isCut: more };
 }
 
 function exactQueries([first, second, ...others]: readonly string[]): Query[] {

@@ -1,10 +1,11 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { keepAddress } from "./address.ts";
 import { BucketItem } from "./bucket-item.tsx";
 import { type BucketRow, corrected, isBetween, keyOf, matches, reread, rowOf, wordsOf } from "./bucket-rows.ts";
-import { type Found, findBuckets, PAGE_SIZE } from "./bucket-search.ts";
+import { type Found, findBuckets, type Order, PAGE_SIZE } from "./bucket-search.ts";
 import { curl } from "./curl.ts";
 import { stateOf } from "./level.ts";
-import { Empty, ErrorNote, Link, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
+import { Empty, ErrorNote, Link, PageHead, Pager, Select, useEvery, useSettled } from "./parts.tsx";
 import { Rates } from "./rates.ts";
 import { useLoaded, useSession } from "./session.tsx";
 import type { BucketMessage } from "./shapes.ts";
@@ -12,6 +13,8 @@ import { plural, whole } from "./words.ts";
 
 /** Quotas reset and other processes take without an event: now and then the page looks again. */
 const REREAD_MS = 20_000;
+/** To find the shortest all are read. */
+const SHORTEST_REREAD_MS = 60_000;
 const TYPING_MS = 250;
 
 export function BucketsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
@@ -21,7 +24,12 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
   const [byPart, setByPart] = useState(false);
   // Where each page begins; the last one is shown.
   const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
-  const list = useBuckets(settled, cursors.at(-1), byPart);
+  const [order, setOrder] = useState<Order>(params.sort === "shortest" ? "shortest" : "name");
+  const list = useBuckets(settled, cursors.at(-1), byPart, order);
+  useEffect(() => {
+    const sort = order === "shortest" ? order : "";
+    keepAddress("buckets", { filter: settled, sort, open: settled === params.filter ? params.open : "" });
+  }, [settled, order]);
   const [version, setVersion] = useState(0);
   const { api, path } = useSession();
   const rates = useMemo(() => new Rates(api, path), [api, path]);
@@ -43,6 +51,20 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
   return (
     <>
       <PageHead title="Buckets" note={<Summary rows={rows} hasMore={found?.cursor !== undefined || page > 0} />}>
+        <Select
+          testid="bucket-order"
+          label="Order of the buckets"
+          value={order}
+          options={[
+            { value: "name", label: "By name" },
+            { value: "shortest", label: "Shortest first" },
+          ]}
+          onChange={(next) => {
+            setOrder(next as Order);
+            setByPart(false);
+            setCursors([undefined]);
+          }}
+        />
         <label class="search">
           <span class="unseen">Filter by entity or resource</span>
           <input
@@ -57,7 +79,15 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
         </label>
       </PageHead>
       <ErrorNote error={list.error} />
-      {found !== undefined && settled !== "" && (
+      {found?.by === "shortest" && (
+        <p class="filter-note" role="status">
+          {found.items.length < PAGE_SIZE ? "" : `The ${PAGE_SIZE} shortest `}of{" "}
+          {found.isCut === true ? "the first " : ""}
+          {plural(found.searched, "bucket")}, those first of which the least part is left. The order is that of the last
+          look.
+        </p>
+      )}
+      {found !== undefined && found.by !== "shortest" && settled !== "" && (
         <FilterNote
           found={found}
           filter={settled}
@@ -76,7 +106,11 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
       {rows.length > 0 && (
         <ul class="buckets" aria-label="Buckets" aria-busy={list.isLoading}>
           {rows.map((row) => (
-            <BucketItem key={row.key} {...{ row, rates, version }} />
+            <BucketItem
+              key={row.key}
+              {...{ row, rates, version }}
+              isOpenAtFirst={params.open === "1" && row.key === params.filter}
+            />
           ))}
         </ul>
       )}
@@ -95,18 +129,19 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
 }
 
 /** The rows of one page of the list, kept up to date by events. */
-function useBuckets(filter: string, cursor: string | undefined, byPart: boolean) {
+function useBuckets(filter: string, cursor: string | undefined, byPart: boolean, order: Order) {
   const { api, path, live } = useSession();
   const [rows, setRows] = useState<readonly BucketRow[]>([]);
   // Buckets that came to be elsewhere in the list since it was read.
   const [unseen, setUnseen] = useState<ReadonlySet<string>>(new Set());
-  const about = JSON.stringify([filter, cursor, byPart]);
+  const about = JSON.stringify([filter, cursor, byPart, order]);
   const shownAbout = useRef("");
   const { value, error, isLoading, reload } = useLoaded<Found>(
     async (signal) => {
-      const found = await findBuckets(api, path, { filter, cursor, byPart }, signal);
+      const found = await findBuckets(api, path, { filter, cursor, byPart, order }, signal);
       const readAtMs = performance.now();
-      const isSame = shownAbout.current === about;
+      // Whoever asks for an order gets it at every look.
+      const isSame = shownAbout.current === about && order === "name";
       shownAbout.current = about;
       setRows((before) =>
         isSame ? reread(before, found.items, readAtMs) : found.items.map((item) => rowOf(item, readAtMs)),
@@ -117,7 +152,7 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean)
     [about],
     "main",
   );
-  useEvery(REREAD_MS, () => void reload());
+  useEvery(order === "name" ? REREAD_MS : SHORTEST_REREAD_MS, () => void reload());
 
   const state = useRef({ rows, value, filter, isFirst: cursor === undefined });
   state.current = { rows, value, filter, isFirst: cursor === undefined };
@@ -129,7 +164,8 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean)
       if (next === undefined && found !== undefined && matches(message, words)) {
         // At the end nothing jumps, and a list that is not full has its end here.
         if (found.cursor === undefined && shown.length < PAGE_SIZE) next = [...shown, rowOf(message, atMs)];
-        else if (isBetween(shown, message, isFirst)) setUnseen((before) => new Set(before).add(keyOf(message)));
+        else if (found.by !== "shortest" && isBetween(shown, message, isFirst))
+          setUnseen((before) => new Set(before).add(keyOf(message)));
       }
       if (next === undefined) return;
       // The next message may come before this is drawn.

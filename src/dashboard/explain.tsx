@@ -1,13 +1,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { newKey } from "./api.ts";
 import type { BucketRow } from "./bucket-rows.ts";
-import { Confirm, Dialog } from "./dialog.tsx";
+import { Confirm } from "./dialog.tsx";
 import { stateOf } from "./level.ts";
-import { numberIn, numberOf } from "./number-text.ts";
-import { ErrorNote, Field, Link, Name } from "./parts.tsx";
-import { useAction, useLoaded, useSession } from "./session.tsx";
+import { lastRefusal, type Refusal } from "./live.ts";
+import { numberIn } from "./number-text.ts";
+import { useObserved } from "./observable.ts";
+import { ErrorNote, Link, Name } from "./parts.tsx";
+import { useLoaded, useSession } from "./session.tsx";
 import type { Explained, LevelExplanation, LimitExplanation } from "./shapes.ts";
-import { refillWords, sourceWords, stampWords, waitWords, whole } from "./words.ts";
+import { TopUp } from "./top-up.tsx";
+import { refillWords, sourceWords, stampWords, timeWords, waitWords, whole } from "./words.ts";
 
 const REFRESH_MS = 1_000;
 
@@ -17,15 +20,18 @@ export function ExplainPanel({ row }: { readonly row: BucketRow }) {
   const { entityId, resource } = row;
   const [asked, setAsked] = useState<Readonly<Record<string, number>>>({});
   const [doing, setDoing] = useState<"reset" | "topUp">();
+  // What was refused last is what its reader wants explained; where nothing was, one of each.
+  const refused = lastRefusal(useObserved(live.refusals), row);
+  const amountOf = (measure: string) => asked[measure] ?? (refused === undefined ? 1 : (refused.asked[measure] ?? 0));
   const { value, error, reload } = useLoaded<Explained>(
     async () => {
       const question = { entityId, resource };
       const plain = await api.send<Explained>("POST", `${path}/explain`, {}, question);
       const names = measuresIn(plain);
-      const consume = Object.fromEntries(names.map((name) => [name, asked[name] ?? 1]));
+      const consume = Object.fromEntries(names.map((name) => [name, amountOf(name)]));
       return names.length === 0 ? plain : api.send<Explained>("POST", `${path}/explain`, {}, { ...question, consume });
     },
-    [entityId, resource, JSON.stringify(asked)],
+    [entityId, resource, JSON.stringify([asked, refused?.asked])],
     "beside",
   );
   const chain = useRef<readonly string[]>([entityId]);
@@ -54,10 +60,15 @@ export function ExplainPanel({ row }: { readonly row: BucketRow }) {
       <ErrorNote error={error} />
       {value !== undefined && (
         <>
-          <Verdict {...{ value, asked, setAsked }} />
+          <Verdict {...{ value, refused, asked, amountOf, setAsked }} />
           <ol class="chain">
             {value.levels.map((level, i) => (
-              <ChainLevel key={level.entityId} level={level} isParent={i > 0} />
+              <ChainLevel
+                key={level.entityId}
+                level={level}
+                isParent={i > 0}
+                blocking={value.primary?.entityId === level.entityId ? value.primary.limit : undefined}
+              />
             ))}
           </ol>
         </>
@@ -108,10 +119,12 @@ function measuresIn({ levels }: Explained): readonly string[] {
 
 function Verdict(props: {
   readonly value: Explained;
+  readonly refused: Refusal | undefined;
+  readonly amountOf: (measure: string) => number;
   readonly asked: Readonly<Record<string, number>>;
   readonly setAsked: (asked: Readonly<Record<string, number>>) => void;
 }) {
-  const { value, asked, setAsked } = props;
+  const { value, refused, asked, amountOf, setAsked } = props;
   const { outcome, reason, primary, retryAfterMs } = value;
   const words = {
     granted: "Nothing stands in the way.",
@@ -132,6 +145,12 @@ function Verdict(props: {
           reason !== undefined && <span class="wrap">{reason}</span>
         )}
       </p>
+      {refused !== undefined && (
+        <p class="quiet" data-testid="explain-refused">
+          Last refused at {timeWords(refused.atMs)}: {refused.entityId} asked for {amountsText(refused.asked)};{" "}
+          {refused.primary.limit} of {refused.primary.entityId} had {whole(refused.primary.available)} left.
+        </p>
+      )}
       <fieldset class="what-if">
         <legend>If it asked for</legend>
         {measuresIn(value).map((measure) => (
@@ -141,7 +160,7 @@ function Verdict(props: {
               inputMode="numeric"
               data-testid="explain-amount"
               data-limit={measure}
-              value={String(asked[measure] ?? 1)}
+              value={String(amountOf(measure))}
               onChange={(event) => {
                 const amount = numberIn(event.currentTarget.value);
                 if (amount !== undefined && Number.isSafeInteger(amount) && amount >= 0)
@@ -156,14 +175,28 @@ function Verdict(props: {
   );
 }
 
-function ChainLevel({ level, isParent }: { readonly level: LevelExplanation; readonly isParent: boolean }) {
+function amountsText(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .filter(([, amount]) => amount > 0)
+    .map(([measure, amount]) => `${whole(amount)} ${measure}`)
+    .join(", ");
+}
+
+function ChainLevel(props: {
+  readonly level: LevelExplanation;
+  readonly isParent: boolean;
+  /** The limit that stands in the way, where it is one of this level. */
+  readonly blocking: string | undefined;
+}) {
+  const { level, isParent, blocking } = props;
   const { entityId, source, access, accessSource, cascade, parentId, limits } = level;
   return (
-    <li data-testid="explain-level" data-entity={entityId} data-source={source}>
+    <li data-testid="explain-level" data-entity={entityId} data-source={source} data-blocking={blocking}>
       <div class="chain-head">
         <span class="chain-who">
           <Name text={entityId} class="mono strong" />
           {isParent && <span class="tag">parent</span>}
+          {blocking !== undefined && <span class="tag bad">{blocking} is in the way</span>}
           {access !== "enforce" && (
             <span class={access === "disabled" ? "tag bad" : "tag warn"}>
               {access === "disabled" ? "disabled" : "bypassed"} by {sourceWords(accessSource)}
@@ -221,50 +254,5 @@ function LimitLine({ limit }: { readonly limit: LimitExplanation }) {
       </td>
       <td data-label="Fills up">{notes.join("; ")}</td>
     </tr>
-  );
-}
-
-function TopUp(props: { readonly row: BucketRow; readonly onDone: () => Promise<void>; readonly onClose: () => void }) {
-  const { api, path } = useSession();
-  const { entityId, resource, limits } = props.row;
-  const [amounts, setAmounts] = useState<Readonly<Record<string, string>>>({});
-  // One key for all attempts of this dialog: pressing twice buys once.
-  const key = useRef(newKey());
-  const { isBusy, error, run } = useAction();
-  const given = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
-  const topUp = async () => {
-    const done = await run(async () => {
-      const whole = Object.fromEntries(Object.entries(given).map(([limit, text]) => [limit, numberOf(limit, text)]));
-      await api.sendOnce(`${path}/top-up`, key.current, { entityId, resource, amounts: whole });
-      await props.onDone();
-    });
-    if (done) props.onClose();
-    else key.current = newKey();
-  };
-  return (
-    <Dialog
-      title="Top up"
-      submit="Top up"
-      {...{ isBusy, error }}
-      isDisabled={Object.keys(given).length === 0}
-      onSubmit={() => void topUp()}
-      onClose={props.onClose}
-    >
-      <p>
-        Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resource}</b>. A quota gains exactly that
-        until it resets; a limit that drips at most the room it has.
-      </p>
-      {limits.map(({ limit }) => (
-        <Field key={limit} label={limit}>
-          <input
-            type="text"
-            data-testid="top-up-amount"
-            data-limit={limit}
-            value={amounts[limit] ?? ""}
-            onInput={(event) => setAmounts({ ...amounts, [limit]: event.currentTarget.value })}
-          />
-        </Field>
-      ))}
-    </Dialog>
   );
 }

@@ -1,4 +1,5 @@
 import type { Api } from "./api.ts";
+import { keyOf } from "./bucket-rows.ts";
 import { Observable, Topic } from "./observable.ts";
 import type { BucketMessage, RefusedMessage, StatusShown } from "./shapes.ts";
 import { type Connection, follow } from "./stream.ts";
@@ -12,6 +13,10 @@ export interface Refusal {
   readonly resource: string;
   /** The limit that must be waited for longest. */
   readonly primary: StatusShown;
+  /** What was asked for, by measure. */
+  readonly asked: Readonly<Record<string, number>>;
+  /** The buckets that had too little, by their keys. */
+  readonly short: readonly string[];
   /** How many others had too little, too. */
   readonly others: number;
   readonly retryAfterMs: number | null;
@@ -26,6 +31,22 @@ export interface ConfigChange {
 
 /** More than anybody reads; older ones are forgotten. */
 const REFUSALS_MAX = 500;
+
+/** By measure; what only a total counts is that of the total, which may be the sum over several resources. */
+function askedIn({ resource, statuses }: RefusedMessage): Readonly<Record<string, number>> {
+  const others = statuses.filter((status) => status.resource !== resource);
+  const own = statuses.filter((status) => status.resource === resource);
+  return Object.fromEntries([...others, ...own].map(({ counts, requested }) => [counts, requested]));
+}
+
+/** The last refusal of a bucket's own request, or of one from below for which it had too little. The newest stand first. */
+export function lastRefusal(
+  refusals: readonly Refusal[],
+  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+): Refusal | undefined {
+  const key = keyOf({ entityId, resource });
+  return refusals.find((refusal) => keyOf(refusal) === key || refusal.short.includes(key));
+}
 
 /** Everything the page hears of one namespace while it is open. */
 export class Live {
@@ -60,8 +81,19 @@ export class Live {
     const { atMs, entityId, resource, statuses, primary, retryAfterMs } = message;
     const exceeded = statuses.filter((status) => status.exceeded && !status.soft);
     const others = Math.max(0, exceeded.length - 1);
+    const short = exceeded.map(keyOf);
     const number = this.refusalCount.value + this.#waiting.length + 1;
-    this.#waiting.unshift({ number, atMs, entityId, resource, primary, others, retryAfterMs });
+    this.#waiting.unshift({
+      number,
+      atMs,
+      entityId,
+      resource,
+      primary,
+      asked: askedIn(message),
+      short,
+      others,
+      retryAfterMs,
+    });
     // A storm of refusals is drawn once a frame, not once each.
     if (this.#isDue) return;
     this.#isDue = true;

@@ -156,7 +156,7 @@ function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
         </time>
       </td>
       <td data-label="Who">
-        <Link page="buckets" params={{ filter: entityId }}>
+        <Link page="buckets" params={{ filter: `${entityId} ${resource}`, open: "1" }}>
           <Name text={entityId} class="mono" />
         </Link>
       </td>
@@ -166,7 +166,15 @@ function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
       <td data-label="Limit in the way">
         <span class="in-the-way">
           <Name text={primary.limit} class="strong" />
-          <span class={isParent ? "tag warn" : "tag"}>{isParent ? <>of parent {primary.entityId}</> : "its own"}</span>
+          <span class={isParent ? "tag warn" : "tag"}>
+            {isParent ? (
+              <Link page="buckets" params={{ filter: `${primary.entityId} ${primary.resource}`, open: "1" }}>
+                of parent {primary.entityId}
+              </Link>
+            ) : (
+              "its own"
+            )}
+          </span>
           {others > 0 && <span class="quiet nowrap">and {plural(others, "other")}</span>}
         </span>
       </td>

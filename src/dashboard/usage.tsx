@@ -1,57 +1,64 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import { NameFields } from "./name-fields.tsx";
 import { Empty, ErrorNote, Field, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
+
 import { useLoaded, useSession } from "./session.tsx";
-import type { UsageSnapshot, UsageSummary, UsageWindow } from "./shapes.ts";
+import type { UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { SERIES_MAX, UsageChart } from "./usage-chart.tsx";
-import { metricsOf, REQUESTS, seriesOf, trimmed, windowStarts } from "./usage-series.ts";
+import { UsageExport } from "./usage-export.tsx";
+import { type Counted, countedUsage, depthOf, type Kin, totalsOf } from "./usage-levels.ts";
+import { KeysMissing, kinOf, loadUsage, SNAPSHOTS_MAX, type UsageQuestion } from "./usage-load.tsx";
+import { RANGES, rangeIn, rangeOf, USAGE_WINDOWS } from "./usage-ranges.ts";
+import { metricsOf, REQUESTS, seriesOf, trimmed } from "./usage-series.ts";
 import { UsageTable } from "./usage-table.tsx";
 import { plural, whole } from "./words.ts";
 
 const REREAD_MS = 15_000;
-/** Of one question; more would not be looked at. */
-const SNAPSHOTS_MAX = 5_000;
 const WINDOWS_MIN = 12;
-
-const RANGES: Readonly<Record<UsageWindow, readonly { readonly count: number; readonly label: string }[]>> = {
-  hourly: [
-    { count: 24, label: "Last 24 hours" },
-    { count: 72, label: "Last 3 days" },
-    { count: 168, label: "Last 7 days" },
-  ],
-  daily: [
-    { count: 30, label: "Last 30 days" },
-    { count: 90, label: "Last 90 days" },
-    { count: 365, label: "Last year" },
-  ],
-  monthly: [
-    { count: 12, label: "Last 12 months" },
-    { count: 24, label: "Last 2 years" },
-  ],
-};
 
 /** What was used, in a picture and in numbers. */
 export function UsagePage({ params }: { readonly params: Readonly<Record<string, string>> }) {
   const session = useSession();
-  const { api, path } = session;
-  const [span, setSpan] = useState<UsageWindow>("hourly");
-  const [count, setCount] = useState(24);
+  const { api, path, live, namespace } = session;
+  const asked = rangeOf(params.window, params.range);
+  const [span, setSpan] = useState<UsageWindow>(asked.span);
+  const [rangeName, setRangeName] = useState(asked.range.name);
   const [entity, setEntity] = useState(params.entity ?? "");
   const [resource, setResource] = useState(params.resource ?? "");
+  const [split, setSplit] = useState(params.split ?? "");
   const [metric, setMetric] = useState<string>();
   const [entityId, resourceId] = [useSettled(entity.trim(), 300), useSettled(resource.trim(), 300)];
+  const range = rangeIn(span, rangeName);
+  useEffect(() => {
+    const isFirst = span === "hourly" && range === RANGES.hourly[0];
+    const time = isFirst ? {} : { window: span, range: range.name };
+    keepAddress("usage", { entity: entityId, resource: resourceId, ...time, split });
+  }, [span, range, entityId, resourceId, split]);
+
+  // Who stands below whom changes seldom, and is read again when it does.
+  const kin = useRef<Promise<Kin> | undefined>(undefined);
+  useEffect(
+    () =>
+      live.changes.subscribe(({ action }) => {
+        if (action.startsWith("entity_")) kin.current = undefined;
+      }),
+    [live],
+  );
   const { value, error, reload } = useLoaded(
     async () => {
-      const starts = windowStarts(span, count, Date.now());
-      const query = { window: span, entityId, resource: resourceId, fromMs: starts[0] };
-      const [{ items, more }, summary] = await Promise.all([
-        api.all<UsageSnapshot>(`${path}/usage`, query, SNAPSHOTS_MAX),
-        api.get<UsageSummary>(`${path}/usage/summary`, query),
-      ]);
-      return { starts, items, more, summary };
+      const { starts, toMs } = range.of(Date.now());
+      kin.current ??= kinOf(api, path);
+      const reading = kin.current.catch((thrown: unknown) => {
+        // What could not be read is asked for again.
+        kin.current = undefined;
+        throw thrown;
+      });
+      const question: UsageQuestion = { window: span, entityId, resource: resourceId, fromMs: starts[0], toMs };
+      return { starts, ...(await loadUsage(api, path, question, await reading, split === "keys")) };
     },
-    [span, count, entityId, resourceId],
+    [span, rangeName, entityId, resourceId, split === "keys" ? split : ""],
     "main",
   );
   useEvery(REREAD_MS, () => void reload());
@@ -61,32 +68,38 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
     "beside",
   );
 
-  const metrics = metricsOf(value?.items ?? []);
+  const all = value?.items ?? [];
+  const counted = countedOf(split, value?.isOfOne ?? entityId !== "");
+  const items = countedUsage(all, value?.kin ?? new Map(), counted);
+  const metrics = metricsOf(items);
   // Tokens say more than requests; the chosen one stays while it is there.
   const drawn = metrics.find((name) => name === metric) ?? metrics[1] ?? REQUESTS;
-  const starts = trimmed(value?.starts ?? [], value?.items ?? [], WINDOWS_MIN);
-  const { series, left } = seriesOf(value?.items ?? [], drawn, starts, SERIES_MAX);
+  const starts = trimmed(value?.starts ?? [], items, WINDOWS_MIN);
+  const { series, left } = seriesOf(items, drawn, starts, SERIES_MAX);
+  const file = ["usage", namespace, entityId, resourceId, span, range.name].filter((part) => part !== "").join("-");
   return (
     <>
-      <PageHead title="Usage" note="Net tokens and granted requests, in windows of UTC." />
+      <PageHead title="Usage" note="Net tokens and granted requests, in windows of UTC.">
+        {items.length > 0 && <UsageExport items={items} name={file.replaceAll(/[^\w.@-]+/g, "_")} />}
+      </PageHead>
       <form class="filters" onSubmit={(event) => event.preventDefault()}>
         <Field label="Window">
           <Select
             testid="usage-window"
             value={span}
-            options={(["hourly", "daily", "monthly"] as const).map((each) => ({ value: each, label: each }))}
+            options={USAGE_WINDOWS.map((each) => ({ value: each, label: each }))}
             onChange={(next) => {
               setSpan(next as UsageWindow);
-              setCount(RANGES[next as UsageWindow][0]?.count ?? 24);
+              setRangeName(rangeIn(next as UsageWindow, undefined).name);
             }}
           />
         </Field>
         <Field label="Range">
           <Select
             testid="usage-range"
-            value={String(count)}
-            options={RANGES[span].map(({ count: each, label }) => ({ value: String(each), label }))}
-            onChange={(next) => setCount(Number(next))}
+            value={range.name}
+            options={RANGES[span].map(({ name, label }) => ({ value: name, label }))}
+            onChange={setRangeName}
           />
         </Field>
         <NameFields
@@ -98,6 +111,14 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
           onResource={setResource}
           resources={names.value}
         />
+        <Field label="Counted">
+          <Select
+            testid="usage-split"
+            value={entityId === "" ? counted : split === "keys" ? "keys" : ""}
+            options={entityId === "" ? levelOptions(all, value?.kin ?? new Map()) : KEY_OPTIONS}
+            onChange={(next) => setSplit(next === "once" ? "" : next)}
+          />
+        </Field>
         {metrics.length > 1 && (
           <Field label="Drawn">
             <Select
@@ -110,7 +131,7 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
         )}
       </form>
       <ErrorNote error={error} />
-      {value !== undefined && value.items.length === 0 && (
+      {value !== undefined && items.length === 0 && (
         <Empty
           title="Nothing was used in this time"
           command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}
@@ -120,10 +141,13 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
             : "Nothing of this entity and resource. Take the filter away, choose a longer range, or ask for everything:"}
         </Empty>
       )}
-      {value !== undefined && value.items.length > 0 && (
+      {value !== undefined && items.length > 0 && (
         <>
-          <Totals summary={value.summary} names={metrics} />
-          {entityId === "" && <p class="filter-note">What is charged to a parent as well counts for both.</p>}
+          <Totals items={items} names={metrics} />
+          <p class="filter-note" data-testid="usage-note">
+            {noteOf(counted, entityId, split)}
+          </p>
+          <KeysMissing count={value.unread} />
           <UsageChart {...{ window: span, metric: drawn, starts, series }} />
           {left > 0 && (
             <p class="filter-note">
@@ -133,28 +157,58 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
           )}
           {value.more && (
             <p class="note">
-              Only the first {whole(SNAPSHOTS_MAX)} windows were read; filter by entity or resource for the rest.
+              Only the first {whole(SNAPSHOTS_MAX)} windows were read, and the sums are of these; filter by entity or
+              resource for the rest.
             </p>
           )}
-          <UsageTable key={`${span} ${entityId} ${resourceId}`} items={value.items} metrics={metrics} span={span} />
+          <UsageTable key={`${span} ${entityId} ${resourceId} ${split}`} items={items} metrics={metrics} span={span} />
         </>
       )}
     </>
   );
 }
 
-function Totals({ summary, names }: { readonly summary: UsageSummary; readonly names: readonly string[] }) {
-  const totals = names.map(
-    (name) => [name, name === REQUESTS ? summary.requests : (summary.total[name] ?? 0)] as const,
-  );
+const KEY_OPTIONS = [
+  { value: "", label: "All of it together" },
+  { value: "keys", label: "By those who asked" },
+];
+
+function countedOf(split: string, isOfOne: boolean): Counted {
+  // Of one entity there is one level.
+  if (isOfOne) return "all";
+  return split === "all" || /^level-\d+$/.test(split) ? (split as Counted) : "once";
+}
+
+function levelOptions(items: readonly UsageSnapshot[], kin: Kin) {
+  const deepest = items.reduce((most, { entityId }) => Math.max(most, depthOf(entityId, kin)), 0);
+  return [
+    { value: "once", label: "Each request once" },
+    ...Array.from({ length: deepest + 1 }, (_, depth) => ({
+      value: `level-${depth}`,
+      label: depth === 0 ? "Top level" : `Level ${depth + 1}`,
+    })),
+    { value: "all", label: "Every level" },
+  ];
+}
+
+function noteOf(counted: Counted, entityId: string, split: string): string {
+  if (entityId !== "" && split === "keys") return `What ${entityId} and those below it asked for, each request once.`;
+  if (entityId !== "") return `All that was charged to ${entityId}, by whomever it was asked for.`;
+  if (counted === "once") return "Each request once, at the entity that asked for it.";
+  if (counted === "all") return "What is charged to a parent as well counts for both.";
+  return "What was charged to the entities of this level.";
+}
+
+function Totals({ items, names }: { readonly items: readonly UsageSnapshot[]; readonly names: readonly string[] }) {
+  const { requests, tokens } = totalsOf(items);
   return (
     <dl class="totals" data-testid="usage-totals">
-      {totals.map(([name, amount]) => (
+      {names.map((name) => (
         <div key={name}>
           <dt>
             <Name text={name} />
           </dt>
-          <dd>{whole(amount)}</dd>
+          <dd>{whole(name === REQUESTS ? requests : (tokens.get(name) ?? 0))}</dd>
         </div>
       ))}
     </dl>

@@ -64,10 +64,15 @@ function granted(answers: Readonly<Record<number, Described>>): Registered["resp
         ? { "application/json": { schema } }
         : type === undefined
           ? undefined
-          : { [type]: { schema: z.string() } };
+          : Object.fromEntries([type].flat().map((each) => [each, { schema: textOf(each) }]));
     return [status, { description, ...headerPart(headers), ...(content === undefined ? {} : { content }) }];
   });
   return Object.fromEntries(responses);
+}
+
+/** A file may be JSON, too, of whatever shape. */
+function textOf(type: string): z.ZodType {
+  return type === "application/json" ? z.looseObject({}) : z.string();
 }
 
 function refused(route: Route): Registered["responses"] {

@@ -31,7 +31,8 @@ export interface Call<Query, Body> {
 export interface Described {
   readonly description: string;
   readonly schema?: z.ZodType;
-  readonly type?: string;
+  /** Several where the query chooses. */
+  readonly type?: string | readonly string[];
   readonly headers?: readonly string[];
 }
 

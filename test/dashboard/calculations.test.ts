@@ -9,6 +9,8 @@ import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit
 import { refusalSums } from "../../src/dashboard/refusal-sums.ts";
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
+import { type Counted, chargedTo, countedUsage, type Kin, totalsOf } from "../../src/dashboard/usage-levels.ts";
+import { rangeOf } from "../../src/dashboard/usage-ranges.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
 import { durationWords, quoted, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
 import { Limit } from "../../src/entry/index.ts";
@@ -300,4 +302,69 @@ test("refusals of several windows are added up by who, what and whose limit, the
       ["a", "org", true, 1, 0],
     ],
   );
+});
+
+test("each request is counted once, at the entity that asked, however many levels it was charged to", () => {
+  const kin: Kin = new Map(
+    [entity("org"), entity("proj", "org"), entity("key-1", "proj"), entity("key-2", "proj")].map((each) => [
+      each.id,
+      each,
+    ]),
+  );
+  const used = (id: string, requests: number, counters: Record<string, number>) => ({
+    ...{ ...snapshot(id, 1, 0), requests, counters },
+  });
+  const items = [
+    used("key-1", 5, { tpm: 500 }),
+    used("key-2", 3, { tpm: 30 }),
+    // It has asked twice itself; it does not count tpm, but what it hands on is counted above; nobody below counts its month.
+    used("proj", 10, { month: 550 }),
+    used("org", 11, { tpm: 570 }),
+    used("alone", 7, { tpm: 1 }),
+  ];
+  const own = (counted: Counted) =>
+    countedUsage(items, kin, counted).map(({ entityId, requests, counters }) => [entityId, requests, counters]);
+  assert.deepEqual(own("once"), [
+    ["key-1", 5, { tpm: 500 }],
+    ["key-2", 3, { tpm: 30 }],
+    ["proj", 2, { month: 550 }],
+    ["org", 1, { tpm: 40 }],
+    ["alone", 7, { tpm: 1 }],
+  ]);
+  assert.equal(totalsOf(countedUsage(items, kin, "once")).requests, 18);
+  assert.deepEqual(
+    own("level-0").map(([id]) => id),
+    ["org", "alone"],
+  );
+  assert.deepEqual(
+    own("level-2").map(([id]) => id),
+    ["key-1", "key-2"],
+  );
+  assert.equal(own("all").length, 5);
+  // A parent without limits has no usage, and what comes through it is known all the same.
+  const through = countedUsage(
+    items.filter(({ entityId }) => entityId !== "proj"),
+    kin,
+    "once",
+  );
+  assert.deepEqual(through.find(({ entityId }) => entityId === "org")?.requests, 3);
+  // Who does not charge its parent is no part of what the parent has.
+  const apart: Kin = new Map([...kin, ["key-2", { ...entity("key-2", "proj"), cascade: false }]]);
+  assert.deepEqual(countedUsage(items, apart, "once").find(({ entityId }) => entityId === "proj")?.requests, 5);
+  assert.deepEqual(
+    [chargedTo("org", kin), chargedTo("org", apart)],
+    [
+      ["proj", "key-1", "key-2"],
+      ["proj", "key-1"],
+    ],
+  );
+});
+
+test("a range that an address names is that of its window; last month has its own days", () => {
+  assert.deepEqual(
+    [rangeOf("daily", "last-month").range.label, rangeOf("weekly", "9").range.label],
+    [...["Last month", "Last 24 hours"]],
+  );
+  const { starts, toMs } = rangeOf("daily", "last-month").range.of(Date.UTC(2026, 2, 10, 12));
+  assert.deepEqual([starts.length, starts[0], toMs], [28, Date.UTC(2026, 1, 1), Date.UTC(2026, 2, 1)]);
 });

@@ -81,7 +81,7 @@ inBrowser("everything can be reached by keyboard, in the order one reads", async
     page.evaluate("document.activeElement?.dataset.testid ?? document.activeElement?.tagName") as Promise<string>;
   const order: string[] = [];
   const pages = Object.keys(PAGES).map((name) => `nav-${name}`);
-  const expected = ["skip-link", "namespace-select", ...pages, "theme", "bucket-filter", "bucket-open"];
+  const expected = ["skip-link", "namespace-select", ...pages, "theme", "bucket-order", "bucket-filter", "bucket-open"];
   while (order.length < expected.length) {
     await page.keyboard.press("Tab");
     order.push(await focused());
@@ -91,7 +91,7 @@ inBrowser("everything can be reached by keyboard, in the order one reads", async
   await page.keyboard.press("Enter");
   assert.equal(await focused(), "page-title");
   await page.keyboard.press("Tab");
-  assert.equal(await focused(), "bucket-filter");
+  assert.equal(await focused(), "bucket-order");
   const outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle");
   assert.equal(outline, "solid", "focus is visible");
 });

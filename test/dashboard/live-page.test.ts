@@ -163,6 +163,57 @@ inBrowser("a row opened by keyboard explains the chain and what stands in the wa
   await explained.waitFor({ state: "detached" });
 });
 
+inBrowser("an opened bucket explains the amount that was last refused, at the level in the way", async (t, open) => {
+  const service = await served(t);
+  const { limiter, take } = service;
+  await limiter.setSystemDefaults([
+    Limit.perMinute("rpm", 100, { counts: "requests" }),
+    Limit.perMinute("tpm", 10_000),
+  ]);
+  await limiter.createEntity({ id: "acme" });
+  await limiter.createEntity({ id: "key-1", parentId: "acme" });
+  await limiter.setLimits("acme", [Limit.perMinute("tpm", 1_000)]);
+  assert.ok(await take("key-1", "gpt-4", { tpm: 500 }));
+  const page = await open();
+  await visit(page, service.url, "#/refusals");
+  await page.locator("[data-testid=live][data-state=open]").waitFor();
+  assert.equal(await take("key-1", "gpt-4", { tpm: 700 }), false);
+  await page.getByTestId("refusal-row").getByRole("link", { name: "key-1" }).click();
+  // It is open already: that is what the link is for.
+  const key = row(page, "key-1", "gpt-4");
+  await key.getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+  assert.match(
+    await wordsOf(key.getByTestId("explain-refused")),
+    /key-1 asked for 700 tpm, 1 requests; tpm of acme had 500 left/,
+  );
+  assert.equal(await key.locator("[data-testid=explain-amount][data-limit=tpm]").inputValue(), "700");
+  assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "tpm"]);
+  await goTo(page, "refusals");
+  await page.getByTestId("refusal-row").getByRole("link", { name: "of parent acme" }).click();
+  await row(page, "acme", "gpt-4").getByTestId("explain-outcome").getByText("In the way: tpm of acme.").waitFor();
+});
+
+inBrowser("the shortest stand first of all buckets, and the order stands in the address", async (t, open) => {
+  const service = await served(t);
+  await service.limiter.setSystemDefaults([Limit.perDay("rpd", 100), Limit.perDay("soft", 1, { soft: true })]);
+  for (let i = 0; i < 120; i++) await service.take(`user-${String(i).padStart(3, "0")}`, "api", { rpd: 1 });
+  await service.take("user-000", "api", { soft: 5 });
+  await service.take("user-110", "api", { rpd: 60 });
+  await service.take("user-115", "api", { rpd: 99 });
+  const page = await open();
+  await visit(page, service.url);
+  await page.getByTestId("bucket-order").selectOption("shortest");
+  await until(
+    async () => (await attributes(page.getByTestId("bucket-row"), "data-entity")).slice(0, 3).join(),
+    (first) => first === "user-115,user-110,user-000",
+  );
+  assert.equal(await page.getByTestId("bucket-row").count(), 100);
+  await page.waitForURL(/#\/buckets\?sort=shortest$/);
+  await page.reload();
+  await ready(page);
+  assert.equal(await page.getByTestId("bucket-row").first().getAttribute("data-entity"), "user-115");
+});
+
 inBrowser(
   "of hundreds of buckets a hundred are shown, and the filter finds the others at the service",
   async (t, open) => {

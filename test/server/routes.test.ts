@@ -235,6 +235,17 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
   const usage = await call("GET", `${NS}/usage?window=hourly&entityId=key-1`);
   assert.deepEqual(usage.body.items[0].counters, { rpm: 1, tpm: 500 });
   assert.equal((await call("GET", `${NS}/usage/summary?window=daily`)).body.requests >= 1, true);
+  const exported = (query: string) => call("GET", `${NS}/usage/export?window=hourly${query}`);
+  const csv = await exported("&entityId=key-1");
+  assert.match(csv.headers.get("content-type") ?? "", /^text\/csv/);
+  assert.match(csv.headers.get("content-disposition") ?? "", /attachment; filename="usage.csv"/);
+  assert.match(csv.body, /^entityId,resource,window.*\nkey-1,gpt-4,hourly,.*,1,rpm,1,0,0\nkey-1,.*,tpm,500,0,0\n$/);
+  const lines = (await exported("&format=ndjson")).body.trim().split("\n");
+  assert.deepEqual(lines.map((line: string) => JSON.parse(line).entityId).sort(), ["key-1", "proj-1"]);
+  assert.deepEqual((await exported("&format=json&entityId=key-1")).body.items, usage.body.items);
+  assert.equal((await call("HEAD", `${NS}/usage/export?window=daily`)).status, 200);
+  problem(await exported("&format=xml"), 400, "request_invalid");
+  problem(await exported("&fromMs=1700000000"), 400, "instant_invalid");
   problem(await call("GET", `${NS}/usage?window=weekly`), 400, "request_invalid");
   const audit = await call("GET", `${NS}/audit?limit=1`);
   assert.deepEqual([audit.body.items[0].action, typeof audit.body.cursor], ["entity_created", "string"]);

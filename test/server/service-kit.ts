@@ -41,7 +41,7 @@ export function clientOf(url: string) {
     const answered = {
       status: response.status,
       headers: response.headers,
-      body: /json/.test(type) && text !== "" ? JSON.parse(text) : text,
+      body: /json/.test(type) && !/ndjson/.test(type) && text !== "" ? JSON.parse(text) : text,
     };
     // As it was sent: `..` is taken out of an address before.
     conforms(method, new URL(path, url).pathname, answered);

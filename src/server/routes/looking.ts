@@ -9,10 +9,12 @@ import {
   refusalsQuery,
   refusalTotalsQuery,
   summaryQuery,
+  usageExportQuery,
   usageQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 import type { z } from "../vendor.ts";
+import { usageExported } from "./usage-export.ts";
 
 /** Questions that change nothing. */
 export const lookingRoutes: readonly Route[] = [
@@ -62,6 +64,17 @@ export const lookingRoutes: readonly Route[] = [
     query: summaryQuery,
     answers: { 200: { description: "All windows together.", schema: output.usageSummary } },
     handle: async ({ limiter, query }) => ({ status: 200, body: await limiter.usageSummary(given(query)) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/usage/export`,
+    scope: "read",
+    summary: "Usage as a file, however much there is: CSV, a JSON object a line, or one JSON document",
+    query: usageExportQuery,
+    answers: {
+      200: { description: "Oldest first.", type: ["text/csv", "application/x-ndjson", "application/json"] },
+    },
+    handle: ({ limiter, query, request }) => usageExported(limiter, query, request.method === "HEAD"),
   }),
   route({
     method: "get",

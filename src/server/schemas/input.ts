@@ -168,6 +168,10 @@ const usage = {
 };
 export const usageQuery = z.strictObject({ ...usage, ...page });
 export const summaryQuery = z.strictObject(usage);
+export const usageExportQuery = z.strictObject({
+  ...usage,
+  format: z.enum(["csv", "ndjson", "json"]).optional().openapi({ description: "Default csv.", default: "csv" }),
+});
 
 /** A number is the size of a page, as in every list; the name of a limit begins with a letter. */
 const limitOrSize = z

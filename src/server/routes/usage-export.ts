@@ -1,0 +1,68 @@
+import type { UsageFormat } from "../../domain/usage-export.ts";
+import type { Limiter } from "../../engine/limiter.ts";
+import type { UsageRequest } from "../../engine/usage-query.ts";
+import type { Answer } from "../answer.ts";
+import { given } from "../page.ts";
+
+const TYPES: Readonly<Record<UsageFormat, string>> = {
+  csv: "text/csv; charset=utf-8",
+  ndjson: "application/x-ndjson",
+  json: "application/json",
+};
+
+/** So many characters are sent at a time: a line each would cost more than what is in it. */
+const CHUNK_LENGTH = 65_536;
+
+/** Usage as a stream, read from the store as fast as it is read from here. */
+export async function usageExported(
+  limiter: Limiter,
+  query: { readonly [Key in keyof UsageRequest]: UsageRequest[Key] | undefined } & {
+    readonly format?: UsageFormat | undefined;
+  },
+  isHead: boolean,
+): Promise<Answer> {
+  const { format = "csv", ...about } = query;
+  const headers = {
+    "content-type": TYPES[format],
+    "content-disposition": `attachment; filename="usage.${format}"`,
+  };
+  const pieces = limiter.exportUsage({ ...(given(about) as UsageRequest), format })[Symbol.asyncIterator]();
+  // What is wrong is told as a problem, not in the middle of a file.
+  const first = await chunkOf(pieces);
+  if (isHead) {
+    await pieces.return?.();
+    return { status: 200, headers };
+  }
+  return { status: 200, stream: streamOf(first, pieces), headers };
+}
+
+function streamOf(first: Chunk, pieces: AsyncIterator<string>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  let next: Chunk | undefined = first;
+  return new ReadableStream({
+    pull: async (controller) => {
+      const { text, isLast } = next ?? (await chunkOf(pieces));
+      next = undefined;
+      if (text !== "") controller.enqueue(encoder.encode(text));
+      if (isLast) controller.close();
+    },
+    cancel: async () => {
+      await pieces.return?.();
+    },
+  });
+}
+
+interface Chunk {
+  readonly text: string;
+  readonly isLast: boolean;
+}
+
+async function chunkOf(pieces: AsyncIterator<string>): Promise<Chunk> {
+  let text = "";
+  while (text.length < CHUNK_LENGTH) {
+    const { done, value } = await pieces.next();
+    if (done) return { text, isLast: true };
+    text += value;
+  }
+  return { text, isLast: false };
+}
