@@ -81,10 +81,9 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
       <ErrorNote error={list.error} />
       {found?.by === "shortest" && (
         <p class="filter-note" role="status">
-          {found.items.length < PAGE_SIZE ? "" : `The ${PAGE_SIZE} shortest `}of{" "}
+          {found.items.length < PAGE_SIZE ? "Those" : `The ${PAGE_SIZE}`} with the least part left stand first, of{" "}
           {found.isCut === true ? "the first " : ""}
-          {plural(found.searched, "bucket")}, those first of which the least part is left. The order is that of the last
-          look.
+          {plural(found.searched, "bucket")} at the last look.
         </p>
       )}
       {found !== undefined && found.by !== "shortest" && settled !== "" && (

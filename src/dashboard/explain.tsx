@@ -189,13 +189,14 @@ function ChainLevel(props: {
   readonly blocking: string | undefined;
 }) {
   const { level, isParent, blocking } = props;
-  const { entityId, source, access, accessSource, cascade, parentId, limits } = level;
+  const { entityId, source, planId, reason, access, accessSource, cascade, parentId, limits } = level;
   return (
     <li data-testid="explain-level" data-entity={entityId} data-source={source} data-blocking={blocking}>
       <div class="chain-head">
         <span class="chain-who">
           <Name text={entityId} class="mono strong" />
           {isParent && <span class="tag">parent</span>}
+          {planId !== undefined && <span class="tag">plan {planId}</span>}
           {blocking !== undefined && <span class="tag bad">{blocking} is in the way</span>}
           {access !== "enforce" && (
             <span class={access === "disabled" ? "tag bad" : "tag warn"}>
@@ -208,7 +209,8 @@ function ChainLevel(props: {
           {parentId !== undefined && !cascade ? `; its parent ${parentId} is not charged` : ""}
         </span>
       </div>
-      <table class="plain">
+      {reason !== undefined && <p class="quiet wrap">{reason}</p>}
+      <table class="plain" hidden={limits.length === 0}>
         <thead>
           <tr>
             <th scope="col">Limit</th>
@@ -223,7 +225,7 @@ function ChainLevel(props: {
         </thead>
         <tbody>
           {limits.map((limit) => (
-            <LimitLine key={limit.limit} limit={limit} />
+            <LimitLine key={limit.limit} limit={limit} source={source} />
           ))}
         </tbody>
       </table>
@@ -231,7 +233,8 @@ function ChainLevel(props: {
   );
 }
 
-function LimitLine({ limit }: { readonly limit: LimitExplanation }) {
+function LimitLine(props: { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
+  const { limit, source } = props;
   const { soft, definition, capacity, available, inWindow, toppedUp, resetsAtMs } = limit;
   const notes = [
     refillWords(definition),
@@ -239,6 +242,8 @@ function LimitLine({ limit }: { readonly limit: LimitExplanation }) {
     ...(inWindow ? ["a window of its schedule is open"] : []),
     ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
     ...(soft ? ["soft: measured only"] : []),
+    // Levels that inherit are added up: then not all come from the first.
+    ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
     ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),
   ];
   return (

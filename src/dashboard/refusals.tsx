@@ -1,4 +1,5 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
@@ -23,14 +24,15 @@ const RANGES: readonly { readonly hours: number; readonly label: string; readonl
 ];
 
 /** Who was refused, by which limit: as it happens, and how many on the whole store. */
-export function RefusalsPage() {
+export function RefusalsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
   const session = useSession();
   const { live, api, path } = session;
   const all = useObserved(live.refusals);
   const count = useObserved(live.refusalCount);
   // While paused: the list as it was, and how many there were.
   const [paused, setPaused] = useState<{ readonly list: readonly Refusal[]; readonly count: number }>();
-  const [hours, setHours] = useState(24);
+  const [hours, setHours] = useState(RANGES.find((range) => String(range.hours) === params.hours)?.hours ?? 24);
+  useEffect(() => keepAddress("refusals", { hours: hours === 24 ? "" : String(hours) }), [hours]);
   // A storm of refusals is asked about once a second, not once each.
   const heard = useSettled(count, 1_000);
   const { value, error, reload } = useLoaded(

@@ -117,7 +117,7 @@ function Page({ route }: { readonly route: Route }) {
     case "buckets":
       return <BucketsPage params={params} />;
     case "refusals":
-      return <RefusalsPage />;
+      return <RefusalsPage params={params} />;
     case "usage":
       return <UsagePage params={params} />;
     case "entities":

@@ -129,8 +129,11 @@ inBrowser(
     await page.getByTestId("empty").getByText("Nobody has been refused").waitFor();
     assert.equal(await service.take("key-1", "api", { rpd: 5 }), true);
     for (let i = 0; i < 3; i++) assert.equal(await service.take("key-1", "api", { rpd: 1 }), false);
+    await page.getByTestId("refusal-range").selectOption("168");
+    await page.waitForURL(/#\/refusals\?hours=168$/);
     await page.reload();
     await page.getByTestId("refusal-total").getByText("3 refusals on this store").waitFor();
+    assert.equal(await page.getByTestId("refusal-range").inputValue(), "168");
     const sum = page.getByTestId("refusal-sum");
     assert.equal(await sum.count(), 1);
     for (const [name, value] of Object.entries({ entity: "key-1", limit: "rpd", "level-entity": "acme" })) {
