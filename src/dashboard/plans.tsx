@@ -108,18 +108,14 @@ function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: D
   return (
     <tr data-testid="plan-row" data-plan={id}>
       <td data-label="Plan">
-        <Name text={id} class="mono strong" />
-        {name !== id && (
-          <>
-            {" "}
-            <Name text={name} class="quiet" />
-          </>
-        )}{" "}
-        {Object.entries(metadata).map(([key, text]) => (
-          <span class="tag" key={key}>
-            {key} {text}
-          </span>
-        ))}
+        <span>
+          <Name text={id} class="mono strong" /> {name !== id && <Name text={name} class="quiet" />}{" "}
+          {Object.entries(metadata).map(([key, text]) => (
+            <span class="tag" key={key}>
+              {key} {text}
+            </span>
+          ))}
+        </span>
       </td>
       <td data-label="On every resource">
         <LimitWords stored={at("planDefault")} />

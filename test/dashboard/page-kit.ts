@@ -57,6 +57,8 @@ export async function furnish({ limiter, take }: Awaited<ReturnType<typeof serve
     Limit.quota("month", 50, { reset: { cron: "0 0 1 * *", tz: "Europe/Berlin" } }),
     Limit.perMinute("cost", 100, { soft: true }),
   ]);
+  await limiter.createPlan({ id: "gold", name: "Gold", metadata: { price: "20" } }, by);
+  await limiter.setPlanLimits("gold", [Limit.perMinute("rpm", 500, { counts: "requests" })], { ...by, inherit: true });
   await limiter.createEntity({ id: "acme", name: "Acme", metadata: { plan: "gold" } }, by);
   await limiter.createEntity({ id: "key-1", parentId: "acme" }, by);
   await limiter.createEntity({ id: "key-2", name: HOSTILE_NAME, parentId: "acme", cascade: false }, by);
