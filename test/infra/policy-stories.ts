@@ -15,6 +15,7 @@ import { serve } from "../http-kit.ts";
 // What each kind of client does, on a real table, through a proxy that notes every request.
 
 const START_MS = Date.UTC(2026, 2, 15, 12);
+const TIMEOUT_MS = 10_000;
 const HOUR_MS = 3_600_000;
 const two = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 100_000)];
 const KEY = { entityId: "key", resource: "api" } as const;
@@ -227,12 +228,23 @@ export class PolicyGround {
 
   #limiter(endpoint: string, namespace: string, more: { readonly sharedTable?: boolean } = {}): Promise<RateLimiter> {
     const { stack, ...way } = { ...this.#way(endpoint), ...more };
-    return RateLimiter.open({ store: `dynamodb:${stack}`, ...way, namespace, clock: this.#clock(), timeoutMs: 10_000 });
+    return RateLimiter.open({
+      store: `dynamodb:${stack}`,
+      ...way,
+      namespace,
+      clock: this.#clock(),
+      timeoutMs: TIMEOUT_MS,
+    });
   }
 
-  /** Stands still unless it is set; who sleeps is woken soon. */
+  /** Stands still unless it is set; who sleeps is woken soon, but for the time that a request has, which a busy machine may need. */
   #clock() {
-    return { now: () => this.nowMs, sleep: (ms: number) => pause(Math.min(ms, 20)) as Promise<void> };
+    const soon = (ms: number) => pause<void>(Math.min(ms, 20));
+    const sleep = (ms: number, signal: AbortSignal | undefined) =>
+      ms > TIMEOUT_MS / 2
+        ? pause<void>(ms, undefined, signal === undefined ? { ref: false } : { signal, ref: false })
+        : soon(ms);
+    return { now: () => this.nowMs, sleep, sleepInBackground: soon };
   }
 }
 
