@@ -173,6 +173,13 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     () => limiter.refusals({ window: "monthly" }),
     () => limiter.refusalTotals({ by: "entity", top: 10 }),
   );
+  // Those of before were written when a minute had passed.
+  for (const entityId of ["late-1", "late-2"]) {
+    const all = { entityId, resource: "gpt-4", consume: { rpm: 100 }, limits: two };
+    await limiter.acquire(all);
+    const late = await limiter.tryAcquire(all);
+    assert.equal(late.ok, false);
+  }
   await cost("`close`, refusals of two buckets to be written", () => limiter.close());
   return costs;
 }
