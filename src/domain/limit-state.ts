@@ -276,8 +276,9 @@ function throughWindows(
       walked === WINDOWS_WALKED ? toMs - (atMs - beganMs) : walked === 2 * WINDOWS_WALKED ? toMs : atMs;
     if (skippedToMs > atMs) {
       atMs = skippedToMs;
-      // One of the windows that are skipped may hold less than all others, and cut off what is above.
-      balance = clippedToLeast(state, balance);
+      // One of the windows that are skipped may hold less than all others, and cut off what has dripped in. A quota holds no more than
+      // the smallest of the windows that it went through, which are of the same kinds.
+      if (state.quota === undefined) balance = clippedToLeast(state, balance);
     }
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     const wasFull = balance.tokensMilli >= terms.capacityMilli;
@@ -292,10 +293,9 @@ function throughWindows(
   return { ...state, terms, tokensMilli, remainder };
 }
 
-/** What a limit holds for certain after any of its windows. */
-function clippedToLeast({ limit, quota, part }: LimitState, { tokensMilli, remainder }: Balance): Balance {
-  const least = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
-  const leastMilli = least + (quota?.topUpMilli ?? 0);
+/** What a limit that drips holds for certain after any of its windows. */
+function clippedToLeast({ limit, part }: LimitState, { tokensMilli, remainder }: Balance): Balance {
+  const leastMilli = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
   return tokensMilli < leastMilli ? { tokensMilli, remainder } : { tokensMilli: leastMilli, remainder: 0 };
 }
 
