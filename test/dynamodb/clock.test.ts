@@ -39,7 +39,7 @@ async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string
   const off = { offsetMs };
   const local: Clock = {
     now: () => systemClock.now() + off.offsetMs,
-    sleep: (ms, signal) => systemClock.sleep(ms, signal),
+    ...{ sleep: systemClock.sleep, sleepInBackground: systemClock.sleepInBackground as Clock["sleep"] },
   };
   const credentials = { accessKeyId: "test", secretAccessKey: "test" };
   const way = { endpoint: dynamodb.endpoint, region: "eu-west-1", credentials, client: undefined, profile: undefined };

@@ -20,12 +20,16 @@ export function steadySeconds(): number {
 }
 
 /** A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. */
-export function clockFrom(given: { now(): number; sleep?: Clock["sleep"] }): Clock {
+export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
   return {
     now: () => checkReading(given.now()),
     ...(given.sleep === undefined
       ? { sleep: systemClock.sleep, sleepInBackground: systemClock.sleepInBackground as Clock["sleep"] }
-      : { sleep: given.sleep.bind(given) }),
+      : {
+          sleep: given.sleep.bind(given),
+          // A wait in the background that kept the process alive would keep it for as long as requests are refused.
+          ...(given.sleepInBackground === undefined ? {} : { sleepInBackground: given.sleepInBackground.bind(given) }),
+        }),
   };
 }
 
