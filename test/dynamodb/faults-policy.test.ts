@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import {
   type Lease,
   LimiterError,
@@ -23,12 +24,17 @@ const UNHURRIED_MS = 5_000;
 const HANGS: readonly string[] = ["the request is dropped", "the answer is dropped"];
 const PASSING: readonly (readonly [string, Fault])[] = Object.entries({ ...BEFORE, ...AFTER });
 
-/** A clock that goes on only while somebody sleeps: waiting between attempts costs no time. */
+/**
+ * A clock that goes on only while somebody sleeps: waiting between attempts costs no time. But the time that a request has is a wait,
+ * too, which only a store that hangs would see the end of.
+ */
 function sleepersClock(): NonNullable<OpenOptions["clock"]> {
   let nowMs = 1_800_000_000_000;
   return {
     now: () => nowMs,
-    sleep: async (ms) => {
+    sleep: async (ms, signal) => {
+      if (ms > UNHURRIED_MS / 2)
+        await pause(ms, undefined, { ref: false, ...(signal === undefined ? {} : { signal }) });
       nowMs += ms;
     },
   };
