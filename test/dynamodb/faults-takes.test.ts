@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateLimitExceeded, type RateLimiter } from "../../src/entry/index.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
-import { assertUnavailable, faultGround, HASTY_MS, type Levels, leftOf, type Scene, tokens } from "./fault-kit.ts";
+import {
+  assertUnavailable,
+  faultGround,
+  HASTY_MS,
+  type Levels,
+  leftOf,
+  PATIENT_MS,
+  type Scene,
+  tokens,
+} from "./fault-kit.ts";
 import { always, assertDoneOnce, firstTries, isDone, isTake, isTransaction, ofEntity } from "./fault-passages.ts";
 import { AFTER, BEFORE, type Fault } from "./fault-proxy.ts";
 
@@ -17,14 +26,11 @@ const isAfter = (name: string) => name in AFTER;
 /** One write goes out four times at most while it certainly was not done, and in no more rounds than there are. */
 const sendsMax = (name: string) => (name === CONFLICT ? 28 : 4);
 
-/** A fault that lasts is told when the time of the request is over. */
-const LASTING_MS = 5_000;
-
 await describeDynamo("takes under faults", (dynamodb) => {
   const ground = faultGround(dynamodb);
 
   const processesFor = (scene: Scene, name: string): Promise<readonly RateLimiter[]> =>
-    scene.processes({ timeoutMs: HANGS.includes(name) ? HASTY_MS : LASTING_MS });
+    scene.processes({ timeoutMs: HANGS.includes(name) ? HASTY_MS : PATIENT_MS });
 
   for (const [name, fault] of FAULTS.filter(([name]) => !HANGS.includes(name))) {
     test(`${name}, once for each write: everybody is granted, and each take counts once`, async (t) => {
