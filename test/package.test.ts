@@ -288,7 +288,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // 162 kB before measures: what is charged and why not, in words, and leases that come to totals.
   // Refusals that are counted: 12 kB, with their store, for what is counted, written, sent again and answered.
   // Changes by their instants: 6 kB. Remedies by the surface they are read on, waits in words, slips that are refused: 6 kB.
-  assert.ok(limiter.bytes < 209_000, `${limiter.bytes} bytes`);
+  // Takes and give-backs that keep their time behind others, with waits in the background of a given clock: 2 kB.
+  assert.ok(limiter.bytes < 211_000, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 
