@@ -4,6 +4,8 @@ import { accessAtInWords, type Ways } from "../domain/ways.ts";
 export const WAYS_OF_COMMANDS: Ways = {
   createEntity: "`zae-limiter entity create`",
   updateEntity: "`zae-limiter entity update`",
+  createPlan: "`zae-limiter plan create`",
+  updatePlan: "`zae-limiter plan update`",
   setSomeLimits:
     "`zae-limiter entity set-limits`, `zae-limiter resource set-defaults` or `zae-limiter system set-defaults`",
   limitsInRequest: "",

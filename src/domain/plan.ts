@@ -52,7 +52,7 @@ export type PlanUpdate =
 const NEW_PLAN = new KnownNames<NewPlan>({ id: true, name: true, metadata: true });
 
 export function planMissing(id: string): NotFoundError {
-  return new NotFoundError("plan_not_found", `There is no plan ${id}; create it with createPlan.`);
+  return new NotFoundError("plan_not_found", (ways) => `There is no plan ${id}; create it with ${ways.createPlan}.`);
 }
 
 export function newPlan(given: NewPlan, nowMs: number): Plan {

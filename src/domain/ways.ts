@@ -5,6 +5,8 @@
 export interface Ways {
   readonly createEntity: string;
   readonly updateEntity: string;
+  readonly createPlan: string;
+  readonly updatePlan: string;
   /** Of one entity, of a resource, of the system: all three, as a list. */
   readonly setSomeLimits: string;
   /** Ends a sentence on limits that are missing: how a request brings its own; empty where it cannot. */
@@ -29,6 +31,8 @@ export type Message = string | ((ways: Ways) => string);
 export const WAYS_IN_CODE: Ways = {
   createEntity: "createEntity",
   updateEntity: "updateEntity",
+  createPlan: "createPlan",
+  updatePlan: "updatePlan",
   setSomeLimits: "setLimits, setResourceDefaults or setSystemDefaults",
   limitsInRequest: ", or pass them in `limits`",
   setAccess: "setAccess",

@@ -23,7 +23,10 @@ export class PlanAdministration {
     const event = this.#admin.event("plan_created", planAuditId(id), options, { name, metadata });
     const reply = await this.#deps.scope.plans.create(plan, event);
     if (reply.kind === "exists") {
-      throw new ExistsError("plan_exists", `The plan ${id} exists already; change it with updatePlan.`);
+      throw new ExistsError(
+        "plan_exists",
+        (ways) => `The plan ${id} exists already; change it with ${ways.updatePlan}.`,
+      );
     }
     this.#admin.changed(event);
     return plan;

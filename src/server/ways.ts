@@ -5,6 +5,8 @@ import { NS } from "./route.ts";
 export const WAYS_OF_ROUTES: Ways = {
   createEntity: `POST ${NS}/entities`,
   updateEntity: `PATCH ${NS}/entities/{id}`,
+  createPlan: `POST ${NS}/plans`,
+  updatePlan: `PATCH ${NS}/plans/{id}`,
   setSomeLimits: `PUT ${NS}/limits?entityId=&resource= (either, both, or neither for the system)`,
   limitsInRequest: ", or send them in `limits` (scope admin)",
   setAccess: `PUT ${NS}/access`,
@@ -21,6 +23,8 @@ export const WAYS_OF_ROUTES: Ways = {
 const WAYS_OF_THE_PAGE: Ways = {
   createEntity: "New entity under Entities",
   updateEntity: "Edit under Entities",
+  createPlan: "New plan under Plans",
+  updatePlan: "Edit under Plans",
   setSomeLimits: "Save under Limits",
   limitsInRequest: "",
   setAccess: "Access and cascade under Limits",
