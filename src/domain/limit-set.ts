@@ -20,12 +20,6 @@ export interface LimitsFrom {
   readonly set: LimitSet;
 }
 
-/** Limits that are in force from an instant on. */
-export interface LimitsFrom {
-  readonly fromMs: number;
-  readonly set: LimitSet;
-}
-
 /** Where a set of limits came from, which decides who wins when two processes disagree. */
 export interface SetOrigin {
   /** Since when this process goes by this set on this bucket. */
