@@ -50,19 +50,21 @@ export function differenceTo(
   return { more, less };
 }
 
-function dropPending(ledger: LeaseLedger, level: number, { limit, milli }: Amount): void {
+/** Drops an amount from the adjustments that a level was never charged for; what is left of the amount is answered. */
+export function dropPending(ledger: LeaseLedger, level: number, { limit, milli }: Amount): Amount {
   let left = milli;
-  ledger.pendingDebits = ledger.pendingDebits.map((one) => {
-    if (one.level !== level) return one;
-    const amounts = one.amounts.flatMap((amount) => {
-      if (amount.limit !== limit) return [amount];
-      const dropped = Math.min(left, amount.milli);
-      left -= dropped;
-      return dropped === amount.milli ? [] : [{ limit, milli: amount.milli - dropped }];
-    });
-    return { level, amounts };
+  const dropFrom = (amount: Amount): readonly Amount[] => {
+    if (amount.limit !== limit) return [amount];
+    const dropped = Math.min(left, amount.milli);
+    left -= dropped;
+    return dropped === amount.milli ? [] : [{ limit, milli: amount.milli - dropped }];
+  };
+  ledger.pendingDebits = ledger.pendingDebits.flatMap((one) => {
+    if (one.level !== level) return [one];
+    const amounts = one.amounts.flatMap(dropFrom);
+    return amounts.length === 0 ? [] : [{ level, amounts }];
   });
-  ledger.pendingDebits = ledger.pendingDebits.filter(({ amounts }) => amounts.length > 0);
+  return { limit, milli: left };
 }
 
 function sumOf(amounts: readonly Amount[], limit: string): number {

@@ -9,7 +9,7 @@ import type { Held } from "../ports/bucket-store.ts";
 import { allDone } from "./all-done.ts";
 import type { Availability } from "./availability.ts";
 import type { ChainLink } from "./config-cache.ts";
-import { differenceTo, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
+import { differenceTo, dropPending, heldAt, type LeaseLedger, type PendingDebit } from "./lease-ledger.ts";
 import { type BucketPlace, type LeasePart, overdrawnAt, placesOf, remainingIn, seenIn } from "./lease-part.ts";
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
@@ -278,28 +278,15 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** `charges`: for each level. */
   async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
     if (charges.every((amounts) => amounts.length === 0)) return;
-    const { held } = this.#openLedger();
-    const returns = held.map((holdings, level) => returnsOf(holdings, this.#notPending(level, charges[level] ?? [])));
+    const ledger = this.#openLedger();
+    const { held } = ledger;
+    const returns = held.map((holdings, level) => {
+      // Adjustments that were never charged are dropped before anything is given back: all levels end alike.
+      const due = (charges[level] ?? []).map((amount) => dropPending(ledger, level, amount));
+      return returnsOf(holdings, due);
+    });
     for (const [level, holdings] of held.entries()) held[level] = without(holdings, returns[level] ?? []);
     await this.#giveBackHeld(returns, reason);
-  }
-
-  /** What is left to give back once adjustments that a level was never charged for are dropped: all levels end alike. */
-  #notPending(level: number, amounts: readonly Amount[]): readonly Amount[] {
-    const ledger = this.#openLedger();
-    if (ledger.pendingDebits.length === 0) return amounts;
-    const due = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
-    ledger.pendingDebits = ledger.pendingDebits.map((pending) => {
-      if (pending.level !== level) return pending;
-      const left = pending.amounts.map(({ limit, milli }) => {
-        const dropped = Math.min(milli, due.get(limit) ?? 0);
-        if (dropped > 0) due.set(limit, (due.get(limit) ?? 0) - dropped);
-        return { limit, milli: milli - dropped };
-      });
-      return { level, amounts: left.filter(({ milli }) => milli > 0) };
-    });
-    ledger.pendingDebits = ledger.pendingDebits.filter((pending) => pending.amounts.length > 0);
-    return amounts.map(({ limit }) => ({ limit, milli: due.get(limit) ?? 0 }));
   }
 
   /** One give-back for each ticket of each level. */
