@@ -14,6 +14,7 @@ import { SlowLimit } from "../../test/slow-limit.ts";
 import { levelMilli } from "../bucket/level.ts";
 import { capacityMaxMilli, kindOf, limitMakers } from "./limit.ts";
 import { advanceLimit, boundaryAfter, fullLimit, type LimitState, termsAt } from "./limit-state.ts";
+import type { ScheduleEntry } from "./schedule.ts";
 import { searchFor } from "./search.ts";
 
 const Limit = limitMakers(calendar);
@@ -319,6 +320,23 @@ test("a bucket left alone for years holds no more than the smallest of its windo
     return advanceLimit(fullLimit(limit, true, fromMs, calendar), fromMs, toMs, calendar).tokensMilli;
   });
   assert.deepEqual(left, [328, 328, 328]);
+});
+
+test("a quota left alone for months is cut by the one window that holds less, and not by one that never comes", () => {
+  const [fromMs, toMs] = [Date.UTC(2026, 0, 10), Date.UTC(2026, 10, 30, 12, 1)];
+  const heldBy = (schedule: readonly ScheduleEntry[], tokensMilli: number) => {
+    const limit = Limit.quota("x", 1_000, { reset: { cron: "0 0 1 1 *" }, schedule });
+    const state = { ...fullLimit(limit, true, fromMs, calendar), tokensMilli };
+    return advanceLimit(state, fromMs, toMs, calendar).tokensMilli;
+  };
+  const everyMinute = { cron: "*/2 * * * *", capacity: 900 };
+  const oneDay = { cron: "* * 15 6 *", capacity: 5 };
+  assert.equal(heldBy([oneDay, everyMinute], 800_000), 5_000);
+  // Behind the other one it is in force in the odd minutes of that day.
+  assert.equal(heldBy([everyMinute, oneDay], 800_000), 5_000);
+  assert.equal(heldBy([{ cron: "* * * 6 *", capacity: 700 }, everyMinute, oneDay], 800_000), 700_000);
+  assert.equal(heldBy([everyMinute], 950_000), 900_000);
+  assert.equal(heldBy([everyMinute, { cron: "1-59/2 * * * *", scale: 1 }, oneDay], 800_000), 800_000);
 });
 
 test("a limit of ten a day does not starve under windows that change every minute and say the same rate in other words", () => {

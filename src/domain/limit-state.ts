@@ -4,6 +4,7 @@ import { rebase } from "../bucket/level.ts";
 import { dripMs } from "../bucket/retry-after.ts";
 import { divided, type Part } from "../bucket/share.ts";
 import type { Calendar } from "./calendar.ts";
+import { cutByWindows } from "./cut-by-windows.ts";
 import { capacityMaxMilli, kindOf, type Limit, TOKENS_MAX, termsOf } from "./limit.ts";
 import { effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
 import { canonicalFields } from "./schedule-grammar.ts";
@@ -261,7 +262,9 @@ function throughWindows(
   for (let walked = 0; ; walked++) {
     if (walked === WINDOWS_FEW) {
       const at = { ...state, ...balance, terms };
-      const later = quotaUnclipped(at, toMs, calendar) ?? filledSince(at, atMs, toMs, calendar);
+      const later =
+        state.quota === undefined ? filledSince(at, atMs, toMs, calendar) : quotaCut(at, atMs, toMs, calendar, steps);
+      if (later === "no steps left") return undefined;
       if (later !== undefined) ({ balance, terms, atMs } = later);
       beganMs = atMs;
     }
@@ -276,8 +279,8 @@ function throughWindows(
       walked === WINDOWS_WALKED ? toMs - (atMs - beganMs) : walked === 2 * WINDOWS_WALKED ? toMs : atMs;
     if (skippedToMs > atMs) {
       atMs = skippedToMs;
-      // One of the windows that are skipped may hold less than all others, and cut off what has dripped in. A quota holds no more than
-      // the smallest of the windows that it went through, which are of the same kinds.
+      // One of the windows that are skipped may hold less than all others, and cut off what has dripped in. A quota comes here only with
+      // windows that hold less and stood behind others a thousand times.
       if (state.quota === undefined) balance = clippedToLeast(state, balance);
     }
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
@@ -306,13 +309,21 @@ interface Later {
   readonly atMs: number;
 }
 
-/** A quota that holds no more than the smallest of its windows goes through all of them as it is. */
-function quotaUnclipped(state: LimitState, toMs: number, calendar: Calendar): Later | undefined {
-  const { limit, quota, part, tokensMilli, remainder } = state;
-  if (quota === undefined || remainder !== 0) return undefined;
-  const leastMilli = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
-  if (tokensMilli > leastMilli + quota.topUpMilli) return undefined;
-  return { balance: state, terms: termsAt(limit, quota.topUpMilli, toMs, calendar, part), atMs: toMs };
+/** A quota after all windows up to an instant: nothing drips into it, so only those count that hold less than it has. */
+function quotaCut(
+  state: LimitState,
+  fromMs: number,
+  toMs: number,
+  calendar: Calendar,
+  steps: Steps | undefined,
+): Later | "no steps left" | undefined {
+  const { limit, quota, part } = state;
+  const topUpMilli = quota?.topUpMilli ?? 0;
+  const capacitiesMilli = allTerms(limit, part).map(({ capacityMilli }) => capacityMilli + topUpMilli);
+  const windows = { entries: limit.schedule ?? [], capacitiesMilli };
+  const balance = cutByWindows(state, windows, { fromMs, toMs }, calendar, steps);
+  if (balance === undefined || balance === "no steps left") return balance;
+  return { balance, terms: termsAt(limit, topUpMilli, toMs, calendar, part), atMs: toMs };
 }
 
 /**

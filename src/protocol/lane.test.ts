@@ -14,6 +14,7 @@ interface Sent {
 function laneOf(waitingMax: number) {
   const sent: Sent[] = [];
   const clock = new SimulatedClock(0);
+  const shown = clock.skewed(0);
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   const lane = new Lane<string, string>({
     run: (jobs, tell) =>
@@ -34,11 +35,11 @@ function laneOf(waitingMax: number) {
     mayJoin: (first, next) => first[0] === next[0],
     waitingMax,
     crowded: (job) => `${job} has no room`,
-    clock,
+    clock: shown,
     untilMs: (job) => Number(job.split("@")[1] ?? 3_600_000),
     late: (job) => `${job} is late`,
   });
-  return { lane, sent, clock };
+  return { lane, sent, clock, shown };
 }
 
 test("the first leaves at once, those that come meanwhile leave together, in their order", async () => {
@@ -160,6 +161,20 @@ test("who waits is answered in its own time, however long the write before it ta
   await sent[1]?.answer();
   const expected = ["a1 done", "a2@900 is late", "b1@43 is late", "a3 done", "a4@43 is late"];
   assert.deepEqual(await Promise.all(outcomes), expected);
+});
+
+test("who comes after the clock was put forward is answered in its own time", async () => {
+  const { lane, clock, shown } = laneOf(10);
+  void lane.add("a1", undefined);
+  const answeredMs = new Map<string, number>();
+  const heard = (job: string) => void lane.add(job, undefined).finally(() => answeredMs.set(job, clock.now()));
+  heard("a2@332");
+  await clock.advance(40);
+  shown.step(250);
+  heard("b1@340");
+  heard("b2@390");
+  for (let i = 0; i < 20; i++) await clock.advance(10);
+  assert.deepEqual(Object.fromEntries(answeredMs), { "a2@332": 82, "b1@340": 90, "b2@390": 140 });
 });
 
 test("who is told before the others that left with it does not wait for them", async () => {

@@ -25,6 +25,8 @@ export interface LaneOptions<Job, Outcome> {
 /** When those who wait are looked at next. */
 interface Alarm {
   readonly atMs: number;
+  /** So long it sleeps. */
+  readonly forMs: number;
   readonly off: AbortController;
 }
 
@@ -36,7 +38,7 @@ export class Lane<Job, Outcome> {
   readonly #options: LaneOptions<Job, Outcome>;
   #waiting: Waiting<Job, Outcome>[] = [];
   #isBusy = false;
-  /** One for all who wait, at the earliest of their deadlines or before it; kept until the lane is idle. */
+  /** One for all who wait: it sleeps no longer than any of them has; kept until the lane is idle. */
   #alarm: Alarm | undefined;
 
   constructor(options: LaneOptions<Job, Outcome>) {
@@ -83,12 +85,17 @@ export class Lane<Job, Outcome> {
 
   /** Whatever the jobs before it do, who waits is answered in its time. */
   protected wakeBy(atMs: number): void {
-    if (atMs === Number.POSITIVE_INFINITY || (this.#alarm !== undefined && this.#alarm.atMs <= atMs)) return;
-    this.#alarm?.off.abort();
+    if (atMs === Number.POSITIVE_INFINITY) return;
     const { clock } = this.#options;
-    const alarm: Alarm = { atMs, off: new AbortController() };
+    const nowMs = clock.now();
+    const set = this.#alarm;
+    // By how long it sleeps, not by when it should ring: a clock that was put forward meanwhile shows that too early.
+    if (set !== undefined && set.forMs <= atMs - nowMs) return;
+    set?.off.abort();
+    const dueMs = Math.min(atMs, set?.atMs ?? atMs);
+    const alarm: Alarm = { atMs: dueMs, forMs: Math.max(1, dueMs - nowMs), off: new AbortController() };
     this.#alarm = alarm;
-    clock.sleep(Math.max(1, atMs - clock.now()), alarm.off.signal).then(
+    clock.sleep(alarm.forMs, alarm.off.signal).then(
       () => {
         if (this.#alarm === alarm) this.#endLate();
       },

@@ -19,10 +19,11 @@ export class ModelBucket {
   readonly #calendar: Calendar;
   readonly #limits = new Map<string, ModelLimit>();
   readonly #loose = new Set<string>();
-  /** Limits that were full when they were left out for a while: the store may have forgotten them then, or not. */
-  readonly #perhaps = new Map<string, ModelLimit>();
-  /** Periods that turned out to be those of a limit that was remembered. */
-  readonly #meant = new Map<ModelPeriod, ModelPeriod>();
+  /**
+   * Limits that were full when they were left out for a while: the store may have forgotten them then, or not. One for each time,
+   * the one that was never forgotten first.
+   */
+  readonly #perhaps = new Map<string, readonly ModelLimit[]>();
   /** How many resets the store last counted of each quota: by that it tells one beginning from another. */
   readonly #resets = new Map<string, number>();
   /** Of a bucket that is split up: which part this is. */
@@ -155,7 +156,7 @@ export class ModelBucket {
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
       limit?.write(kind, milli, readingMs);
-      this.#perhaps.get(name)?.write(kind, milli, readingMs);
+      for (const other of this.#perhaps.get(name) ?? []) other.write(kind, milli, readingMs);
       if (limit?.period !== undefined) pins.set(name, limit.period);
     }
     return pins;
@@ -167,8 +168,7 @@ export class ModelBucket {
     let late = 0;
     for (const { limit: name, milli } of amounts) {
       const limit = this.#limits.get(name);
-      const pin = pins.get(name);
-      if (limit?.isOf((pin && this.#meant.get(pin)) ?? pin) === "yes") limit.write("credit", milli, readingMs);
+      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs);
       else late++;
     }
     return late;
@@ -263,7 +263,7 @@ export class ModelBucket {
 
   /** Of limits that may have been forgotten on the way: those that the store remembered instead. */
   #remembered(state: StoredBucket, atMs: number): void {
-    for (const [name, remembered] of this.#perhaps) {
+    for (const [name, perhaps] of this.#perhaps) {
       const stored = state.limits.find((limit) => limit.name === name);
       if (stored === undefined) continue;
       const held = storedMilli(stored, state.epochMs, atMs);
@@ -272,11 +272,14 @@ export class ModelBucket {
         model.windowStartMs === stored.quota?.windowStartMs &&
         [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
       const isKnown = stored.quota !== undefined && stored.quota.resets === this.#resets.get(name);
-      const isOther = !isNear(this.#limits.get(name)) && isNear(remembered);
       const begun = this.#limits.get(name);
-      if (!isKnown && !isOther && begun !== undefined) continue;
-      if (begun?.period !== undefined && remembered.period !== undefined)
-        this.#meant.set(begun.period, remembered.period);
+      if (!isKnown && isNear(begun)) continue;
+      const near = isKnown ? undefined : perhaps.find(isNear);
+      const remembered = near ?? (isKnown || begun === undefined ? perhaps[0] : undefined);
+      if (remembered === undefined) continue;
+      // What was taken by this write was taken in the period of the one that was remembered.
+      const { ids, byHand } = remembered.period ?? {};
+      if (begun?.period !== undefined && ids !== undefined) Object.assign(begun.period, { ids, byHand });
       this.#limits.set(name, remembered);
     }
     this.#perhaps.clear();
@@ -311,7 +314,7 @@ export class ModelBucket {
     for (const [name, limit] of this.#limits) {
       if (this.#configured.has(name) || !limit.isForgettable(this.#epochMs)) continue;
       this.#limits.delete(name);
-      this.#perhaps.set(name, limit);
+      this.#perhaps.set(name, [...(this.#perhaps.get(name) ?? []), limit]);
     }
   }
 
@@ -319,7 +322,7 @@ export class ModelBucket {
     this.#configured = new Set(set.limits.map(({ name }) => name));
     for (const limit of set.limits) {
       const known = this.#limits.get(limit.name);
-      this.#perhaps.get(limit.name)?.change(limit);
+      for (const other of this.#perhaps.get(limit.name) ?? []) other.change(limit);
       if (known === undefined) {
         this.#limits.set(limit.name, this.#full(limit));
       } else known.change(limit);
@@ -332,7 +335,8 @@ export class ModelBucket {
 
   #advance(toMs: number): void {
     this.#epochMs = Math.max(this.#epochMs, toMs);
-    for (const limit of [...this.#limits.values(), ...this.#perhaps.values()]) limit.advance(this.#epochMs);
+    const all = [...this.#limits.values(), ...[...this.#perhaps.values()].flat()];
+    for (const limit of all) limit.advance(this.#epochMs);
   }
 }
 

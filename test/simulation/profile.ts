@@ -189,9 +189,10 @@ function drawChanging(random: SeededRandom, zone: string | undefined): Profile {
   return {
     ...small,
     ...kind,
+    steps: random.integer(60, 140),
     weights: { ...small.weights, hold: 8, body: 2, greedy: 2, limits: random.pick([0, 4]) },
     limitsGiven: true,
-    palette: drawLadder(random, kind),
+    palette: random.chance(0.5) ? drawLadder(random, kind) : drawSlowLadder(random, kind),
     momentMs: random.pick([1_000, 60_000, 900_000]),
     entities: ["org"],
     resources: ["api"],
@@ -332,6 +333,19 @@ function drawLadder(random: SeededRandom, kind: Kinds): Limit[][] {
   const [changed, stays] = [drawLimit("rpm", tz, random, kind), drawLimit("tpm", tz, random, kind)];
   const lower = withCapacity(changed, Math.max(1, Math.ceil(changed.capacity / 10)));
   return [[changed, stays], [lower, stays], [drawLimit("rpm", tz, random, kind), stays], [stays]];
+}
+
+/** The same of a limit that is long not full once something was taken: as it is, so low that it seems full, and not at all. */
+function drawSlowLadder(random: SeededRandom, kind: Kinds): Limit[][] {
+  const tz = zoneOf(random, kind);
+  const capacity = random.integer(20, 500);
+  const slow = random.pick([
+    make.custom("rpm", { capacity, refillAmount: 1, refillPeriodMs: 60_000 }),
+    make.quota("rpm", capacity, { reset: { cron: "0 0 * * *", tz } }),
+    make.quota("rpm", capacity, { resetAfterMs: 1_800_000 }),
+  ]);
+  const stays = drawLimit("tpm", tz, random, kind);
+  return [[slow, stays], [withCapacity(slow, 1), stays], [stays]];
 }
 
 function withCapacity(limit: Limit, capacity: number): Limit {

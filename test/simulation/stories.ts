@@ -8,8 +8,8 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched, isExpected } from "./checks.ts";
-import { drawTotals, work, workStep } from "./lease-work.ts";
+import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched } from "./checks.ts";
+import { settleWithTotals, work, workStep } from "./lease-work.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
@@ -28,7 +28,7 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   const late = random.chance(0.25) ? workStep(scene, lease) : undefined;
   scene.operation.isClosing = true;
   const isTotalled = scene.around.profile.measures !== undefined && random.chance(0.3);
-  if (isTotalled) await lease.settle(...drawTotals(scene, lease)).catch(expected(scene));
+  if (isTotalled) await settleWithTotals(scene, lease);
   await random.pick([
     () => lease.settle(),
     () => lease.rollback(),
@@ -37,13 +37,6 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   ])();
   await late;
   checkClosed(scene);
-}
-
-/** Passes over what the public API may reject with. */
-function expected(scene: Scene): (error: unknown) => void {
-  return (error) => {
-    if (!isExpected(scene, error)) throw error;
-  };
 }
 
 export const holdLeaseInBody: Story = async (scene) => {
