@@ -49,6 +49,7 @@ async function counted(...limits: readonly Limit[]) {
     unknownEntities: "allow" as const,
     unnamedLimits: "allow" as const,
     countRefusals: true,
+    bucketsMax: 10_000,
   };
   const limiter = new Limiter(world, settings, true);
   await limiter.setResourceDefaults("api", limits);

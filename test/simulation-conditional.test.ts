@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CONDITIONAL_MUTANTS } from "./simulation/conditional-mutants.ts";
+import { CROWD_MUTANTS } from "./simulation/crowd-mutants.ts";
 import { GIVE_BACK_MUTANTS } from "./simulation/give-back-mutants.ts";
 import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
@@ -66,6 +67,7 @@ const LEAST: Readonly<Record<string, number>> = {
   "give-backs by another process": 150,
   "faults of a write, timedOut": 50,
   "granted after waiting": 5,
+  crowds: 100,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
@@ -73,7 +75,7 @@ test("a seed plays the same way again, step by step, on conditional writes", asy
   for (const seed of [3, 10, 17]) assert.deepEqual(await played(seed), await played(seed));
 });
 
-for (const [bug, mutant] of Object.entries({ ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS })) {
+for (const [bug, mutant] of Object.entries({ ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS, ...CROWD_MUTANTS })) {
   test(`the simulation catches ${bug}`, async () => {
     const others: string[] = [];
     for (let seed = 1; seed <= MUTANT_SEEDS_MAX; seed++) {

@@ -77,9 +77,9 @@ export class Acquirer {
     this.#deps = deps;
     this.#lifecycle = lifecycle;
     this.#settings = settings;
-    this.#requestLimits = new RequestLimits(deps.calendar);
-    this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs);
-    this.deny = new DenyMemory(settings.denyMemoryMs);
+    this.#requestLimits = new RequestLimits(deps.calendar, settings.bucketsMax);
+    this.configCache = new ConfigCache(deps.scope.config, settings.configTtlMs, settings.bucketsMax);
+    this.deny = new DenyMemory(settings.denyMemoryMs, settings.bucketsMax);
     this.nearResources = new NearResources(deps.scope.config, deps.clock, settings.configTtlMs);
     this.#publisher = new EventPublisher(deps.events, settings);
     this.refusals = new RefusalCounts(deps, settings, this.#publisher);

@@ -62,8 +62,6 @@ export interface CacheStats {
   readonly ttlMs: number;
 }
 
-const LINKS_REMEMBERED = 10_000;
-
 /** How configuration is to be read: as the store likes, or with every change that was answered before. */
 export type HowRead = "any" | "consistent";
 
@@ -90,7 +88,7 @@ interface Loading {
 export class ConfigCache {
   readonly #config: ConfigStore;
   readonly #ttlMs: number;
-  readonly #known = new BoundedPairs<ChainLink>(LINKS_REMEMBERED / 2);
+  readonly #known: BoundedPairs<ChainLink>;
   readonly #sets = new WeakMap<readonly Limit[], LimitSet>();
   readonly #loading = new Map<string, Loading>();
   /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
@@ -99,7 +97,8 @@ export class ConfigCache {
   #hits = 0;
   #misses = 0;
 
-  constructor(config: ConfigStore, ttlMs: number) {
+  constructor(config: ConfigStore, ttlMs: number, linksMax: number) {
+    this.#known = new BoundedPairs(linksMax / 2);
     this.#config = config;
     this.#ttlMs = ttlMs;
   }

@@ -29,7 +29,7 @@ function seen(entityId: string, rpmLeft: number): ObservedBucket {
 }
 
 test("a refusal is told from memory while the amount does not fit, and the store is asked from then on", () => {
-  const deny = new DenyMemory(60_000);
+  const deny = new DenyMemory(60_000, 10_000);
   deny.remember([seen("a", 4)], T0, undefined);
   assert.equal(deny.recall([claimOn("a", 10)], T0 + 5_999)?.length, 1);
   assert.equal(deny.recall([claimOn("a", 10)], T0 + 6_000), undefined, "six have dripped in");
@@ -37,7 +37,7 @@ test("a refusal is told from memory while the amount does not fit, and the store
 });
 
 test("nothing is told from memory after its time, before it, by other limits, or with one bucket unknown", () => {
-  const deny = new DenyMemory(1_000);
+  const deny = new DenyMemory(1_000, 10_000);
   deny.remember([seen("a", 0)], T0, undefined);
   const ask = (atMs: number, ...claims: Claim[]) => deny.recall(claims, atMs) !== undefined;
   assert.equal(ask(T0 + 999, claimOn("a", 2)), true);
@@ -50,7 +50,7 @@ test("nothing is told from memory after its time, before it, by other limits, or
 });
 
 test("a write of this process to a bucket ends what is remembered of it, and of no other", () => {
-  const deny = new DenyMemory(60_000);
+  const deny = new DenyMemory(60_000, 10_000);
   deny.remember([seen("a", 0), seen("b", 0)], T0, undefined);
   deny.forget(bucketKey("a", "api").id);
   assert.equal(deny.knows(bucketKey("a", "api").id), false);
@@ -58,7 +58,7 @@ test("a write of this process to a bucket ends what is remembered of it, and of 
 });
 
 test("an answer that may be from before a write of this process is not remembered", () => {
-  const deny = new DenyMemory(60_000);
+  const deny = new DenyMemory(60_000, 10_000);
   const { id } = bucketKey("a", "api");
   const early = deny.begin();
   deny.forget(id);
@@ -73,7 +73,7 @@ test("an answer that may be from before a write of this process is not remembere
 });
 
 test("with a time of 0 nothing is remembered", () => {
-  const deny = new DenyMemory(0);
+  const deny = new DenyMemory(0, 10_000);
   deny.remember([seen("a", 0)], T0, undefined);
   assert.equal(deny.recall([claimOn("a", 10)], T0), undefined);
 });

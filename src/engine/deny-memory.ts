@@ -5,8 +5,6 @@ import { knowsMore } from "../domain/limit-set.ts";
 import type { Claim } from "../ports/bucket-store.ts";
 import type { ObservedBucket } from "./refusal.ts";
 
-const BUCKETS_REMEMBERED = 10_000;
-
 /** The moment at which a call to the store began; see `DenyMemory.begin`. */
 export type CallStart = number;
 
@@ -17,15 +15,17 @@ export type CallStart = number;
  */
 export class DenyMemory {
   readonly #ttlMs: number;
-  readonly #images = new BoundedMap<{ readonly state: BucketState; readonly atMs: number }>(BUCKETS_REMEMBERED / 2);
+  readonly #images: BoundedMap<{ readonly state: BucketState; readonly atMs: number }>;
   /** Which write was the last one to a bucket, counted in `#writes`; kept while calls are under way. */
-  readonly #lastWrites = new BoundedMap<number>(BUCKETS_REMEMBERED / 2);
+  readonly #lastWrites: BoundedMap<number>;
   #writes = 0;
   #callsUnderWay = 0;
   #used = false;
 
-  constructor(ttlMs: number) {
+  constructor(ttlMs: number, bucketsMax: number) {
     this.#ttlMs = ttlMs;
+    this.#images = new BoundedMap(bucketsMax / 2);
+    this.#lastWrites = new BoundedMap(bucketsMax / 2);
   }
 
   /** Whether a refusal of this bucket is remembered. */

@@ -5,20 +5,19 @@ import { checkLimits, type Limit } from "../domain/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../domain/limit-set.ts";
 import type { ChainLink } from "./config-cache.ts";
 
-const BUCKETS_REMEMBERED = 10_000;
-
 /**
  * Limits given in a request stand in for the stored ones. On a bucket that sees both, or different ones from two
  * processes, the newer wins; so it is remembered since when this process goes by which set on which bucket.
  */
 export class RequestLimits {
-  readonly #since = new BoundedMap<{ readonly set: LimitSet; readonly asOfMs: number }>(BUCKETS_REMEMBERED / 2);
+  readonly #since: BoundedMap<{ readonly set: LimitSet; readonly asOfMs: number }>;
   /** Whether limits were ever given: until then stored ones need no look here. */
   #used = false;
   readonly #calendar: CronCheck;
 
-  constructor(calendar: CronCheck) {
+  constructor(calendar: CronCheck, bucketsMax: number) {
     this.#calendar = calendar;
+    this.#since = new BoundedMap(bucketsMax / 2);
   }
 
   /** Whether limits were given for this bucket lately. */

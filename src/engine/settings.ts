@@ -20,6 +20,8 @@ export interface Settings {
   readonly unnamedLimits: UnnamedLimits;
   /** Whether refused requests are counted, and can be asked for. */
   readonly countRefusals: boolean;
+  /** Of how many buckets at most configuration, refusals and limits of requests are remembered. */
+  readonly bucketsMax: number;
 }
 
 /** What the engine works with. */

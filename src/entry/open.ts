@@ -155,6 +155,7 @@ export async function prepare(
         unknownEntities,
         unnamedLimits,
         countRefusals: options.countRefusals ?? true,
+        bucketsMax: 10_000,
       },
     };
   } catch (error) {

@@ -10,7 +10,7 @@ import { Lane } from "./lane.ts";
 const NO_CALENDAR = {} as ConstructorParameters<typeof BucketCaches>[0];
 
 test("however many buckets a process has to do with, it remembers 20,000 at most, and those that it uses", () => {
-  const caches = new BucketCaches(NO_CALENDAR, OWN);
+  const caches = new BucketCaches(NO_CALENDAR, OWN, 20_000);
   const busy = bucketKey("busy", "gpt-4");
   const first = caches.of(busy);
   let most = 0;
@@ -23,7 +23,7 @@ test("however many buckets a process has to do with, it remembers 20,000 at most
 });
 
 test("a bucket that is written to is not forgotten for others: a second write beside the first would share its nonce", async () => {
-  const caches = new BucketCaches(NO_CALENDAR, OWN);
+  const caches = new BucketCaches(NO_CALENDAR, OWN, 20_000);
   const one = bucketKey("one", "gpt-4");
   const cache = caches.of(one);
   let answer = (_: readonly never[]) => {};

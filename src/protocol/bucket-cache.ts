@@ -213,14 +213,15 @@ export interface Observation {
 
 /** The caches of many buckets, bounded. */
 export class BucketCaches {
-  readonly #known = new BoundedMap<BucketCache>(BUCKETS_MAX / 2, (cache) => cache.isBusy);
+  readonly #known: BoundedMap<BucketCache>;
   readonly #calendar: Calendar;
   readonly #dialect: Dialect;
   /** Asked for several times in a row by each request. */
   #latest: BucketCache | undefined;
   #sequence = 0;
 
-  constructor(calendar: Calendar, dialect: Dialect) {
+  constructor(calendar: Calendar, dialect: Dialect, bucketsMax: number) {
+    this.#known = new BoundedMap(bucketsMax / 2, (cache) => cache.isBusy);
     this.#calendar = calendar;
     this.#dialect = dialect;
   }
@@ -230,7 +231,7 @@ export class BucketCaches {
     return this.#sequence;
   }
 
-  /** How many buckets are remembered: at most `BUCKETS_MAX`, and those that are written to. */
+  /** How many buckets are remembered: at most so many as was said, and those that are written to. */
   get size(): number {
     return this.#known.size;
   }
@@ -352,5 +353,4 @@ const OTHER_WRITERS_MS = 10_000;
 /** Long enough for the next of several pulses; all it costs is a trip more. */
 const SCARCE_MS = 10_000;
 const DRAINED_MS = 2_000;
-const BUCKETS_MAX = 20_000;
 const WRITES = namesOf(WCU).tc;

@@ -73,7 +73,7 @@ export class ProtocolBuckets implements BucketStore {
     const { items, calendar, dialect, clock, random, readings, exact, serverTime, usageKeptS, coalesce } = options;
     const softUntilMs = (atMs: number) => dialect.softUntilMs(atMs, random);
     this.#options = options;
-    this.#caches = new BucketCaches(calendar, dialect);
+    this.#caches = new BucketCaches(calendar, dialect, options.bucketsMax);
     this.#context = {
       items,
       env: { calendar, dialect, serverTime, softUntilMs, usageKeptS },

@@ -24,4 +24,6 @@ export interface ProtocolOptions {
   readonly serverTime: ServerTime;
   /** How long usage is kept, in seconds; configuration may change it at any time. */
   readonly usageKeptS: () => number;
+  /** How many buckets are remembered at most, beside those that are written to. */
+  readonly bucketsMax: number;
 }

@@ -100,6 +100,7 @@ export function openConditional(
         denyMemoryMs: 0,
         serverTime: TRUSTED_CLOCK,
         usageKeptS: () => USAGE_KEPT_S,
+        bucketsMax: 20_000,
         ...given,
         readings,
         items: through(lineTo(namespaceId)),

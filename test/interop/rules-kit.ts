@@ -91,5 +91,6 @@ function bucketsOf(
     ...{ coalesce: true, exact: false, denyMemoryMs: 0 },
     serverTime: TRUSTED_CLOCK,
     usageKeptS: () => 0,
+    bucketsMax: 20_000,
   });
 }

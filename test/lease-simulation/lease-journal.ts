@@ -1,4 +1,5 @@
 import type { LeaseView } from "../../src/leases/lease-view.ts";
+import type { Span } from "./lease-periods.ts";
 
 type Amounts = Readonly<Record<string, number>>;
 
@@ -15,6 +16,13 @@ export function atMost(consume: Amounts, also: Readonly<Record<string, Amounts>>
   return most;
 }
 
+/** Tokens that count on a limit, and when that began. */
+export interface Lot {
+  readonly place: string;
+  readonly tokens: number;
+  readonly span: Span;
+}
+
 /**
  * What clients were told, and by it what must be true. It knows nothing of how leases are stored: only what was asked, what was
  * answered, and what was not.
@@ -24,9 +32,9 @@ export class LeaseJournal {
   /** Every lease that was answered, with what it was last known to be. */
   readonly answered = new Map<string, LeaseView>();
   /** What was charged at once, without a lease. */
-  readonly spent = new Map<string, number>();
+  readonly spent: Lot[] = [];
   /** What may count as used beside that, because of calls that were never answered. */
-  readonly unsure = new Map<string, number>();
+  readonly unsure: Lot[] = [];
   readonly #byKey = new Map<string, string>();
   readonly #doneByKey = new Set<string>();
   readonly #closed = new Map<string, { readonly as: LeaseView["status"]; readonly at: number }>();
@@ -37,11 +45,14 @@ export class LeaseJournal {
   }
 
   /** A call ended without an answer: whatever it was about may count as used. */
-  unanswered(most: ReadonlyMap<string, number>): void {
-    for (const [place, tokens] of most) this.unsure.set(place, (this.unsure.get(place) ?? 0) + tokens);
+  unanswered(most: ReadonlyMap<string, number>, span: Span): void {
+    for (const [place, tokens] of most) this.unsure.push({ place, tokens, span });
   }
 
-  acquired(view: LeaseView, asked: { readonly key: string | undefined; readonly replayed: boolean }): void {
+  acquired(
+    view: LeaseView,
+    asked: { readonly key: string | undefined; readonly replayed: boolean; readonly span: Span },
+  ): void {
     const { leaseId } = view;
     if (asked.key !== undefined) {
       // Without an id there is only one answer to tell by: that it was charged at once.
@@ -59,7 +70,7 @@ export class LeaseJournal {
     if (leaseId === null) {
       if (asked.replayed) return;
       for (const [place, tokens] of atMost(view.consumed, view.also)) {
-        this.spent.set(place, (this.spent.get(place) ?? 0) + tokens);
+        this.spent.push({ place, tokens, span: asked.span });
       }
       return;
     }

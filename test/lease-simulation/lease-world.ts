@@ -1,85 +1,111 @@
+import { type BucketKey, bucketKey } from "../../src/domain/bucket-key.ts";
 import type { LeaseRecord } from "../../src/domain/lease-record.ts";
-import { Limit, RateLimiter } from "../../src/entry/index.ts";
+import type { Limiter } from "../../src/engine/limiter.ts";
+import { RateLimiter } from "../../src/entry/index.ts";
 import { LeaseDesk } from "../../src/leases/desk.ts";
 import type { LeaseStore } from "../../src/ports/lease-store.ts";
-import type { Store } from "../../src/ports/store.ts";
+import type { ScopedStore } from "../../src/ports/store.ts";
 import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { Scheduler } from "../simulation/scheduler.ts";
-
-export const T0 = Date.UTC(2026, 2, 15, 12);
-
-/** Nothing drips in, so that what a bucket lacks is what it is charged. */
-const still = (name: string, capacity: number): Limit =>
-  Limit.custom(name, { capacity, refillAmount: 1, refillPeriodMs: 1_000_000_000_000 });
-
-const CAPACITY = 1_000_000;
-
-/** Every limit that is charged, as `entity/resource/limit`. */
-export const CHARGED = ["key/api/rpm", "key/api/tpm", "org/api/tpm", "key/gpu/slots"] as const;
+import { LeaseAccount } from "./lease-account.ts";
+import { type LeaseGround, type OpenGround, scoped } from "./lease-grounds.ts";
+import { atMost, type Lot } from "./lease-journal.ts";
+import { type ChargedLimit, drawCharged } from "./lease-limits.ts";
+import { PeriodBook } from "./lease-periods.ts";
 
 /** A store in which something is wrong: a simulation that is worth anything finds out. */
-export type Mutant = (leases: LeaseStore) => LeaseStore;
-
-/** The store without its transaction over leases and buckets, as one has it that writes single items. */
-export function inSteps(store: Store): Store {
-  return overriding(store, {
-    scope: (id: string) => {
-      const scope = store.scope(id);
-      return { ...scope, leases: overriding(scope.leases, { isWrittenByTake: false, change: undefined as never }) };
-    },
-  });
-}
+export type Mutant = (scope: ScopedStore) => ScopedStore;
 
 /** One service process: a desk behind a line of its own. */
 export interface Instance {
   readonly name: string;
   readonly desk: LeaseDesk;
+  /** Splits a bucket, or joins its shards. Absent where there are none. */
+  readonly resize?: (bucket: BucketKey, to: "more" | "fewer" | 1) => Promise<boolean>;
   /** Give-backs that did not arrive, or perhaps not. */
   lostCredits(): number;
   /** It is gone, in the middle of whatever it does. */
   kill(): void;
 }
 
+/** Half a minute before an hour ends. */
+const START_MS = Date.UTC(2026, 2, 15, 12, 59, 30);
+
 /** A store that several instances share; each call of each waits at a gate, and the seed says which goes on. */
 export class LeaseWorld {
   readonly random: SeededRandom;
   readonly clock: SimulatedClock;
   readonly scheduler: Scheduler;
+  readonly charged: readonly ChargedLimit[];
+  readonly periods: PeriodBook;
+  readonly account: LeaseAccount;
   /** Set once a call was lost, refused, or an instance was killed. */
   isFaulty = false;
-  readonly #base: Store;
-  readonly #mutant: Mutant | undefined;
+  readonly #ground: LeaseGround;
+  readonly #mutant: Mutant;
   readonly #seen = new Set<string>();
+  readonly #spent: Lot[] = [];
+  #operator: Limiter | undefined;
   #instances = 0;
 
-  private constructor(base: Store, clock: SimulatedClock, random: SeededRandom, mutant: Mutant | undefined) {
-    this.#base = base;
-    this.clock = clock;
-    this.random = random;
+  private constructor(open: OpenGround, seed: number, mutant: Mutant) {
+    this.random = new SeededRandom(seed);
+    this.clock = new SimulatedClock(START_MS + this.random.integer(0, 29_000));
+    this.scheduler = new Scheduler(() => this.random);
+    this.charged = drawCharged(this.random);
+    this.periods = new PeriodBook(this.charged, () => this.clock.now());
+    this.#ground = open(this.clock, seed);
+    this.account = new LeaseAccount(this.#ground, this.charged, this.periods, this.clock.now());
     this.#mutant = mutant;
-    this.scheduler = new Scheduler(() => random);
   }
 
-  static async open(base: (clock: SimulatedClock) => Store, seed: number, mutant?: Mutant): Promise<LeaseWorld> {
-    const clock = new SimulatedClock(T0);
-    const store = base(clock);
-    const world = new LeaseWorld(store, clock, new SeededRandom(seed), mutant);
-    const limiter = await RateLimiter.open({ store, clock });
-    await limiter.setResourceDefaults("api", [still("rpm", CAPACITY), still("tpm", CAPACITY)]);
-    await limiter.setResourceDefaults("gpu", [still("slots", CAPACITY)]);
+  static async open(ground: OpenGround, seed: number, mutant: Mutant = (scope) => scope): Promise<LeaseWorld> {
+    const world = new LeaseWorld(ground, seed, mutant);
+    await world.#setUp();
+    return world;
+  }
+
+  async #setUp(): Promise<void> {
+    const limiter = await RateLimiter.open({ store: this.#ground.base, clock: this.clock, configTtlMs: 0 });
+    this.#operator = limiter;
     await limiter.createEntity({ id: "org" });
     await limiter.createEntity({ id: "key", parentId: "org", cascade: true });
-    await limiter.setLimits("org", [still("tpm", CAPACITY)], { resource: "api" });
-    await limiter.close();
-    return world;
+    for (const bucket of new Set(this.charged.map((one) => one.bucket.id))) {
+      const own = this.charged.filter((one) => one.bucket.id === bucket);
+      const { entityId, resource } = (own[0] as ChargedLimit).bucket;
+      await limiter.setLimits(
+        entityId,
+        own.map(({ limit }) => limit),
+        { resource },
+      );
+    }
+    for (const resource of ["api", "gpu"]) {
+      const own = this.charged.filter(
+        ({ bucket, drained }) => bucket.id === bucketKey("key", resource).id && drained > 0,
+      );
+      const consume = Object.fromEntries(own.map(({ limit, drained }) => [limit.name, drained]));
+      if (own.length === 0) continue;
+      await (await limiter.acquire({ entityId: "key", resource, consume })).settle();
+      const most = resource === "api" ? atMost(consume) : atMost({}, { gpu: consume });
+      for (const [place, tokens] of most) this.#spent.push({ place, tokens, span: { fromStep: 0, toStep: 0 } });
+    }
+  }
+
+  /** What was spent before the story began. */
+  get drained(): readonly Lot[] {
+    return this.#spent;
   }
 
   /** What was stored, without a line in between. */
   get leases(): LeaseStore {
-    return this.#base.scope("default").leases;
+    return this.#ground.base.scope("default").leases;
+  }
+
+  /** Who buys and resets; no line is in between. */
+  get operator(): Limiter {
+    return this.#operator as Limiter;
   }
 
   /** Whether a transaction covers records and buckets: then no kill and no lost answer leaves one without the other. */
@@ -89,10 +115,12 @@ export class LeaseWorld {
 
   async start(faultRate: number): Promise<Instance> {
     const name = `instance ${++this.#instances}`;
+    const process = this.#ground.open(() => this.scheduler.pause(name, "between two writes"));
     // Opening is no part of the story.
     const rates: Partial<Record<FaultedCall, number>> = {};
     let lost = 0;
-    const line: FaultStore = new FaultStore(this.#mutated(), {
+    const watched = scoped(process.store, (scope) => this.periods.watch(this.#mutant(scope)));
+    const line: FaultStore = new FaultStore(watched, {
       random: this.random,
       rates,
       pause: (call, before) => this.scheduler.pause(name, `${before} ${call}`),
@@ -110,56 +138,23 @@ export class LeaseWorld {
     const kill = () => {
       this.isFaulty = true;
       line.crash();
+      process.crash();
       this.scheduler.drop(name);
     };
-    return { name, desk, lostCredits: () => lost, kill };
+    const { resize } = process;
+    return { name, desk, lostCredits: () => lost, kill, ...(resize === undefined ? {} : { resize }) };
   }
 
-  /** What each limit is charged, in tokens, as the buckets have it. */
-  async charges(): Promise<ReadonlyMap<string, number>> {
-    const limiter = await RateLimiter.open({ store: this.#base, clock: this.clock, configTtlMs: 0 });
-    const found = new Map<string, number>();
-    for (const resource of ["api", "gpu"]) {
-      for (const { entityId, limit, available } of await limiter.available({ entityId: "key", resource })) {
-        found.set(`${entityId}/${resource}/${limit}`, CAPACITY - available);
-      }
-    }
-    await limiter.close();
-    return found;
-  }
-
-  /** What the records of all leases that were answered, or were ever seen, say is held, in tokens; by our own sum. */
-  async held(answered: Iterable<string>): Promise<ReadonlyMap<string, number>> {
+  /** The records of all leases that were answered, or were ever seen. */
+  async records(answered: Iterable<string>): Promise<readonly LeaseRecord[]> {
     for (const leaseId of answered) this.#seen.add(leaseId);
     const { items } = await this.leases.listOpen({}, { limit: 10_000 });
     for (const { leaseId } of items) this.#seen.add(leaseId);
-    const found = new Map<string, number>();
-    for (const leaseId of this.#seen) {
-      const record = await this.leases.get(leaseId);
-      if (record !== undefined) addHeld(found, record);
-    }
-    return found;
+    const records = await Promise.all([...this.#seen].map((leaseId) => this.leases.get(leaseId)));
+    return records.filter((record) => record !== undefined);
   }
 
-  #mutated(): Store {
-    const mutant = this.#mutant;
-    if (mutant === undefined) return this.#base;
-    const base = this.#base;
-    return overriding(base, {
-      scope: (id: string) => {
-        const scope = base.scope(id);
-        return { ...scope, leases: mutant(scope.leases) };
-      },
-    });
-  }
-}
-
-function addHeld(found: Map<string, number>, record: LeaseRecord): void {
-  for (const { at, held } of record.holdings) {
-    const resource = record.resources[at[0]];
-    const place = `${resource?.levels[at[1]]?.entityId}/${resource?.resource}`;
-    for (const { limit, milli } of held) {
-      found.set(`${place}/${limit}`, (found.get(`${place}/${limit}`) ?? 0) + milli / 1000);
-    }
+  async close(): Promise<void> {
+    await this.#ground.close();
   }
 }

@@ -1,26 +1,38 @@
 import { LimiterError } from "../../src/entry/index.ts";
 import type { Answered, LeaseDesk } from "../../src/leases/desk.ts";
 import type { LeaseRequest } from "../../src/leases/lease-request.ts";
-import type { Store } from "../../src/ports/store.ts";
-import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import type { OpenGround } from "./lease-grounds.ts";
 import { atMost, LeaseJournal } from "./lease-journal.ts";
-import { CHARGED, type Instance, LeaseWorld, type Mutant } from "./lease-world.ts";
+import { isQuota } from "./lease-limits.ts";
+import type { Span } from "./lease-periods.ts";
+import { type Instance, LeaseWorld, type Mutant } from "./lease-world.ts";
 
 export interface LeaseReport {
   readonly seed: number;
   readonly violations: readonly string[];
   readonly steps: readonly string[];
   readonly answered: number;
+  /** How often what happened that not every world has. */
+  readonly tally: Readonly<Record<string, number>>;
 }
 
 const STEPS = 120;
 const FINISHING_STEPS_MAX = 20_000;
 
 /** Errors that say what became of the call: nothing was changed by it. */
-const DECIDED = new Set(["lease_closed", "lease_not_found", "idempotency_key_reused", "lease_contended"]);
+const DECIDED = new Set([
+  "lease_closed",
+  "lease_not_found",
+  "idempotency_key_reused",
+  "lease_contended",
+  "rate_limit_exceeded",
+]);
 
 /** How a change that was never answered may be refused when it is sent again. */
-const CHANGE_REFUSED = new Set(["idempotency_in_progress", "lease_closed"]);
+const CHANGE_REFUSED = new Set(["idempotency_in_progress", "lease_closed", "rate_limit_exceeded"]);
+
+/** The same of a request for a lease. */
+const REFUSED = new Set(["idempotency_in_progress", "rate_limit_exceeded"]);
 
 /** What is due when an instance that expires it dies, or whose give-backs are lost, is given back by nobody: any lease may be. */
 const ALL_DUE = atMost({ tpm: 100_000, rpm: 10_000 }, { gpu: { slots: 10_000 } });
@@ -37,13 +49,13 @@ interface KeyedChange {
 }
 
 /** Plays one seed: clients, time, faults and deaths against a few instances on one store. */
-export async function playLeases(
-  seed: number,
-  open: (clock: SimulatedClock) => Store,
-  mutant?: Mutant,
-): Promise<LeaseReport> {
-  const world = await LeaseWorld.open(open, seed, mutant);
-  return new LeasePlay(world, seed).run();
+export async function playLeases(seed: number, ground: OpenGround, mutant?: Mutant): Promise<LeaseReport> {
+  const world = await LeaseWorld.open(ground, seed, mutant);
+  try {
+    return await new LeasePlay(world, seed).run();
+  } finally {
+    await world.close();
+  }
 }
 
 class LeasePlay {
@@ -58,6 +70,8 @@ class LeasePlay {
   readonly #underWay = new Map<Instance, Set<ReadonlyMap<string, number>>>();
   readonly #keys: { readonly key: string; readonly request: LeaseRequest }[] = [];
   readonly #changes: KeyedChange[] = [];
+  readonly #tally: Record<string, number> = {};
+  #step = 0;
 
   constructor(world: LeaseWorld, seed: number) {
     this.#world = world;
@@ -71,12 +85,15 @@ class LeasePlay {
 
   async run(): Promise<LeaseReport> {
     const { random, clock, scheduler } = this.#world;
+    this.#journal.spent.push(...this.#world.drained);
+    await this.#check();
     for (let i = random.integer(1, 3); i > 0; i--) await this.#start();
-    for (let step = 0; step < STEPS; step++) {
+    for (this.#step = 1; this.#step <= STEPS; this.#step++) {
       const what = random.weighted<() => unknown>([
         [10, () => scheduler.open(random.integer(1, 3))],
         [4, () => this.#act()],
-        [1, () => clock.advance(random.pick([1, 500, 3_000, 16_000]))],
+        [1, () => clock.advance(random.pick([1, 500, 3_000, 16_000, 16_000, 61_000]))],
+        [0.3, () => this.#operate()],
         [this.#deathRate * 15, () => this.#kill()],
       ]);
       await what();
@@ -86,7 +103,7 @@ class LeasePlay {
     }
     if (this.#journal.violations.length === 0) await this.#finish();
     const { violations, answered } = this.#journal;
-    return { seed: this.#seed, violations, steps: this.#steps, answered: answered.size };
+    return { seed: this.#seed, violations, steps: this.#steps, answered: answered.size, tally: this.#tally };
   }
 
   async #start(): Promise<void> {
@@ -101,7 +118,8 @@ class LeasePlay {
     const instance = this.#world.random.pick(this.#instances);
     this.#steps.push(`${instance.name} is killed`);
     instance.kill();
-    for (const most of this.#underWay.get(instance) ?? []) this.#journal.unanswered(most);
+    const span = { fromStep: 0, toStep: this.#step };
+    for (const most of this.#underWay.get(instance) ?? []) this.#journal.unanswered(most, span);
     this.#instances = this.#instances.filter((one) => one !== instance);
     await this.#start();
   }
@@ -128,6 +146,7 @@ class LeasePlay {
             [1, "get"],
           ] as const)),
       [2, "expire"],
+      [instance.resize === undefined ? 0 : 3, "resize"],
     ] as const);
     const beganAt = this.#journal.now;
     const leaseId = known.length === 0 ? "" : random.pick(known);
@@ -191,6 +210,9 @@ class LeasePlay {
         break;
       case "expire":
         this.#expire(instance);
+        break;
+      case "resize":
+        this.#resize(instance);
     }
   }
 
@@ -244,39 +266,87 @@ class LeasePlay {
       ? NOTHING
       : atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
     const what = `acquires ${JSON.stringify({ ...consume, ...also?.gpu })} ${idempotencyKey ?? ""} hold ${request.holdMs}`;
-    this.#call(instance, what, most, async () => {
+    this.#call(instance, what, most, async (spanOf) => {
       const { lease, replayed } = await instance.desk.acquire(request);
-      this.#journal.acquired(lease, { key: idempotencyKey, replayed });
+      this.#journal.acquired(lease, { key: idempotencyKey, replayed, span: spanOf() });
     });
+  }
+
+  /** A bucket is split, or its shards are joined, while leases are held on it. */
+  #resize(instance: Instance): void {
+    const { random, charged } = this.#world;
+    const { bucket } = random.pick(charged);
+    const to = random.pick(["more", "more", "fewer", 1] as const);
+    this.#call(instance, `resizes ${bucket.id} to ${to}`, NOTHING, async () => {
+      if (await instance.resize?.(bucket, to)) this.#count(to === "more" ? "split" : "joined");
+    });
+  }
+
+  #count(what: string): void {
+    this.#tally[what] = (this.#tally[what] ?? 0) + 1;
+  }
+
+  /** Somebody buys for a quota, or resets it; nothing else happens meanwhile. */
+  async #operate(): Promise<void> {
+    const { random, charged, operator, account, periods, clock } = this.#world;
+    const quotas = charged.filter((one) => isQuota(one) && account.isOpen(one, clock.now()));
+    if (quotas.length === 0) return;
+    const { place, bucket, limit } = random.pick(quotas);
+    const { entityId, resource } = bucket;
+    if (random.chance(0.5)) {
+      const tokens = random.integer(1, 50);
+      this.#steps.push(`somebody buys ${tokens} of ${place}`);
+      await operator.topUp({ entityId, resource, amounts: { [limit.name]: tokens } });
+      account.bought.push({ place, tokens, span: this.#spanFrom(this.#step) });
+      return;
+    }
+    this.#count("reset");
+    this.#steps.push(`somebody resets ${place}`);
+    await operator.resetBucket({ entityId, resource, limits: [limit.name] });
+    periods.reset(place);
+  }
+
+  #spanFrom(fromStep: number): Span {
+    return { fromStep, toStep: this.#step };
   }
 
   #keyOf(chance: number): { readonly idempotencyKey?: string } {
     return this.#world.random.chance(chance) ? { idempotencyKey: `key-${this.#world.random.id()}` } : {};
   }
 
-  #call(instance: Instance, what: string, most: ReadonlyMap<string, number>, call: () => Promise<unknown>): void {
+  #call(
+    instance: Instance,
+    what: string,
+    atMost: ReadonlyMap<string, number>,
+    call: (spanOf: () => Span) => Promise<unknown>,
+  ): void {
     this.#steps.push(`${instance.name} ${what}`);
     const calls = this.#underWay.get(instance);
     const lostBefore = instance.lostCredits();
+    // Each call by itself, also of those of which nothing is in doubt.
+    const most = new Map(atMost);
     calls?.add(most);
+    const fromStep = this.#step;
+    const spanOf = () => this.#spanFrom(fromStep);
     // The promise of an instance that was killed never ends.
-    call().then(
+    call(spanOf).then(
       () => {
         calls?.delete(most);
         // It was answered, but what it gave back may not have arrived.
-        if (instance.lostCredits() > lostBefore) this.#journal.unanswered(most);
+        if (instance.lostCredits() > lostBefore) this.#journal.unanswered(most, this.#spanFrom(0));
         this.#steps.push(`${instance.name} ${what}: done`);
       },
       (error: unknown) => {
         calls?.delete(most);
         const code = error instanceof LimiterError ? error.code : undefined;
         this.#steps.push(`${instance.name} ${what}: ${code ?? String(error)}`);
+        if (code === "rate_limit_exceeded") this.#count("refused");
         if (code === undefined) this.#journal.fail(`${what} failed with ${String((error as Error)?.stack ?? error)}`);
         // Time that passed while a call waited may have used up the time it has at the store.
         if (code === "unavailable") this.#world.isFaulty = true;
         // What was refused, or lost to another, has given back all it took; unless a fault kept it from that.
         if (code === undefined || !DECIDED.has(code) || instance.lostCredits() > lostBefore) {
-          this.#journal.unanswered(most);
+          this.#journal.unanswered(most, this.#spanFrom(0));
         }
       },
     );
@@ -286,18 +356,36 @@ class LeasePlay {
     for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** After every step, whatever is under way: no bucket is charged less than the leases of the store hold. */
+  /**
+   * After every step, whatever is under way: no bucket is charged less than the leases of the store hold, and none more than they
+   * hold and those may have moved that are under way, or were never answered.
+   */
   async #check(): Promise<void> {
-    const held = await this.#world.held(this.#journal.answered.keys());
-    const charges = await this.#world.charges();
-    for (const place of CHARGED) {
-      const least = (held.get(place) ?? 0) + (this.#journal.spent.get(place) ?? 0);
-      const charged = charges.get(place) ?? 0;
-      if (charged < least) this.#journal.fail(`${place} is charged ${charged}, and ${least} are held or spent`);
+    const { world, journal } = { world: this.#world, journal: this.#journal };
+    const underWay = this.#instances.flatMap((one) => [...(this.#underWay.get(one) ?? [])]);
+    const isQuiet = underWay.length === 0 && world.scheduler.waiting === 0;
+    const records = await world.records(journal.answered.keys());
+    const { spent } = journal;
+    // Without a fault nothing is in doubt once everybody is answered.
+    const unsure = isQuiet && !world.isFaulty ? [] : journal.unsure;
+    const standings = world.account.standings(this.#step, world.clock.now(), { records, spent, unsure });
+    for (const [place, standing] of standings) {
+      if (standing === undefined) {
+        journal.fail(`${place} is not on all shards of its bucket, or by other rules`);
+        continue;
+      }
+      const { chargedMilli, leastMilli, mostMilli, roundingMilli } = standing;
+      const moving = underWay.reduce((sum, most) => sum + (most.get(place) ?? 0) * 1000, 0);
+      if (chargedMilli < leastMilli - roundingMilli)
+        journal.fail(`${place} is charged ${chargedMilli}, and ${leastMilli} are held or spent`);
+      if (chargedMilli > mostMilli + moving + roundingMilli)
+        journal.fail(`${place} is charged ${chargedMilli}, and only ${mostMilli + moving} can be accounted for`);
     }
-    for (const leaseId of this.#journal.answered.keys()) {
-      if ((await this.#world.leases.get(leaseId)) === undefined)
-        this.#journal.fail(`${leaseId} was answered and is gone`);
+    this.#tally.ended = world.periods.ended;
+    for (const problem of world.periods.problems.splice(0)) journal.fail(problem);
+    const stored = new Set(records.map(({ leaseId }) => leaseId));
+    for (const leaseId of journal.answered.keys()) {
+      if (!stored.has(leaseId)) journal.fail(`${leaseId} was answered and is gone`);
     }
   }
 
@@ -305,41 +393,30 @@ class LeasePlay {
   async #finish(): Promise<void> {
     const { scheduler } = this.#world;
     for (let step = 0; scheduler.waiting > 0 && step < FINISHING_STEPS_MAX; step++) {
+      this.#step++;
       scheduler.open(3);
       await this.#settleTurn();
+      await this.#check();
     }
-    await this.#check();
-    await this.#account();
     await this.#checkKeys();
     // Whoever was killed in the middle of a change: its repeat has charged once, or was answered with what was done.
-    if (this.#world.isAtOnce) await this.#account();
-  }
-
-  async #account(): Promise<void> {
-    const held = await this.#world.held(this.#journal.answered.keys());
-    const charges = await this.#world.charges();
-    for (const place of CHARGED) {
-      const accounted = (held.get(place) ?? 0) + (this.#journal.spent.get(place) ?? 0);
-      const most = accounted + (this.#journal.unsure.get(place) ?? 0);
-      const charged = charges.get(place) ?? 0;
-      if (charged > most) this.#journal.fail(`${place} is charged ${charged}, and only ${most} can be accounted for`);
-      if (!this.#world.isFaulty && charged !== accounted) {
-        this.#journal.fail(`${place} is charged ${charged}, and ${accounted} are held or spent, without any fault`);
-      }
-    }
+    if (this.#world.isAtOnce) await this.#check();
   }
 
   /** Every key that was answered is answered the same by a new instance, without a fault. */
   async #checkKeys(): Promise<void> {
     const instance = await this.#world.start(0);
     this.#world.scheduler.calm = true;
+    this.#step++;
     for (const { key, request } of this.#keys) {
       try {
         const { lease, replayed } = await instance.desk.acquire(request);
-        this.#journal.acquired(lease, { key, replayed });
+        this.#journal.acquired(lease, { key, replayed, span: this.#spanFrom(this.#step) });
       } catch (error) {
         const code = error instanceof LimiterError ? error.code : undefined;
-        if (code !== "idempotency_in_progress") this.#journal.fail(`the key ${key} was answered with ${String(error)}`);
+        const isAnswered = this.#journal.isAnswered(key) && code !== "idempotency_in_progress";
+        if (isAnswered || !REFUSED.has(code ?? ""))
+          this.#journal.fail(`the key ${key} was answered with ${String(error)}`);
       }
     }
     for (const { key, send } of this.#changes) {

@@ -109,9 +109,15 @@ export class Client {
         unnamedLimits: "allow",
         // Nobody asks for them, and what writes them sleeps by the clock that the simulation walks along.
         countRefusals: false,
+        bucketsMax: around.profile.bucketsMax ?? 10_000,
       },
       false,
     );
+  }
+
+  /** Whether both are limiters of one process. */
+  isWith(other: Client): boolean {
+    return this.#connection === other.#connection;
   }
 
   /** How long a call of the engine may take. */

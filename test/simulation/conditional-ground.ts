@@ -1,3 +1,4 @@
+import { bucketKey } from "../../src/domain/bucket-key.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
@@ -18,6 +19,11 @@ import { type Connection, type Connector, LONG_MS, type Manner } from "./connect
 import type { Ground, GroundContext } from "./ground.ts";
 import { currentOperation } from "./operation.ts";
 import { heard, overriding } from "./port.ts";
+
+/** Where processes forget: more buckets than one request has, so that each gets on alone. */
+const BUCKETS_MAX = 40;
+
+const OTHERS = Array.from({ length: 2 * BUCKETS_MAX }, (_, i) => bucketKey(`other-${i}`, "api"));
 
 /** How old configuration and items may be that somebody reads who does not insist. */
 const STALE_MS = 2_000;
@@ -52,7 +58,8 @@ export function conditionalGround(context: GroundContext): Ground {
   const answerRandom = new SeededRandom(context.seed + 2 ** 43);
   const answersLate = answerRandom.chance(0.5);
   const timeoutMs = answerRandom.chance(0.25) ? answerRandom.pick([200, 1_000, 5_000]) : undefined;
-  const site: Site = { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs };
+  const crowds = new Set<() => void>();
+  const site: Site = { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs, crowds };
   const whole = openConditional(world, { clock, random: () => random.next() });
   const spoilItems = mutant?.layer === "items" ? mutant.spoil : (items: ItemStore) => items;
   return {
@@ -78,6 +85,7 @@ export function conditionalGround(context: GroundContext): Ground {
         },
       ],
       [1, "close", () => closeSome(site, drawn.fork())],
+      [profile.bucketsMax === undefined || crowds.size === 0 ? 0 : 4, "crowd", () => drawn.pick([...crowds])()],
       [
         wrong !== undefined && wrong.size > 0 ? 1 : 0,
         "correct",
@@ -133,6 +141,8 @@ interface Site {
   readonly answersLate: boolean;
   /** How long calls may take; undefined: as long as they take. */
   readonly timeoutMs: number | undefined;
+  /** Of each process: many others come to it, so that it forgets what it knew of all buckets that nobody writes to. */
+  readonly crowds: Set<() => void>;
 }
 
 function connectorTo(site: Site, spoil: (items: ItemStore) => ItemStore): Connector {
@@ -150,7 +160,7 @@ interface Connecting {
 }
 
 function connected(
-  { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs }: Site,
+  { world, recorder, context, listens, wrong, usageKeptS, answersLate, timeoutMs, crowds }: Site,
   spoil: (items: ItemStore) => ItemStore,
   { id, manner: { direct }, around, onFault }: Connecting,
 ): Connection {
@@ -187,6 +197,7 @@ function connected(
     random: () => own.next(),
     readings,
     usageKeptS: () => usageKeptS,
+    bucketsMax: profile.bucketsMax === undefined ? 20_000 : BUCKETS_MAX,
     ...(corrected === undefined
       ? {}
       : {
@@ -284,6 +295,12 @@ function connected(
         }),
   });
   store.bucketsOf("default").onFault((fault) => recorder.gaveUp(id, fault));
+  const crowd = () => {
+    journal.note(`many others come to ${id}`);
+    journal.count("crowds");
+    Promise.resolve(store.bucketsOf("default").read(OTHERS)).catch(() => {});
+  };
+  crowds.add(crowd);
   return {
     store: line,
     clock,
@@ -294,6 +311,7 @@ function connected(
       store.lineTo("default").crash();
       line.crash();
       isAlive = false;
+      crowds.delete(crowd);
       die();
     },
     calm: () => {

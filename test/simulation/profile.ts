@@ -60,6 +60,10 @@ export interface Profile {
   readonly zone?: string | undefined;
   /** What limits count that are drawn afresh, by their name; absent: in this world every limit counts what it is called. */
   readonly measures?: Readonly<Record<string, string>>;
+  /** How many limiters each process has, on one way to the store; absent: one. */
+  readonly limiters?: number;
+  /** How many buckets a process remembers at most, so that it forgets those it uses; absent: more than there are. */
+  readonly bucketsMax?: number;
 }
 
 /** `zone`: of all limits, where a store knows only one. */
@@ -78,7 +82,15 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
   ])(random, zone);
   const profile: Profile = { beyond: random.pick([0, 0, 0.02, 0.1]), ...character };
   // Last, so that the rest of a world is the same whether or not its limits count what they are called.
-  return random.chance(0.35) ? counting(random, profile) : profile;
+  return crowded(random, random.chance(0.35) ? counting(random, profile) : profile);
+}
+
+/** The same world where a process has several limiters, or forgets what it knows of buckets while it uses them. */
+function crowded(random: SeededRandom, profile: Profile): Profile {
+  const [limiters, bucketsMax] = [random.pick([1, 1, 1, 2]), random.pick([undefined, undefined, undefined, 2])];
+  // Who waits is woken by what its own limiter gives back.
+  const isShared = limiters > 1 && profile.weights.prompt === 0;
+  return { ...profile, ...(isShared ? { limiters } : {}), ...(bucketsMax === undefined ? {} : { bucketsMax }) };
 }
 
 /** The same world where limits count other measures than their names: several one, some the requests, in each set others. */

@@ -9,6 +9,7 @@ import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
 import { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
+import { oneProcess } from "./one-process.ts";
 import { Operation, runAs } from "./operation.ts";
 import { drawLimits, drawPassingMs, drawProfile, type Profile, type StoryName, ZONES } from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
@@ -147,7 +148,7 @@ class Simulation {
   async #furnish(): Promise<void> {
     const { profile, scheduler } = this.#around;
     this.#random = new SeededRandom(this.#seed + 2 ** 41);
-    for (let i = 0; i < profile.clients; i++) this.#newClient();
+    for (let i = 0; i < profile.clients; i++) this.#newProcess();
     scheduler.calm = true;
     const random = this.#random;
     const around = { ...this.#around, random: random.fork(), profile: { ...profile, faultRate: 0 } };
@@ -295,15 +296,19 @@ class Simulation {
   #crash(client: Client): void {
     this.#around.journal.note(`${client.id} crashes`);
     this.#around.journal.count("crashes");
-    for (const operation of client.live) this.#aborts.delete(operation);
-    client.crash();
-    this.#clients.splice(this.#clients.indexOf(client), 1);
-    this.#newClient();
+    for (const one of this.#clients.filter((other) => other.isWith(client))) {
+      for (const operation of one.live) this.#aborts.delete(operation);
+      one.crash();
+      this.#clients.splice(this.#clients.indexOf(one), 1);
+    }
+    this.#newProcess();
   }
 
-  #newClient(): void {
-    const id = `c${++this.#names}`;
-    this.#clients.push(new Client(id, this.#ground.connector(this.#random), this.#around, this.#spoilClient));
+  #newProcess(): void {
+    const connector = oneProcess(this.#ground.connector(this.#random));
+    for (let limiters = this.#around.profile.limiters ?? 1; limiters > 0; limiters--) {
+      this.#clients.push(new Client(`c${++this.#names}`, connector, this.#around, this.#spoilClient));
+    }
   }
 
   /** Everything runs that can run; then what clients believe is compared with what is true. */

@@ -214,6 +214,7 @@ function bucketsOf(
     dialect: shared ? SHARED : OWN,
     serverTime: options.serverTime,
     usageKeptS: () => kept.keptS,
+    bucketsMax: 20_000,
   });
 }
 
