@@ -185,6 +185,17 @@ export function tellTotalsStories(openOne: (t: TestContext) => Promise<Opened>):
     assert.ok(held !== undefined && held <= 11, `${held}`);
   });
 
+  test("totals are shown where limits on resources that nobody asks for do not go together", async (t) => {
+    const { limiter, left } = await open(t);
+    const inZone = (tz: string) => [Limit.quota(tz === "UTC" ? "day" : "usd", 9, { reset: { cron: "daily", tz } })];
+    await limiter.setSystemDefaults(inZone("UTC"));
+    await limiter.setLimits("acme", inZone("Europe/Berlin"), { inherit: true });
+    await limiter.setLimits("acme", usd(9), { resource: "gpt-4" });
+    await limiter.setTotals("acme", usd(20));
+    await limiter.acquire({ entityId: "acme", resource: "gpt-4", consume: { usd: 8 } });
+    assert.equal(await left("acme"), 12);
+  });
+
   test("soft totals are named among what is overdrawn", async (t) => {
     const { limiter } = await open(t);
     await limiter.createEntity({ id: "org" });
