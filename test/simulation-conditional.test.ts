@@ -66,6 +66,13 @@ const LEAST: Readonly<Record<string, number>> = {
   "give-backs by another process": 150,
   "faults of a write, timedOut": 50,
   "granted after waiting": 5,
+  "takes on totals": 200,
+  "debits on totals": 20,
+  "credits on totals": 100,
+  "refused by totals": 15,
+  "changes of totals": 30,
+  "changes of plans": 60,
+  "changes met together": 10,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
