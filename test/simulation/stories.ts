@@ -316,8 +316,11 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
     }
     if (!outcome.ok) {
       checkUntouched(scene);
-      if (scene.operation.asked > 0) checkNamed(scene, outcome);
-      if (request.wait === undefined && scene.operation.asked > 0) checkNever(scene, outcome);
+      // Who waited is told how things stand at the end of it.
+      if (request.wait === undefined && scene.operation.asked > 0) {
+        checkNamed(scene, outcome);
+        checkNever(scene, outcome);
+      }
       return undefined;
     }
     checkGranted(scene, outcome.lease);
