@@ -52,6 +52,24 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal((await limiter.tryAcquire(asking(1))).ok, false);
     });
 
+    test("what changes below a plan that has no limits yet counts from then on, also after it was left", async (t) => {
+      const { limiter, clock } = await open(t);
+      await limiter.setSystemDefaults(rate(10));
+      for (const id of ["label", "late"]) await limiter.createPlan({ id });
+      await limiter.createEntity({ id: "a", planId: "label" });
+      await limiter.acquire(asking(10_000));
+      await clock.advance(10 * SECOND_MS);
+      await limiter.setSystemDefaults(rate(1));
+      await clock.advance(100 * SECOND_MS);
+      await limiter.updateEntity("a", { planId: "late" });
+      await clock.advance(100 * SECOND_MS);
+      await limiter.setPlanLimits("late", rate(2));
+      await clock.advance(100 * SECOND_MS);
+      await limiter.updateEntity("a", { planId: null });
+      await clock.advance(100 * SECOND_MS);
+      assert.equal(await availableOf(limiter), 100 + 100 + 100 + 200 + 100);
+    });
+
     test("an entity goes by a plan from when it came to it, and by the plan's changes while it has it", async (t) => {
       const { limiter, clock } = await open(t);
       await limiter.setSystemDefaults(rate(1));

@@ -6,13 +6,16 @@ import { KIND_MUTANTS } from "./simulation/kind-mutants.ts";
 import { MUTANTS, type Mutant } from "./simulation/mutants.ts";
 import { simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
+import { TOTAL_MUTANTS } from "./simulation/total-mutants.ts";
 
 // A simulation that finds nothing may be blind. Each of these is a limiter with one deliberate bug, the ones that limiters
 // really have; every bug has to be found within a few hundred small worlds, and for what it is.
 
 const SEEDS_MAX = 400;
 
-for (const [bug, mutant] of Object.entries({ ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...CODE_MUTANTS })) {
+const ALL = { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS };
+
+for (const [bug, mutant] of Object.entries(ALL)) {
   test(`the simulation catches ${bug}`, async () => {
     const others: string[] = [];
     for (let seed = 1; seed <= SEEDS_MAX; seed++) {

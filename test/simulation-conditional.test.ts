@@ -68,6 +68,13 @@ const LEAST: Readonly<Record<string, number>> = {
   "faults of a write, timedOut": 50,
   "granted after waiting": 5,
   crowds: 100,
+  "takes on totals": 200,
+  "debits on totals": 20,
+  "credits on totals": 100,
+  "refused by totals": 15,
+  "changes of totals": 30,
+  "changes of plans": 60,
+  "changes met together": 10,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {

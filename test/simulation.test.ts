@@ -42,6 +42,13 @@ test("five hundred worlds on the memory store keep the promise at every step", a
     "refusals from memory": 50,
     "levels asked for nothing, refused": 150,
     "sessions below what refuses": 100,
+    "takes on totals": 300,
+    "debits on totals": 30,
+    "credits on totals": 150,
+    "refused by totals": 30,
+    "changes of totals": 50,
+    "changes of plans": 100,
+    "changes met together": 10,
     aborts: 60,
     crashes: 25,
   };

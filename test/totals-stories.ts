@@ -80,6 +80,29 @@ export function tellTotalsStories(openOne: (t: TestContext) => Promise<Opened>):
     assert.deepEqual([total?.counters.usd, total?.requests], [3, 1]);
   });
 
+  test("requests of a further resource count there and at its parents, and never in a total", async (t) => {
+    const { limiter } = await open(t);
+    const requests = (name: string) => [Limit.perDay(name, 50, { counts: "requests" })];
+    await limiter.createEntity({ id: "acme" });
+    await limiter.createEntity({ id: "key", parentId: "acme" });
+    await limiter.setLimits("acme", requests("rpd"), { resource: "gpu" });
+    await limiter.setTotals("key", requests("calls"));
+    const lease = await limiter.acquire({ entityId: "key", resource: "gpt-4", also: { gpu: {} } });
+    const held = async () =>
+      (await limiter.available({ entityId: "key", resource: "gpu" })).map(({ limit, available }) => [limit, available]);
+    assert.deepEqual([lease.consumed, lease.resource("gpu").consumed], [{ requests: 1 }, { requests: 1 }]);
+    assert.deepEqual(await held(), [
+      ["calls", 49],
+      ["rpd", 49],
+    ]);
+    await lease.resource("gpu").adjust({ requests: 2 });
+    await lease.settle({}, { also: { gpu: { requests: 5 } } });
+    assert.deepEqual(await held(), [
+      ["calls", 49],
+      ["rpd", 45],
+    ]);
+  });
+
   test("a rollback gives totals back, and a refusal by a total takes nothing from a level", async (t) => {
     const { limiter, spend, left } = await open(t);
     await limiter.setLimits("acme", [Limit.perDay("usd", 50)]);
@@ -160,6 +183,17 @@ export function tellTotalsStories(openOne: (t: TestContext) => Promise<Opened>):
     await clock.advance(60_000);
     const held = await left("acme");
     assert.ok(held !== undefined && held <= 11, `${held}`);
+  });
+
+  test("totals are shown where limits on resources that nobody asks for do not go together", async (t) => {
+    const { limiter, left } = await open(t);
+    const inZone = (tz: string) => [Limit.quota(tz === "UTC" ? "day" : "usd", 9, { reset: { cron: "daily", tz } })];
+    await limiter.setSystemDefaults(inZone("UTC"));
+    await limiter.setLimits("acme", inZone("Europe/Berlin"), { inherit: true });
+    await limiter.setLimits("acme", usd(9), { resource: "gpt-4" });
+    await limiter.setTotals("acme", usd(20));
+    await limiter.acquire({ entityId: "acme", resource: "gpt-4", consume: { usd: 8 } });
+    assert.equal(await left("acme"), 12);
   });
 
   test("soft totals are named among what is overdrawn", async (t) => {

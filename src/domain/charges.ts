@@ -3,7 +3,7 @@ import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
 import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
 import type { Access } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
-import type { LimitSet } from "./limit-set.ts";
+import { type LimitSet, limitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
 
 // The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
@@ -62,9 +62,8 @@ export function chargesOf(
   let isCounted = false;
   let isTaken = false;
   for (let i = 0; i < chain.length; i++) {
-    const { bucket, charged } = chain[i] as ChargedBucket;
-    const ofTotal = among.isFurther && bucket.resource === TOTAL_RESOURCE ? withoutRequests(asked) : asked;
-    const amounts = chargedTo(charged, ofTotal);
+    const { charged } = countedAmong(chain[i] as ChargedBucket, among);
+    const amounts = chargedTo(charged, asked);
     charges.push(amounts);
     if (amounts.length > 0) isTaken = true;
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
@@ -107,8 +106,14 @@ export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli
   return amounts;
 }
 
-function withoutRequests({ named }: Asked): Asked {
-  return { named: named.filter(({ limit }) => limit !== REQUESTS), requestsMilli: 0 };
+/**
+ * A bucket as one resource of a request is charged to it, and the lease on it later: a total counts the requests of the first one,
+ * and of the others none.
+ */
+export function countedAmong<Bucket extends ChargedBucket>(of: Bucket, { isFurther }: Among): Bucket {
+  if (!isFurther || of.bucket.resource !== TOTAL_RESOURCE) return of;
+  const limits = of.charged.limits.filter((limit) => measureOf(limit) !== REQUESTS);
+  return limits.length === of.charged.limits.length ? of : { ...of, limits, charged: limitSet(limits) };
 }
 
 const NOTHING: readonly Amount[] = Object.freeze([]);

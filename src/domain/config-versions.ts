@@ -47,6 +47,8 @@ export interface PastPlans {
   scopesWith(planId: string | undefined): readonly ConfigScope[];
   /** Of a scope of a plan that it had. */
   historyOf(scope: ConfigScope): readonly LimitsVersion[] | undefined;
+  /** When a plan that it had was made; undefined where there is none of this id any more. */
+  madeMsOf(planId: string): number | undefined;
 }
 
 /** What the scopes and the entity say together, with the changes of the limits; `histories` are those of the scopes, as far as known. */
@@ -117,13 +119,12 @@ function withPlanAt(past: PastPlans, now: ScopesSaying, atMs: number): ScopesSay
   const { stints } = past;
   const stint = stints.findLast(({ fromMs }) => fromMs <= atMs);
   if (stint === undefined || stint === stints.at(-1)) return now;
+  // A plan may have been deleted since, and made anew: of the time before that nothing is known.
+  if (stint.planId !== undefined && atMs < (past.madeMsOf(stint.planId) ?? Infinity)) return undefined;
   const scopes = past.scopesWith(stint.planId);
-  const histories = scopes.map((scope) => ("planId" in scope ? past.historyOf(scope) : undefined));
-  // A plan may have been deleted since, and made anew: of the time before its first limits nothing is known.
-  if (stint.planId !== undefined && atMs < Math.min(...instantsOf(histories))) return undefined;
-  const configs = scopes.map((scope, i) => {
+  const configs = scopes.map((scope) => {
     if (!("planId" in scope)) return now.configs[now.scopes.findIndex(({ level }) => level === scope.level)];
-    const versions = histories[i];
+    const versions = past.historyOf(scope);
     return versions === undefined ? undefined : versionAt(versions, atMs);
   });
   return { configs, scopes };

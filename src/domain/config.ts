@@ -1,3 +1,4 @@
+import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { type ConfigScope, isTotal, type LevelOptions, type LimitSource } from "./config-scope.ts";
 import type { Limit } from "./limit.ts";
 import { type MergedLimits, type MergeProblem, mergedLimits } from "./merged-limits.ts";
@@ -104,7 +105,9 @@ export function resolveConfig(
   entity: ConfiguredEntity | undefined,
 ): LevelConfig {
   const totalsAt = scopes.findIndex(isTotal);
-  const limits = mergedLimits(found.slice(0, totalsAt), scopes.slice(0, totalsAt));
+  // Over all resources there are only totals: how limits on resources go together says nothing of them.
+  const limitsEnd = scopes.some((scope) => "resource" in scope && scope.resource === TOTAL_RESOURCE) ? 0 : totalsAt;
+  const limits = mergedLimits(found.slice(0, limitsEnd), scopes.slice(0, limitsEnd));
   const totals = mergedLimits(found.slice(totalsAt), scopes.slice(totalsAt));
   const problem = limits.problem ?? totals.problem;
   const access = first(found, scopes, (config) => config.access);

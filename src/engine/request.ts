@@ -1,7 +1,7 @@
 import { aboveCapacity } from "../domain/above-capacity.ts";
 import type { Amount, Tokens } from "../domain/amounts.ts";
 import { findLimit } from "../domain/bucket-state.ts";
-import { type Among, askedBy, chargeOf, chargesOf } from "../domain/charges.ts";
+import { type Among, askedBy, chargeOf, chargesOf, countedAmong } from "../domain/charges.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
@@ -61,7 +61,7 @@ export function demandsOf(
   if (chain.length === 1 && entity.totals === undefined) {
     return [demandOf(entity, chargeOf(consume, entity, unnamedLimits), entity.access === "bypass")];
   }
-  const buckets = withTotals(chain);
+  const buckets = withTotals(chain).map((link) => countedAmong(link, among));
   const charges = chargesOf(askedBy(consume), buckets, unnamedLimits, among);
   const demands: Demand[] = [];
   for (let i = 0; i < buckets.length; i++) {

@@ -101,7 +101,8 @@ export function heldOf({ resources, holdings }: LeaseRecord): readonly ReadonlyM
   return resources.map(({ levels }, i) => {
     const held = new Map<string, number>();
     const counted = new Set<string>();
-    for (const [level, { limits }] of levels.entries()) {
+    for (const [level, of] of levels.entries()) {
+      const { limits } = chargedOf(of);
       const own = new Map<string, number>();
       for (const holding of holdings) {
         if (!isSame(holding.at, [i, level])) continue;

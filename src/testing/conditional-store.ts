@@ -61,8 +61,8 @@ export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items
   readonly watched?: (stored: StoredConfigs) => StoredConfigs;
 }
 
-/** Configuration and entities of a namespace. */
-export type StoredConfigs = Pick<ScopedStore, "config" | "entities">;
+/** Configuration, plans and entities of a namespace. */
+export type StoredConfigs = Pick<ScopedStore, "config" | "entities" | "plans">;
 
 /** A store whose buckets are conditional writes on a simulated table. */
 export interface ConditionalStore extends Store {
@@ -126,8 +126,8 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, plans, refusals, leases: _, ...stored } = base.scope(namespaceId);
-      const { config, entities } = watched(stored);
+      const { audit, manifests, refusals, leases: _, ...stored } = base.scope(namespaceId);
+      const { config, entities, plans } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
         ...{ buckets: own, clock, stampsBelow: false },

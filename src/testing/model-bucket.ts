@@ -236,14 +236,16 @@ export class ModelBucket {
 
   /** Whether every amount could be taken at a reading, with a millitoken to spare: then a refusal is wrong. */
   surelyFits(amounts: readonly Amount[], readingMs: number): boolean {
-    return amounts.every(({ limit, milli }) => {
-      const model = this.#limits.get(limit);
-      if (model === undefined || model.limit.soft) return true;
-      const level = model.levelMilli(readingMs);
-      // A full limit holds its brim to the millitoken.
-      const spare = level === model.brimMilli ? 0n : 1n;
-      return level >= BigInt(milli) + spare;
-    });
+    return amounts.every(({ limit, milli }) =>
+      // The store may have forgotten it on the way, or remembered it: it is certain only where it fits in all.
+      [this.#limits.get(limit), ...(this.#perhaps.get(limit) ?? [])].every((model) => {
+        if (model === undefined || model.limit.soft) return true;
+        const level = model.levelMilli(readingMs);
+        // A full limit holds its brim to the millitoken.
+        const spare = level === model.brimMilli ? 0n : 1n;
+        return level >= BigInt(milli) + spare;
+      }),
+    );
   }
 
   /** Whether the bucket equals one that does not exist, at a reading. */

@@ -1,11 +1,11 @@
-import { bucketKey } from "../../src/domain/bucket-key.ts";
+import { type BucketKey, bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import { ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import { measureOf } from "../../src/domain/measures.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Client, Surroundings } from "./client.ts";
 import type { Ground } from "./ground.ts";
-import { Operation, runAs } from "./operation.ts";
+import { Operation, runAs, shownKey } from "./operation.ts";
 
 /** The last questions: whether what is configured has come to every bucket. */
 export class Arrival {
@@ -31,11 +31,17 @@ export class Arrival {
     await pass(601_000 + 2 * profile.skewMs + backMs);
     for (const entityId of profile.entities) {
       for (const resource of profile.resources) {
-        const { limits } = truth.level(entityId, resource);
-        if (limits.length === 0 || truth.isDisabled(entityId, resource)) continue;
-        const stored = await this.#arrival(entityId, resource, limits);
-        if (stored === undefined) continue;
-        journal.violation(`${entityId}/${resource} never hears of its limits: ${JSON.stringify(stored)}`);
+        if (truth.isDisabled(entityId, resource)) continue;
+        const { onResource, totals, access } = truth.level(entityId, resource);
+        const buckets = [bucketKey(entityId, resource), bucketKey(entityId, TOTAL_RESOURCE)];
+        for (const [i, { limits }] of [onResource, totals].entries()) {
+          // What is bypassed does not reach the totals.
+          if (limits.length === 0 || onResource.isTorn || totals.isTorn || (i > 0 && access === "bypass")) continue;
+          const bucket = buckets[i] as BucketKey;
+          const stored = await this.#arrival(bucket, resource, limits);
+          if (stored === undefined) continue;
+          journal.violation(`${shownKey(bucket.id)} never hears of its limits: ${JSON.stringify(stored)}`);
+        }
       }
     }
   }
@@ -44,9 +50,10 @@ export class Arrival {
    * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
    * split hears of them shard by shard, whichever is asked, so it is asked until all have been with near certainty.
    */
-  async #arrival(entityId: string, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
+  async #arrival(bucket: BucketKey, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
+    const { entityId } = bucket;
     let stored: readonly Limit[] | undefined;
-    const shards = this.#ground.shards(bucketKey(entityId, resource).id);
+    const shards = this.#ground.shards(bucket.id);
     for (let passes = 0; passes < Math.max(4, 20 * shards); passes++) {
       // Where each level is asked by itself, one below a level that refuses need not be asked.
       let isAsked = false;
@@ -58,7 +65,7 @@ export class Arrival {
         await this.#around.clock.advance(client.protocol === undefined ? 1 : 1_000);
       }
       if (!isAsked) return undefined;
-      stored = await this.#configured(entityId, resource);
+      stored = await this.#configured(bucket);
       if (stored === undefined || JSON.stringify(stored) === JSON.stringify(limits)) return undefined;
       if (this.#clients.every(({ protocol }) => protocol === undefined)) return stored;
     }
@@ -66,8 +73,8 @@ export class Arrival {
   }
 
   /** The limits that a bucket goes by. */
-  async #configured(entityId: string, resource: string): Promise<readonly Limit[] | undefined> {
-    const [state] = await this.#ground.whole.scope("default").buckets.read([bucketKey(entityId, resource)]);
+  async #configured(bucket: BucketKey): Promise<readonly Limit[] | undefined> {
+    const [state] = await this.#ground.whole.scope("default").buckets.read([bucket]);
     return state?.limits.filter(({ configured }) => configured).map(({ limit }) => limit);
   }
 

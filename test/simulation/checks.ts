@@ -1,5 +1,7 @@
+import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import { LimiterError, RateLimiterUnavailable, ResourceDisabled, ValidationError } from "../../src/domain/errors.ts";
-import { measureIn, measureOf } from "../../src/domain/measures.ts";
+import type { Limit } from "../../src/domain/limit.ts";
+import { measureIn, measureOf, REQUESTS } from "../../src/domain/measures.ts";
 import type { Status } from "../../src/domain/status.ts";
 import { type Lease, partsOfLease } from "../../src/engine/lease.ts";
 import type { Refusal } from "../../src/engine/refusal.ts";
@@ -24,6 +26,10 @@ const EXPECTED_CODES = new Set([
   "parent_not_found",
   "resource_disabled",
   "top_up_too_large",
+  "plan_exists",
+  "plan_not_found",
+  "plan_in_use",
+  "limits_zones",
 ]);
 
 /** Whether the public API may reject with this. */
@@ -135,9 +141,11 @@ export function checkClosed({ operation, around }: Scene): void {
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
-    const { measure, nearest } = measuredBy(lease, { bucketId, resource, limit });
-    const due = (lease.resource(resource).consumed[measure] ?? 0) * 1000;
-    const more = operation.toldMore(resource, measure);
+    const parts = resource === TOTAL_RESOURCE ? partsOfTotal(lease, bucketId) : [{ resource, isFurther: false }];
+    const held = parts.map((part) => heldOn(lease, { ...part, bucketId, limit }));
+    const due = held.reduce((sum, { tokens }) => sum + tokens, 0) * 1000;
+    const told = held.map(({ resource: name, measure }) => operation.toldMore(name, measure));
+    const more = told.reduce((sum, one) => (sum === undefined || one === undefined ? undefined : sum + one), 0);
     const first = level?.take.find((one) => one.limit === limit)?.milli;
     // What its caller was told is one thing, what the lease believes another.
     if (more !== undefined && first !== undefined && net !== first + more * 1000 && isExact(lease)) {
@@ -145,7 +153,7 @@ export function checkClosed({ operation, around }: Scene): void {
         `${operation.name} was told of ${first + more * 1000} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
       );
     }
-    if (net === due || operation.uncertain.has(nearest)) continue;
+    if (net === due || held.some(({ nearest }) => operation.uncertain.has(nearest))) continue;
     around.journal.violation(
       `${operation.name} was settled with ${due} of ${limit}, but charged ${net} on ${shownKey(bucketId)}`,
     );
@@ -159,15 +167,32 @@ function isExact({ degraded }: Lease): boolean {
 
 export const PENDING = "an adjustment is not stored yet";
 
-/** What a limit counts on a bucket of a lease, and the nearest bucket that counts it: by that one the lease says what it holds. */
-function measuredBy(
+/** One resource of a lease, as far as a bucket is concerned. */
+interface LeasedOn {
+  readonly resource: string;
+  /** One of `also`, on a bucket over all resources: its requests are those of the first. */
+  readonly isFurther: boolean;
+}
+
+/** The resources of a lease that are charged to a bucket over all of them. */
+function partsOfTotal(lease: Lease, bucketId: string): readonly LeasedOn[] {
+  const parts = partsOfLease(lease).map(({ resource, demands }, i) => ({ resource, demands, isFurther: i > 0 }));
+  return parts.filter(({ demands }) => demands.some(({ bucket }) => bucket.id === bucketId));
+}
+
+/**
+ * What a lease says to hold of a limit on one resource: by the measure that the limit counts, at the nearest bucket that counts it.
+ */
+function heldOn(
   lease: Lease,
-  { bucketId, resource, limit }: { readonly bucketId: string; readonly resource: string; readonly limit: string },
-): { readonly measure: string; readonly nearest: string } {
+  { resource, isFurther, bucketId, limit }: LeasedOn & { readonly bucketId: string; readonly limit: string },
+): { readonly resource: string; readonly measure: string; readonly tokens: number; readonly nearest: string } {
   const levels = levelsOf(lease, resource);
   const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
-  const nearest = levels.find(({ set }) => set.limits.some((one) => measureOf(one) === measure));
-  return { measure, nearest: nearest?.bucket.id ?? "" };
+  if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "" };
+  const nearest = levels.find(({ link }) => link.charged.limits.some((one) => measureOf(one) === measure));
+  const tokens = lease.resource(resource).consumed[measure] ?? 0;
+  return { resource, measure, tokens, nearest: nearest?.bucket.id ?? "" };
 }
 
 /** The levels of a lease on one resource, with the limits that it goes by. */
@@ -175,21 +200,43 @@ function levelsOf(lease: Lease, resource: string) {
   return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
 }
 
-/** At any moment a lease believes to hold at most what was taken for it, on each of its resources. */
+/** At any moment a lease believes to hold at most what was taken for it, on each of its buckets. */
 export function checkBelief(operation: Operation): string | undefined {
   const { lease } = operation;
   if (lease === undefined) return undefined;
+  const believed = new Map<string, { readonly bucketId: string; readonly limit: string; tokens: number }>();
   for (const resource of lease.resources) {
     for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
-      const nearest = levelsOf(lease, resource).find(({ set }) => set.limits.some((one) => measureOf(one) === measure));
-      for (const limit of nearest?.set.limits ?? []) {
-        const net = operation.net(nearest?.bucket.id ?? "", limit.name);
-        if (measureOf(limit) !== measure || tokens * 1000 <= net) continue;
-        return `${operation.name} believes to hold ${tokens * 1000} of ${limit.name}, taken are ${net}`;
+      const counts = (limit: Limit) => measureOf(limit) === measure;
+      const nearest = levelsOf(lease, resource).find(({ link }) => link.charged.limits.some(counts));
+      for (const { name } of nearest?.link.charged.limits.filter(counts) ?? []) {
+        const bucketId = nearest?.bucket.id ?? "";
+        const one = believed.get(`${bucketId} ${name}`) ?? { bucketId, limit: name, tokens: 0 };
+        one.tokens += tokens;
+        believed.set(`${bucketId} ${name}`, one);
       }
     }
   }
+  for (const { bucketId, limit, tokens } of believed.values()) {
+    const net = operation.net(bucketId, limit);
+    if (tokens * 1000 > net) return `${operation.name} believes to hold ${tokens * 1000} of ${limit}, taken are ${net}`;
+  }
   return undefined;
+}
+
+/** A refusal names every bucket that the store had too little in, by its entity and its resource: of a total, the asterisk. */
+export function checkNamed({ operation, around }: Scene, { statuses }: Refusal): void {
+  for (const { bucket, take } of operation.short) {
+    const own = statuses.filter((one) => one.entityId === bucket.entityId && one.resource === bucket.resource);
+    const isNamed = own.some(({ limit, exceeded }) => exceeded && take.some((one) => one.limit === limit));
+    // As of an earlier moment, or of shards together, it may be told otherwise.
+    if (isNamed || own.some(({ asOfMs }) => asOfMs !== undefined)) continue;
+    around.journal.violation(
+      `${operation.name} is refused by ${shownKey(bucket.id)}, and not told: ${JSON.stringify(statuses)}`,
+    );
+  }
+  if (operation.short.some(({ bucket }) => bucket.resource === TOTAL_RESOURCE))
+    around.journal.count("refused by totals");
 }
 
 /** "Never" is told only of what the bucket can hold in none of its windows, with what was bought; as of when it was seen. */

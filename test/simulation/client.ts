@@ -223,6 +223,7 @@ export class Client {
     if (reply === "stale") return;
     const operation = currentOperation();
     if (operation !== undefined) {
+      operation.short = claims.filter((_, i) => reply[i]?.kind === "short");
       operation.sights = reply.map((answer, i) => ({
         limits: "state" in answer ? answer.state.limits.map(({ limit }) => limit) : [],
         take: claims[i]?.take ?? [],
@@ -248,6 +249,7 @@ export class Client {
     const operation = currentOperation();
     if (operation?.request === undefined || operation.underLease) return;
     operation.claims = claims;
+    operation.short = [];
     operation.asked++;
     operation.hasRead = false;
     if (!this.hidden) return;

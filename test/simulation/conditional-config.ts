@@ -8,6 +8,7 @@ import type { SeededRandom } from "../../src/testing/random.ts";
 import type { Journal } from "./journal.ts";
 import { overriding } from "./port.ts";
 import type { Truth } from "./truth.ts";
+import type { Merged, Version } from "./truth-levels.ts";
 
 export interface SeenOptions {
   readonly world: ConditionalWorld;
@@ -36,7 +37,8 @@ export function seenConfig(config: ConfigStore, options: SeenOptions): ConfigSto
       const found = await config.resolve(entityId, resource, read);
       if (isFresh) return found;
       const then = asOf(found, truth.levelAt(entityId, resource, nowMs() - random.integer(0, staleMs)));
-      if (JSON.stringify(then.limits) !== JSON.stringify(found.limits)) journal.count("old configuration read");
+      const isOld = textOf(then) !== textOf(found);
+      if (isOld) journal.count("old configuration read");
       return then;
     },
     set: (scope, stored, event) => announced(scope, config.set(scope, stored, event)),
@@ -46,7 +48,7 @@ export function seenConfig(config: ConfigStore, options: SeenOptions): ConfigSto
 
 /** "Read it again" on every live shard of the entity's buckets. */
 async function announce(items: ItemStore, scope: ConfigScope, { world, journal }: SeenOptions): Promise<void> {
-  if (scope.level !== "entity" && scope.level !== "entityDefault") return;
+  if (!("entityId" in scope)) return;
   for (const [key] of world.table.entries("default")) {
     if (key.operation !== undefined || key.bucket.entityId !== scope.entityId) continue;
     if (scope.level === "entity" && key.bucket.resource !== scope.resource) continue;
@@ -56,17 +58,34 @@ async function announce(items: ItemStore, scope: ConfigScope, { world, journal }
   }
 }
 
-function asOf(found: LevelConfig, then: ReturnType<Truth["levelAt"]>): LevelConfig {
-  const { parentId: _, isConsistent: __, changes: ___, ...rest } = found;
-  const { limits, access, accessAbove, next, changes } = then;
+function textOf({ limits, totals }: LevelConfig): string {
+  return JSON.stringify([limits, totals]);
+}
+
+function isForAll({ limits, forEveryone }: Merged): boolean {
+  return limits.length === forEveryone.length;
+}
+
+function asOf(found: LevelConfig, { onResource, totals, access, accessAbove, planId, next }: Version): LevelConfig {
+  const { created, reading, onUnavailable } = found;
+  const isTorn = onResource.isTorn || totals.isTorn;
   return {
-    ...rest,
-    limits,
-    ...(changes.length === 0 ? {} : { changes }),
+    created,
+    ...(reading === undefined ? {} : { reading }),
+    ...(onUnavailable === undefined ? {} : { onUnavailable }),
+    ...{ limits: onResource.limits, source: onResource.source, sources: onResource.sources },
+    ...(isForAll(onResource) ? {} : { forEveryone: onResource.forEveryone }),
+    ...(onResource.changes.length === 0 ? {} : { changes: onResource.changes }),
+    ...{ totals: totals.limits, totalsSource: totals.source, totalsSources: totals.sources },
+    ...(isForAll(totals) ? {} : { totalsForEveryone: totals.forEveryone }),
+    ...(totals.changes.length === 0 ? {} : { totalsChanges: totals.changes }),
+    ...(isTorn ? { problem: { code: "limits_zones", message: "The zones differ." } } : {}),
+    ...(planId === undefined ? {} : { planId }),
     access,
     // The access of a resource counts for the entity that asks, not for its parents.
     accessSource: access === accessAbove ? "entity" : "resource",
     cascade: next !== undefined,
+    cascadeSource: "none",
     ...(next === undefined ? {} : { parentId: next }),
   };
 }

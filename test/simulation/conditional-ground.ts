@@ -1,4 +1,5 @@
 import { bucketKey } from "../../src/domain/bucket-key.ts";
+import type { LevelConfig } from "../../src/domain/config.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config-readings.ts";
@@ -14,7 +15,7 @@ import { CorrectedClock } from "./conditional-clock.ts";
 import { seenConfig } from "./conditional-config.ts";
 import { watchedItems } from "./conditional-items.ts";
 import { ConditionalRecorder } from "./conditional-recorder.ts";
-import { watchedConfig } from "./config-watch.ts";
+import { resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { type Connection, type Connector, LONG_MS, type Manner } from "./connection.ts";
 import type { Ground, GroundContext } from "./ground.ts";
 import { currentOperation } from "./operation.ts";
@@ -190,6 +191,11 @@ function connected(
   const readings = new ConfigReadings();
   let faults = 0;
   const own = random.fork();
+  const resolved = (entityId: string, resource: string, found: LevelConfig) => {
+    for (const problem of resolvedProblems(truth.level(entityId, resource), found)) {
+      journal.violation(`${entityId}/${resource} ${problem}`);
+    }
+  };
   const label = (before: string, call: string) => `${before} ${call}`;
   const store = openConditional(world, {
     ...options,
@@ -234,7 +240,7 @@ function connected(
         onLate: (write, isApplied) => recorder.heardLate(write, isApplied),
       }),
     // Where it is stored, not where its caller is answered: buckets are told of it in between, and that may fail.
-    watched: (stored) => watchedConfig(stored, { truth, after: heard, resolved: () => {}, deleted: () => {} }),
+    watched: (stored) => watchedConfig(stored, { truth, after: heard, resolved, deleted: () => {} }),
   });
   const errorMaxMs = () => corrected?.errorMaxMs ?? profile.skewMs + driftMs(trueClock.now() - profile.startMs);
   const isTimeKnown = () => corrected?.isTimeKnown ?? true;

@@ -1,3 +1,4 @@
+import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
@@ -293,6 +294,7 @@ export class ConditionalRecorder {
     const pins = kind === "credit" ? undefined : model.spend(kind, amounts, trace.readingMs);
     if (pins !== undefined) asked?.pins.push(pins);
     if (kind === "debit") journal.count("debits");
+    if (key.bucket.resource === TOTAL_RESOURCE) journal.count(`${kind}s on totals`);
     for (const amount of amounts) {
       const limit = model.limit(amount.limit);
       if (limit === undefined) continue;
@@ -338,10 +340,9 @@ export class ConditionalRecorder {
     { readingMs, trace, before }: { readingMs: number; trace: WriteTrace; before: Item | undefined },
   ): void {
     const heldMs = Math.max(trace.heldMs ?? 0, Number(before?.[LW] ?? 0));
-    const since = (origin.changes ?? []).filter(({ fromMs }) => fromMs > model.metMs).length;
+    const since = this.#context.journal.countMet(origin, model.metMs);
     const isChanged = model.bring(set, origin, Math.max(readingMs, model.epochMs), heldMs);
     if (!isChanged || since === 0) return;
-    this.#context.journal.count(since > 1 ? "changes met together" : "changes met");
     // What was promised by the limits in between is not that of any one set.
     for (const limit of model.limits) this.#promise.lost(bucket.id, limit);
   }

@@ -1,3 +1,5 @@
+import type { SetOrigin } from "../../src/domain/limit-set.ts";
+
 /** What happened, step by step, and what should not have. Only the last steps are kept. */
 export class Journal {
   readonly violations: string[] = [];
@@ -18,6 +20,13 @@ export class Journal {
 
   count(what: string): void {
     this.tally[what] = (this.tally[what] ?? 0) + 1;
+  }
+
+  /** How many changes of stored limits a bucket meets now that met others last; one after the other, or several at once. */
+  countMet({ changes = [] }: Pick<SetOrigin, "changes">, metMs: number): number {
+    const since = changes.filter(({ fromMs }) => fromMs > metMs).length;
+    if (since > 0) this.count(since > 1 ? "changes met together" : "changes met");
+    return since;
   }
 
   note(text: string): void {

@@ -1,4 +1,5 @@
 import type { Tokens } from "../../src/domain/amounts.ts";
+import { TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import { ValidationError } from "../../src/domain/errors.ts";
 import { TOKENS_MAX } from "../../src/domain/limit.ts";
 import { measuresOf } from "../../src/domain/measures.ts";
@@ -19,18 +20,20 @@ export async function work(scene: Scene, lease: Lease): Promise<void> {
 export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const { client, operation, random, around } = scene;
   // The entity itself may have nothing that counts what was asked for.
-  const own = operation.ownClaims().length === 0 ? operation.claims : operation.ownClaims();
+  const isOverAll = around.profile.levels !== undefined && random.chance(0.3);
+  const own = operation.ownClaims().length === 0 || isOverAll ? operation.claims : operation.ownClaims();
   const claim = own.length === 0 ? undefined : random.pick(own);
   const names = measuresOf(claim?.set.limits ?? []);
-  const part = claim === undefined ? lease : lease.resource(claim.bucket.resource);
+  const resource = claim?.bucket.resource === TOTAL_RESOURCE ? random.pick(lease.resources) : claim?.bucket.resource;
+  const part = resource === undefined ? lease : lease.resource(resource);
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
   // How much is held is only given back as far as it is there: then no sum is known.
   const told = async (tokens: Tokens, isKnown: boolean, act: (tokens: Tokens) => Promise<void>) => {
-    if (!isKnown) operation.charged(claim?.bucket.resource ?? "", tokens, false);
+    if (!isKnown) operation.charged(resource ?? "", tokens, false);
     const degraded = lease.degraded;
     client.beginAdjusting();
     await act(tokens);
-    operation.charged(claim?.bucket.resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
+    operation.charged(resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
   };
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);

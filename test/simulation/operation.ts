@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
@@ -61,6 +61,8 @@ export class Operation {
   hasRead = false;
   /** How often it read or wrote items. */
   itemCalls = 0;
+  /** Those of its last claims that were too much for their buckets, as the store answered. */
+  short: readonly Claim[] = [];
   /** The limits that its last refusal went by, bucket by bucket, and what it asked of them. */
   sights: readonly Sighted[] = [];
   lease: Lease | undefined;
@@ -74,9 +76,11 @@ export class Operation {
     this.clientId = clientId;
   }
 
-  /** Those of the claims that concern the entity itself, one a resource. */
+  /** Those of the claims that concern the entity itself, one a resource; none over all of them. */
   ownClaims(): readonly Claim[] {
-    return this.claims.filter(({ bucket }) => bucket.entityId === this.request?.entityId);
+    return this.claims.filter(
+      ({ bucket }) => bucket.entityId === this.request?.entityId && bucket.resource !== TOTAL_RESOURCE,
+    );
   }
 
   moved(kind: "in" | "back", bucket: BucketKey, amounts: readonly Amount[]): void {

@@ -18,9 +18,14 @@ export const STORY_NAMES = [
   "again",
   "back",
   "prompt",
+  "totals",
+  "plans",
 ] as const;
 
 export type StoryName = (typeof STORY_NAMES)[number];
+
+/** It was never created as an entity. */
+export const STRANGER = "stranger";
 
 /** What kind of world a seed is: drawn once, so that each world has a character of its own. Data, so that it can be kept. */
 export interface Profile {
@@ -64,6 +69,19 @@ export interface Profile {
   readonly limiters?: number;
   /** How many buckets a process remembers at most, so that it forgets those it uses; absent: more than there are. */
   readonly bucketsMax?: number;
+  /** Totals, plans, and how levels go together; absent: in this world nobody uses them. */
+  readonly levels?: Levels;
+}
+
+/** What there is of levels besides limits of entities on resources. */
+export interface Levels {
+  readonly plans: readonly string[];
+  /** Sets of totals that come again and again. */
+  readonly totals: readonly (readonly Limit[])[];
+  /** How likely a level adds to those after it. */
+  readonly inherits: number;
+  /** How likely a level is for callers only. */
+  readonly callersOnly: number;
 }
 
 /** `zone`: of all limits, where a store knows only one. */
@@ -82,7 +100,8 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
   ])(random, zone);
   const profile: Profile = { beyond: random.pick([0, 0, 0.02, 0.1]), ...character };
   // Last, so that the rest of a world is the same whether or not its limits count what they are called.
-  return crowded(random, random.chance(0.35) ? counting(random, profile) : profile);
+  const counted = random.chance(0.35) ? counting(random, profile) : profile;
+  return crowded(random, random.chance(0.3) ? withLevels(random, counted) : counted);
 }
 
 /** The same world where a process has several limiters, or forgets what it knows of buckets while it uses them. */
@@ -93,11 +112,35 @@ function crowded(random: SeededRandom, profile: Profile): Profile {
   return { ...profile, ...(isShared ? { limiters } : {}), ...(bucketsMax === undefined ? {} : { bucketsMax }) };
 }
 
+/** The same world with totals and plans, mostly over several resources; some are changed while nobody asks. */
+function withLevels(random: SeededRandom, profile: Profile): Profile {
+  const { measures, resources, weights } = profile;
+  const totals = drawPalette(random, profile);
+  const changes = { totals: random.pick([0.5, 1, 3]), plans: random.pick([0, 1, 3]) };
+  const settled = { ...QUIET, hold: 4, body: 1, greedy: 3, limits: 4, totals: 4, plans: 6, again: 0.5 };
+  const isSettled = random.chance(0.25);
+  return {
+    ...profile,
+    weights: isSettled ? settled : { ...weights, ...changes },
+    resources: random.pick([resources, ["api", "web"], ["api", "web"], ["api", "web", "gpu"]]),
+    entities: random.pick([profile.entities, profile.entities, ["org", "key-1"]]),
+    levels: {
+      plans: random.pick([["gold"], ["gold", "free"], ["gold", "free"]]),
+      totals: measures === undefined ? totals : totals.map((set) => countedBy(set, drawMeasures(random))),
+      inherits: random.pick([0, 0.3, 0.6]),
+      callersOnly: random.pick([0, 0.2, 0.5]),
+    },
+  };
+}
+
 /** The same world where limits count other measures than their names: several one, some the requests, in each set others. */
 function counting(random: SeededRandom, profile: Profile): Profile {
-  const drawn = () => Object.fromEntries(LIMIT_NAMES.map((name) => [name, random.pick([name, ...MEASURES])]));
-  const palette = profile.palette.map((set) => countedBy(set, drawn()));
-  return { ...profile, palette, measures: drawn() };
+  const palette = profile.palette.map((set) => countedBy(set, drawMeasures(random)));
+  return { ...profile, palette, measures: drawMeasures(random) };
+}
+
+function drawMeasures(random: SeededRandom): Readonly<Record<string, string>> {
+  return Object.fromEntries(LIMIT_NAMES.map((name) => [name, random.pick([name, ...MEASURES])]));
 }
 
 function countedBy(limits: readonly Limit[], measures: Readonly<Record<string, string>>): readonly Limit[] {
@@ -149,6 +192,8 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     again: random.pick([1, 4]),
     back: some(0.8),
     prompt: 0,
+    totals: 0,
+    plans: 0,
   };
 }
 
@@ -315,7 +360,7 @@ function drawLarge(random: SeededRandom, zone: string | undefined): Profile {
     ...small,
     steps: random.integer(60, 160),
     clients: random.integer(1, 4),
-    entities: ["org", "team-1", "team-2", "key-1", "key-2", "key-3", "stranger"],
+    entities: ["org", "team-1", "team-2", "key-1", "key-2", "key-3", STRANGER],
     resources: random.pick([["api"], ["api", "web"], ["api", "web", "gpu"]]),
     palette: [],
   };

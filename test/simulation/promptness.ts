@@ -66,7 +66,7 @@ export const waitAndGiveBack: Story = async (scene) => {
 function drawLarge(scene: Scene): AcquireRequest {
   const { limits: _, also: __, ...request } = drawRequest(scene, { wait: false });
   const { random, around } = scene;
-  const hard = around.truth.level(request.entityId, request.resource).limits.filter(({ soft }) => !soft);
+  const hard = around.truth.limitsOf(request.entityId, request.resource).filter(({ soft }) => !soft);
   const consume: Record<string, number> = {};
   for (const limit of hard) {
     const tokens = Math.max(1, Math.floor(limit.capacity / random.pick([1, 2, 4])));

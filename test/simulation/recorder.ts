@@ -1,5 +1,5 @@
 import type { Amount } from "../../src/domain/amounts.ts";
-import type { BucketKey } from "../../src/domain/bucket-key.ts";
+import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket-state.ts";
 import type { Calendar } from "../../src/domain/calendar.ts";
 import type { LevelConfig } from "../../src/domain/config.ts";
@@ -21,7 +21,7 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
-import { type ConfigWatch, watchedConfig } from "./config-watch.ts";
+import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
 import { kindIn, overdrawnIn } from "./model-questions.ts";
@@ -160,20 +160,10 @@ export class Recorder {
     });
   }
 
-  #resolved(
-    entityId: string,
-    resource: string,
-    { limits, access, cascade, parentId, changes = [] }: LevelConfig,
-  ): void {
-    const due = this.#truth.level(entityId, resource);
-    if (JSON.stringify(changes) !== JSON.stringify(due.changes)) {
-      this.#journal.violation(
-        `${entityId}/${resource} has the changes ${JSON.stringify(changes)}, not ${JSON.stringify(due.changes)}`,
-      );
+  #resolved(entityId: string, resource: string, found: LevelConfig): void {
+    for (const problem of resolvedProblems(this.#truth.level(entityId, resource), found)) {
+      this.#journal.violation(`${entityId}/${resource} ${problem}`);
     }
-    const next = cascade ? parentId : undefined;
-    if (JSON.stringify(limits) === JSON.stringify(due.limits) && access === due.access && next === due.next) return;
-    this.#journal.violation(`${entityId}/${resource} resolves to ${access}, ${JSON.stringify(limits)} below ${next}`);
   }
 
   #took(store: BucketStore, call: Call, claims: readonly Claim[], reply: TakeReply): void {
@@ -213,8 +203,10 @@ export class Recorder {
     const { bypass } = held;
     this.#journal.detail(() => shownWrite(bypass ? `bypassing ${kind}` : kind, held, amounts, nowMs));
     const model = this.#modelOf(call, held.bucket) ?? this.#born(held, nowMs);
+    this.#journal.countMet(held.origin, model.metMs);
     model.bring(held.set, held.origin, nowMs);
     for (const { limit } of amounts) this.#journal.count(`${kind}s from ${kindIn(model, limit)}`);
+    if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count(`${kind}s on totals`);
     const spent = bypass ? undefined : model.spend(kind, amounts, nowMs);
     // Of nothing there is nothing to give back, whatever its ticket says.
     const pins =
@@ -229,7 +221,8 @@ export class Recorder {
     if (bypass) this.#journal.count("claims bypassed");
     this.usage.count(held.bucket, amounts, { sign: 1, requests: kind === "take" ? 1 : 0, nowMs, bypass, overdrawn });
     if (pins !== undefined && pins.size > 0) {
-      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, { repairs: 0, removals: this.#deletions }));
+      const times = { repairs: 0, removals: this.#deletions };
+      this.#tell(held.bucket, this.#pins.note(held.bucket.id, ticket, pins, times));
     }
     if (kind === "take" && !bypass) this.#tell(held.bucket, model.overAdmissions(amounts, nowMs));
     if (kind === "debit") this.#compareStored(store, [held], nowMs);
@@ -257,6 +250,7 @@ export class Recorder {
     this.#journal.detail(() => shownWrite("give-back", held, amounts, nowMs));
     call.operation?.moved("back", held.bucket, amounts);
     this.#journal.count("give-backs");
+    if (held.bucket.resource === TOTAL_RESOURCE) this.#journal.count("credits on totals");
     const over = call.operation?.overReturned();
     if (over !== undefined) this.#journal.violation(over);
     this.usage.count(held.bucket, amounts, { sign: -1, requests: 0, nowMs, bypass, overdrawn: [] });

@@ -7,11 +7,12 @@ import { Client, type Surroundings } from "./client.ts";
 import { LONG_MS } from "./connection.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
+import { changePlans, changeTotals, furnishLevels } from "./level-stories.ts";
 import { MostLedger } from "./most-ledger.ts";
 import type { Mutant } from "./mutants.ts";
 import { oneProcess } from "./one-process.ts";
 import { Operation, runAs } from "./operation.ts";
-import { drawLimits, drawPassingMs, drawProfile, type Profile, type StoryName, ZONES } from "./profile.ts";
+import { drawLimits, drawPassingMs, drawProfile, type Profile, STRANGER, type StoryName, ZONES } from "./profile.ts";
 import { waitAndGiveBack } from "./promptness.ts";
 import { resizeShards } from "./resizing.ts";
 import type { Scene, Story } from "./scene.ts";
@@ -19,6 +20,7 @@ import { Scheduler } from "./scheduler.ts";
 import type { Opened } from "./stores.ts";
 import * as stories from "./stories.ts";
 import { Truth } from "./truth.ts";
+import { ALWAYS, sumProblems } from "./usage-sums.ts";
 
 export interface SeedReport {
   readonly seed: number;
@@ -166,6 +168,8 @@ class Simulation {
       if (id !== STRANGER && (profile.everyLevel || random.chance(0.3)))
         await limiter.setLimits(id, drawLimits(random, profile));
     }
+    // Its own chance: the rest of the world is the same whether or not there are totals and plans.
+    await furnishLevels(limiter, new SeededRandom(this.#seed + 2 ** 45), profile);
     scheduler.calm = false;
   }
 
@@ -189,7 +193,7 @@ class Simulation {
     const began = live.length < LIVE_MAX ? 5 : 0;
     const all = Object.values(weights).reduce((sum, weight) => sum + weight, 0);
     const isSplit = this.#clients.some(({ protocol }) => protocol !== undefined);
-    const share = (name: StoryName) => (name === "resize" && !isSplit ? 0 : (6.2 * weights[name]) / all);
+    const share = (name: StoryName) => (name === "resize" && !isSplit ? 0 : (6.2 * (weights[name] ?? 0)) / all);
     const alone = ALONE.map((name) => [share(name), name, () => this.#alone(client(), [name, STORIES[name]])] as const);
     const together = (Object.keys(STORIES) as StoryName[]).flatMap((name) =>
       (ALONE as readonly StoryName[]).includes(name)
@@ -338,6 +342,7 @@ class Simulation {
     if (!this.#sound) return;
     await this.#checkUsage();
     await new Arrival(this.#around, this.#ground, this.#clients, () => this.#settled()).check((ms) => this.#pass(ms));
+    await this.#checkSums();
     for (const problem of this.#ground.lastProblems()) journal.violation(problem);
   }
 
@@ -345,9 +350,19 @@ class Simulation {
     const ledger = this.#ground.usage;
     if (ledger === undefined) return;
     const { usage } = this.#ground.whole.scope("default");
-    const query = { window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
-    const { items } = await usage.query(query, { limit: 10_000 });
+    const { items } = await usage.query({ window: "hourly", ...ALWAYS }, { limit: 10_000 });
     for (const problem of ledger.problems(items)) this.#around.journal.violation(problem);
+  }
+
+  /** What clients show of usage adds up to what is stored. */
+  async #checkSums(): Promise<void> {
+    const { profile, journal } = this.#around;
+    const [client] = this.#clients;
+    // Sums of the largest amounts are beyond what numbers of JavaScript can say.
+    if (profile.levels === undefined || profile.large || client === undefined) return;
+    const { usage } = this.#ground.whole.scope("default");
+    const { items } = await usage.query({ window: "hourly", ...ALWAYS }, { limit: 10_000 });
+    for (const problem of await sumProblems(client.limiter, items)) journal.violation(problem);
   }
 
   get #sound(): boolean {
@@ -356,9 +371,6 @@ class Simulation {
 }
 
 const SOUND = (store: Store): Store => store;
-
-/** It was never created as an entity. */
-const STRANGER = "stranger";
 
 /** Above which others each stands, the nearest first. */
 const PARENTS: Readonly<Record<string, readonly string[]>> = {
@@ -383,6 +395,8 @@ const STORIES: Readonly<Record<StoryName, Story>> = {
   again: stories.askAgain,
   back: stories.giveBackAndAsk,
   prompt: waitAndGiveBack,
+  totals: changeTotals,
+  plans: changePlans,
 };
 
 /** Stories that have the world for themselves. */

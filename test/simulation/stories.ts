@@ -8,8 +8,9 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import { checkClosed, checkGranted, checkNever, checkRejected, checkUntouched } from "./checks.ts";
+import { checkClosed, checkGranted, checkNamed, checkNever, checkRejected, checkUntouched } from "./checks.ts";
 import { settleWithTotals, work, workStep } from "./lease-work.ts";
+import { drawOptions, drawPlan, lookAtTotals, withTotals } from "./level-stories.ts";
 import type { Operation } from "./operation.ts";
 import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
@@ -27,7 +28,8 @@ export async function holdLeaseWhile(scene: Scene, happens: () => Promise<void>)
   // Something may still be on its way when the lease is closed.
   const late = random.chance(0.25) ? workStep(scene, lease) : undefined;
   scene.operation.isClosing = true;
-  const isTotalled = scene.around.profile.measures !== undefined && random.chance(0.3);
+  const { measures, levels } = scene.around.profile;
+  const isTotalled = (measures !== undefined || levels !== undefined) && random.chance(0.3);
   if (isTotalled) await settleWithTotals(scene, lease);
   await random.pick([
     () => lease.settle(),
@@ -202,6 +204,7 @@ export const look: Story = async (scene) => {
   for (const { limit, available, capacity } of await client.limiter.available(request)) {
     if (available > capacity) around.journal.violation(`${available} of ${limit} are available of ${capacity}`);
   }
+  if (around.profile.levels !== undefined) await lookAtTotals(scene);
   if (random.chance(0.5)) await client.limiter.timeUntilAvailable(request);
   if (random.chance(0.5)) await client.limiter.explain(request);
 };
@@ -213,10 +216,11 @@ export const changeLimits: Story = async ({ client: { limiter }, random, around:
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const at = random.chance(0.5) ? { resource } : {};
+  const how = drawOptions(random, profile);
   await random.weighted<() => Promise<unknown>>([
-    [3, () => limiter.setSystemDefaults(limits)],
-    [3, () => limiter.setResourceDefaults(resource, limits)],
-    [3, () => limiter.setLimits(entityId, limits, at)],
+    [3, () => limiter.setSystemDefaults(limits, how)],
+    [3, () => limiter.setResourceDefaults(resource, limits, how)],
+    [3, () => limiter.setLimits(entityId, limits, { ...at, ...how })],
     [1, () => limiter.deleteResourceDefaults(resource)],
     [2, () => limiter.deleteLimits(entityId, at)],
   ])();
@@ -230,7 +234,13 @@ export const changeEntities: Story = async ({ client: { limiter }, random, aroun
     [4, () => limiter.updateEntity(id, { cascade: random.chance(0.7) })],
     [4, () => limiter.updateEntity(id, { parentId })],
     [1, () => limiter.deleteEntity(id)],
-    [3, () => limiter.createEntity({ id, cascade: true, ...(parentId === null ? {} : { parentId }) })],
+    [
+      3,
+      () => {
+        const plan = drawPlan(random, profile);
+        return limiter.createEntity({ id, cascade: true, ...plan, ...(parentId === null ? {} : { parentId }) });
+      },
+    ],
   ])();
 };
 
@@ -256,8 +266,8 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
 /** Buys, or begins anew; with a key that somebody may have used before. */
 export const operate: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
   const entityId = random.pick(profile.entities);
-  const resource = random.pick(profile.resources);
-  const names = truth.level(entityId, resource).limits.map(({ name }) => name);
+  const resource = random.pick(withTotals(profile));
+  const names = truth.limitsOf(entityId, resource).map(({ name }) => name);
   if (names.length === 0) return;
   const some = names.filter(() => random.chance(0.7));
   const key = random.chance(0.6) ? { idempotencyKey: `key-${random.integer(1, 3)}` } : {};
@@ -291,7 +301,11 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
     }
     if (!outcome.ok) {
       checkUntouched(scene);
-      if (request.wait === undefined && scene.operation.asked > 0) checkNever(scene, outcome);
+      // Who waited is told how things stand at the end of it.
+      if (request.wait === undefined && scene.operation.asked > 0) {
+        checkNamed(scene, outcome);
+        checkNever(scene, outcome);
+      }
       return undefined;
     }
     checkGranted(scene, outcome.lease);
@@ -329,13 +343,13 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const given = profile.limitsGiven && random.chance(0.5) ? drawLimits(random, profile) : undefined;
-  const limits = given ?? truth.level(entityId, resource).limits;
+  const limits = given ?? truth.limitsOf(entityId, resource);
   const others = profile.resources.filter((name) => name !== resource && random.chance(0.3));
   const drawn = (known: readonly Limit[], name: string) => {
-    if (profile.measures === undefined) return drawConsume(random, known, profile);
+    if (profile.measures === undefined && profile.levels === undefined) return drawConsume(random, known, profile);
     return drawMeasured(random, known, truth.chain(entityId, name), profile);
   };
-  const also = others.map((name) => [name, drawn(truth.level(entityId, name).limits, name) ?? {}] as const);
+  const also = others.map((name) => [name, drawn(truth.limitsOf(entityId, name), name) ?? {}] as const);
   const consume = drawn(limits, resource);
   return {
     entityId,
@@ -357,7 +371,8 @@ function drawMeasured(
   profile: Profile,
 ): Record<string, number> | undefined {
   if (random.chance(0.1)) return random.pick([{}, undefined]);
-  const known = random.chance(0.5) ? own : [...own, ...chain];
+  const isOwn = random.chance(0.5) && (profile.levels === undefined || own.length > 0);
+  const known = isOwn ? own : [...own, ...chain];
   const consume: Record<string, number> = {};
   for (const [limit, tokens] of Object.entries(drawConsume(random, known, profile))) {
     const measure = measureIn(known, limit);

@@ -1,53 +1,21 @@
-import type { Access, ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config.ts";
+import type { ConfigScope, PolicyChange, StoredConfig } from "../../src/domain/config.ts";
 import { type Entity, LEVELS_MAX } from "../../src/domain/entity.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { capacityMost } from "../../src/testing/model-terms.ts";
-
-/** How one level of the chain stood for a while. */
-interface Version {
-  readonly limits: readonly Limit[];
-  readonly access: Access;
-  /** The same as a parent: the access of a resource counts for the entity that asks, not for its parents. */
-  readonly accessAbove: Access;
-  /** The parent that is charged too. */
-  readonly next: string | undefined;
-  /** The changes of its limits that can still be told, the oldest first. */
-  readonly changes: readonly Said[];
-}
-
-/** What one scope says. */
-interface Scoped {
-  readonly limits: readonly Limit[];
-  readonly access: Access | undefined;
-  readonly cascade: boolean | undefined;
-}
-
-/** What a scope said of limits from an instant on, by the clock of whoever said it. */
-interface Said {
-  readonly fromMs: number;
-  readonly limits: readonly Limit[];
-}
-
-interface Snapshot {
-  readonly fromMs: number;
-  /** Of each scope, the last changes: with what it said before the first of them. */
-  readonly said: ReadonlyMap<string, readonly Said[]>;
-  readonly configs: ReadonlyMap<string, Scoped>;
-  readonly entities: ReadonlyMap<string, Entity>;
-}
-
-/** What a request asks of one resource. */
-interface Part {
-  readonly resource: string;
-  /** By measure, the request itself included. */
-  readonly asked: readonly (readonly [measure: string, tokens: number])[];
-  /** Stand in for the limits of the entity itself. */
-  readonly given: readonly Limit[] | undefined;
-}
-
-const SILENT: Scoped = { limits: [], access: undefined, cascade: undefined };
+import { type Asked, type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
+import {
+  accessScopes,
+  keyOf,
+  type Merged,
+  NOTHING_SAID,
+  resolved,
+  type SaidLimits,
+  type Scoped,
+  type Snapshot,
+  type Stint,
+  type Version,
+} from "./truth-levels.ts";
 
 /**
  * Configuration as it really is, and as it was: the recorder reports when a change was applied, resolved here once more
@@ -65,7 +33,8 @@ export class Truth {
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-    this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, said: new Map(), configs: new Map(), entities: new Map() }];
+    const nothing = { said: new Map(), configs: new Map(), entities: new Map(), plans: new Map(), stints: new Map() };
+    this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, ...nothing }];
   }
 
   /** How often anything changed. */
@@ -100,7 +69,7 @@ export class Truth {
     const keys: string[] = [];
     let id: string | undefined = entityId;
     for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
-      const scopes = scopesOf(id, resource).slice(0, depth === 0 ? 4 : 2);
+      const scopes = accessScopes(id, resource).slice(0, depth === 0 ? 4 : 2);
       const said = scopes.find((scope) => this.#now.configs.get(keyOf(scope))?.access !== undefined);
       if (said !== undefined && this.#now.configs.get(keyOf(said))?.access === "disabled") keys.push(keyOf(said));
       id = resolved(this.#now, id, resource).next;
@@ -108,37 +77,60 @@ export class Truth {
     return keys;
   }
 
-  setLimits(scope: ConfigScope, { limits }: Pick<StoredConfig, "limits">, atMs: number): void {
+  setLimits(scope: ConfigScope, stored: Pick<StoredConfig, "limits" | "inherit" | "appliesTo">, atMs: number): void {
     const key = keyOf(scope);
-    const before = this.#now.configs.get(key)?.limits ?? [];
-    this.#say(scope, (said) => ({ ...said, limits }));
-    if (JSON.stringify(before) === JSON.stringify(limits)) return;
-    const known = this.#now.said.get(key) ?? [{ fromMs: 0, limits: before }];
-    const fromMs = Math.max(atMs, (known.at(-1) as Said).fromMs + 1);
-    const kept = [...known, { fromMs, limits }].slice(-9).map((one, i) => (i === 0 ? { ...one, fromMs: 0 } : one));
-    this.#history.push({ ...(this.#history.pop() as Snapshot), said: new Map(this.#now.said).set(key, kept) });
+    const before = this.#now.configs.get(key) ?? NOTHING_SAID;
+    const { limits, inherit = false, appliesTo = "everyone" } = stored;
+    const after: SaidLimits = { limits, inherit, isForCallers: appliesTo === "callers" };
+    // The same limits in another order are no change.
+    if (textOf(before) === textOf(after)) return;
+    this.#say(scope, (said) => ({ ...said, ...after }));
+    const known = this.#now.said.get(key) ?? [{ ...saidIn(before), fromMs: 0 }];
+    const said = new Map(this.#now.said).set(key, kept(known, { ...after, fromMs: atMs }));
+    this.#history.push({ ...(this.#history.pop() as Snapshot), said });
+  }
+
+  /** A plan was made, or (undefined) deleted with all that it said. */
+  setPlan(id: string, madeMs: number | undefined): void {
+    const plans = new Map(this.#now.plans);
+    let { configs, said } = this.#now;
+    if (madeMs === undefined) {
+      plans.delete(id);
+      [configs, said] = [without(configs, `plan ${id}`), without(said, `plan ${id}`)];
+    } else plans.set(id, madeMs);
+    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), plans, configs, said });
+  }
+
+  hasPlan(id: string): boolean {
+    return this.#now.plans.has(id);
   }
 
   setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
     if (access !== undefined) this.#switched.set(keyOf(scope), { changes: this.changes + 1, event: ++this.#events });
     if (cascade !== undefined) this.#ownerChanges = this.changes + 1;
     this.#say(scope, (before) => ({
-      limits: before.limits,
+      ...before,
       access: access === undefined ? before.access : (access ?? undefined),
       cascade: cascade === undefined ? before.cascade : (cascade ?? undefined),
     }));
   }
 
-  setEntity(id: string, entity: Entity | undefined): void {
+  setEntity(id: string, entity: Entity | undefined, atMs: number): void {
     this.#ownerChanges = this.changes + 1;
     const entities = new Map(this.#now.entities);
+    const stints = new Map(this.#now.stints);
     let { configs, said } = this.#now;
     if (entity === undefined) {
       entities.delete(id);
-      configs = new Map([...configs].filter(([key]) => !key.startsWith(`${id}\n`)));
-      said = new Map([...said].filter(([key]) => !key.startsWith(`${id}\n`)));
-    } else entities.set(id, entity);
-    this.#history.push({ fromMs: this.#nowMs(), said, configs, entities });
+      stints.delete(id);
+      [configs, said] = [without(configs, id), without(said, id)];
+    } else {
+      const planId = entities.get(id)?.planId;
+      entities.set(id, entity);
+      const known: readonly Stint[] = stints.get(id) ?? [{ fromMs: 0, planId }];
+      if (planId !== entity.planId) stints.set(id, kept(known, { fromMs: atMs, planId: entity.planId }));
+    }
+    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), said, configs, entities, stints });
   }
 
   /** Whether some scope had these limits once and has others now. */
@@ -163,9 +155,14 @@ export class Truth {
     return resolved(then, entityId, resource);
   }
 
-  /** The limits that a level has, or had at some time since then. */
+  /** The limits of a bucket as they are now: on a resource, or (an asterisk) over all of them. */
+  limitsOf(entityId: string, resource: string): readonly Limit[] {
+    return bucketIn(this.level(entityId, resource), resource).limits;
+  }
+
+  /** The limits that a bucket has, or had at some time since then. */
   limitsSince(entityId: string, resource: string, sinceMs: number): readonly Limit[] {
-    return this.#versions(entityId, resource, sinceMs).flatMap(({ limits }) => limits);
+    return this.#versions(entityId, resource, sinceMs).flatMap((version) => bucketIn(version, resource).limits);
   }
 
   /** Whether any level that a request of an entity concerns is switched off now. */
@@ -176,60 +173,50 @@ export class Truth {
   /** Whether claims are those of a client that read each level of the request at some time since then. */
   explains(request: AcquireRequest, claims: readonly Claim[], sinceMs: number): boolean {
     const parts = partsOf(request);
-    const inPart = (part: number, at: number): boolean => {
-      const { resource, asked, given } = parts[part] ?? {};
-      if (resource === undefined || asked === undefined) return at === claims.length;
-      const walk = (id: string | undefined, below: readonly string[], next: number): boolean => {
+    const inPart = (i: number, due: readonly Due[]): boolean => {
+      const part = parts[i];
+      if (part === undefined) return due.length === claims.length && due.every((one, at) => isMet(one, claims[at]));
+      const walk = (id: string | undefined, below: readonly string[], before: readonly Due[]): boolean => {
         // Of moves at different times a circle may be made up: each of its entities is asked once.
-        if (id === undefined || below.includes(id)) return inPart(part + 1, next);
-        const isFirst = below.length === 0;
-        const path = [...below, id];
-        return this.#versions(id, resource, sinceMs).some((version) => {
+        if (id === undefined || below.includes(id)) return inPart(i + 1, before);
+        return this.#versions(id, part.resource, sinceMs).some((version) => {
           // A client that knows that it is switched off does not ask.
-          if ((isFirst ? version.access : version.accessAbove) === "disabled") return false;
-          const limits = isFirst ? (given ?? version.limits) : version.limits;
-          const due = chargedBy(asked, limits);
-          if (due.length === 0) return walk(version.next, path, next);
-          const claim = claims[next];
-          if (claim?.bucket.entityId !== id || claim.bucket.resource !== resource) return false;
-          if (claim.bypass !== (version.access === "bypass") || !sameLimits(claim, limits)) return false;
-          const taken = claim.take.map(({ limit, milli }) => [limit, milli / 1000]);
-          return JSON.stringify(taken) === JSON.stringify(due) && walk(version.next, path, next + 1);
+          if ((below.length === 0 ? version.access : version.accessAbove) === "disabled" || isTorn(version))
+            return false;
+          const after = withDue(before, dueAt(part, id, version, below.length > 0));
+          return after.every((one, at) => isOf(one, claims[at])) && walk(version.next, [...below, id], after);
         });
       };
-      return walk(request.entityId, [], at);
+      return walk(request.entityId, [], due);
     };
-    return inPart(0, 0);
+    return inPart(0, []);
   }
 
   /** Whether the request is wrong by the limits of some moment since then: unknown measures, or more than there can be. */
   refuses(request: AcquireRequest, sinceMs: number): boolean {
-    return partsOf(request).some(({ resource, asked, given }) => {
-      const above = ({ limits, access }: Version) =>
-        access !== "bypass" &&
-        asked.some(([measure, tokens]) =>
-          limits.some(
-            (limit) => countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit),
-          ),
-        );
-      const walk = (id: string | undefined, path: readonly string[], below: readonly Limit[]): boolean => {
-        if (id === undefined || path.includes(id)) return isUncounted(asked, below);
-        return this.#versions(id, resource, sinceMs).some((version) => {
-          const limits = path.length === 0 ? (given ?? version.limits) : version.limits;
-          return above({ ...version, limits }) || walk(version.next, [...path, id], [...below, ...limits]);
+    const parts = partsOf(request);
+    return parts.some((part) => {
+      const walk = (id: string | undefined, path: readonly string[], counting: readonly Asked[]): boolean => {
+        if (id === undefined || path.includes(id)) return isUncounted(part, counting);
+        return this.#versions(id, part.resource, sinceMs).some((version) => {
+          if (isTorn(version) || isAbove(parts, part, version, path.length > 0)) return true;
+          const due = dueAt(part, id, version, path.length > 0);
+          return walk(version.next, [...path, id], [...counting, ...due]);
         });
       };
       return walk(request.entityId, [], []);
     });
   }
 
-  /** The limits of every level that a request is charged to, the entity's own first. */
+  /** The limits of every bucket that a request is charged to, the entity's own first. */
   chain(entityId: string, resource: string): readonly Limit[] {
     const limits: Limit[] = [];
     let id: string | undefined = entityId;
     for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
       const level = this.level(id, resource);
-      limits.push(...level.limits);
+      for (const { limits: own, forEveryone } of [level.onResource, level.totals]) {
+        limits.push(...(depth === 0 ? own : forEveryone));
+      }
       id = level.next;
     }
     return limits;
@@ -256,7 +243,7 @@ export class Truth {
   #say(scope: ConfigScope, change: (before: Scoped) => Scoped): void {
     const configs = new Map(this.#now.configs);
     const key = keyOf(scope);
-    configs.set(key, change(configs.get(key) ?? SILENT));
+    configs.set(key, change(configs.get(key) ?? NOTHING_SAID));
     this.#history.push({ ...this.#now, fromMs: this.#nowMs(), configs });
   }
 
@@ -275,86 +262,42 @@ export class Truth {
   }
 }
 
-/** The scopes that say something of a level, the nearest first. */
-function scopesOf(entityId: string, resource: string): ConfigScope[] {
-  return [
-    { level: "entity", entityId, resource },
-    { level: "entityDefault", entityId },
-    { level: "resource", resource },
-    { level: "system" },
-  ];
+/** At most eight changes are kept, by instants that grow, with what was before them. */
+function kept<One extends { readonly fromMs: number }>(known: readonly One[], next: One): readonly One[] {
+  const fromMs = Math.max(next.fromMs, (known.at(-1)?.fromMs ?? 0) + 1);
+  return [...known, { ...next, fromMs }].slice(-9).map((one, i) => (i === 0 ? { ...one, fromMs: 0 } : one));
 }
 
-/** At which instants what applies to an entity on a resource became something else, and what. */
-function changesIn({ said, configs }: Snapshot, entityId: string, resource: string): readonly Said[] {
-  const keys = scopesOf(entityId, resource).map(keyOf);
-  const limitsAt = (atMs: number) => {
-    const each = keys.map((key) => {
-      const then = said.get(key)?.findLast(({ fromMs }) => fromMs <= atMs);
-      return then?.limits ?? configs.get(key)?.limits ?? [];
-    });
-    return each.find((limits) => limits.length > 0) ?? [];
-  };
-  const instants = keys.flatMap((key) => (said.get(key) ?? []).map(({ fromMs }) => fromMs)).filter((ms) => ms > 0);
-  const all = [0, ...new Set(instants)]
-    .toSorted((a, b) => a - b)
-    .map((fromMs) => ({ fromMs, limits: limitsAt(fromMs) }));
-  return all.filter(({ limits }, i) => i > 0 && JSON.stringify(limits) !== JSON.stringify(all[i - 1]?.limits));
+function saidIn({ limits, inherit, isForCallers }: SaidLimits): SaidLimits {
+  return { limits, inherit, isForCallers };
 }
 
-function resolved(then: Snapshot, entityId: string, resource: string): Version {
-  const { configs, entities } = then;
-  const said = scopesOf(entityId, resource).map((scope) => configs.get(keyOf(scope)) ?? SILENT);
-  const entity = entities.get(entityId);
-  const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
-  return {
-    limits: said.find(({ limits }) => limits.length > 0)?.limits ?? [],
-    access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
-    accessAbove: said.slice(0, 2).find(({ access }) => access !== undefined)?.access ?? "enforce",
-    next: cascade ? entity?.parentId : undefined,
-    changes: changesIn(then, entityId, resource),
-  };
+function textOf({ limits, inherit, isForCallers }: SaidLimits): string {
+  const byName = limits.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  // Of what says nothing the options do not matter.
+  return limits.length === 0 ? "" : JSON.stringify([byName, inherit, isForCallers]);
 }
 
-function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
-  // A request counts as one, unless it says otherwise.
-  const asked = (tokens: object) => {
-    const named = Object.entries(tokens as Record<string, number>);
-    return "requests" in tokens ? named : [...named, ["requests", 1] as const];
-  };
-  return [
-    { resource, asked: asked(consume ?? {}), given },
-    ...Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens), given: undefined })),
-  ];
+/** All but what belongs to one entity, or to one plan. */
+function without<Value>(all: ReadonlyMap<string, Value>, owner: string): ReadonlyMap<string, Value> {
+  return new Map([...all].filter(([key]) => !key.startsWith(`${owner}\n`)));
 }
 
-function countedBy({ name, counts = name }: Limit): string {
-  return counts;
+function bucketIn({ onResource, totals }: Version, resource: string): Merged {
+  return resource === "*" ? totals : onResource;
 }
 
-/** What limits are charged: each one that counts a measure takes all of it. */
-function chargedBy(asked: Part["asked"], limits: readonly Limit[]): [limit: string, tokens: number][] {
-  return asked.flatMap(([measure, tokens]) =>
-    limits
-      .filter((limit) => countedBy(limit) === measure)
-      .map(({ name }): [limit: string, tokens: number] => [name, tokens]),
-  );
+/** Its levels do not go together: whoever reads that does not ask. */
+function isTorn({ onResource, totals }: Version): boolean {
+  return onResource.isTorn || totals.isTorn;
 }
 
-/** Whether something is named that nothing counts, or nothing is charged at all. */
-function isUncounted(asked: Part["asked"], limits: readonly Limit[]): boolean {
-  const counted = new Set(limits.map(countedBy));
-  const unknown = asked.some(([measure]) => measure !== "requests" && !counted.has(measure));
-  return unknown || asked.every(([measure]) => !counted.has(measure));
+function isOf({ entityId, resource, limits, bypass }: Due, claim: Claim | undefined): boolean {
+  if (claim?.bucket.entityId !== entityId || claim.bucket.resource !== resource || claim.bypass !== bypass)
+    return false;
+  return JSON.stringify(claim.set.limits) === JSON.stringify(limits);
 }
 
-/** Neither part can contain a newline; "" stands for "any". */
-function keyOf(scope: ConfigScope): string {
-  const entityId = scope.level === "entity" || scope.level === "entityDefault" ? scope.entityId : "";
-  const resource = scope.level === "entity" || scope.level === "resource" ? scope.resource : "";
-  return `${entityId}\n${resource}`;
-}
-
-function sameLimits({ set }: Claim, limits: readonly Limit[]): boolean {
-  return JSON.stringify(set.limits) === JSON.stringify(limits);
+function isMet({ take }: Due, claim: Claim | undefined): boolean {
+  return JSON.stringify(claim?.take.map(({ limit, milli }) => [limit, milli / 1000])) === JSON.stringify(take);
 }

@@ -50,6 +50,39 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual(changes, [view]);
     });
 
+    test("a lease says what it holds by the nearest level that it is charged to, not by one for callers only", async (t) => {
+      const { desk, limiter } = await openWorld(t, openStore);
+      await limiter.createEntity({ id: "org" });
+      await limiter.updateEntity("proj-1", { parentId: "org", cascade: true });
+      await limiter.setLimits("org", [Limit.perDay("tpm", 9_000)]);
+      await limiter.setLimits("key-1", [Limit.perDay("rpm", 60)], { resource: "gpt-4" });
+      const how = { resource: "gpt-4", inherit: true, appliesTo: "callers" } as const;
+      await limiter.setLimits("proj-1", [Limit.perDay("tpm", 9_000)], how);
+      const { lease } = await desk.acquire(taking({ rpm: 1, tpm: 500 }));
+      assert.deepEqual(lease.consumed, { rpm: 1, tpm: 500 });
+      const settled = await desk.settle(id({ lease }), { consumed: { tpm: 700 } });
+      assert.deepEqual(settled.consumed, { rpm: 1, tpm: 700 });
+      const left = await limiter.available({ entityId: "org", resource: "gpt-4" });
+      assert.equal(left[0]?.available, 8_300);
+    });
+
+    test("a stored lease charges totals no request of a further resource, also when it is settled with some", async (t) => {
+      const { desk, limiter } = await openWorld(t, openStore);
+      const requests = (name: string) => [Limit.perDay(name, 50, { counts: "requests" })];
+      await limiter.setTotals("key-1", requests("calls"));
+      await limiter.setResourceDefaults("gpu-pool", requests("slots"));
+      const { lease } = await desk.acquire(taking({ rpm: 1, tpm: 1 }, { also: { "gpu-pool": {} } }));
+      await desk.settle(id({ lease }), { consumed: {}, also: { "gpu-pool": { requests: 3 } } });
+      const left = await limiter.available({ entityId: "key-1", resource: "gpu-pool" });
+      assert.deepEqual(
+        left.filter(({ entityId }) => entityId === "key-1").map(({ limit, available }) => [limit, available]),
+        [
+          ["slots", 47],
+          ["calls", 49],
+        ],
+      );
+    });
+
     test("a stored lease names the soft limits of all levels that are below zero", async (t) => {
       const { desk, limiter } = await openWorld(t, openStore);
       await limiter.setLimits("proj-1", [Limit.quota("tpm", 600, { reset: "daily", soft: true })], {

@@ -45,7 +45,8 @@ export class MemoryConfig implements ConfigStore {
     const historyOf = (scope: ConfigScope) => this.#data.versions.of(keyOf(scope));
     const stints = this.#data.stints.get(entityId);
     const scopesWith = (planId: string | undefined) => scopesOf(entityId, resource, planId);
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    const madeMsOf = (planId: string) => this.#data.plans.get(planId)?.createdAtMs;
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf, madeMsOf };
     return resolveChanges(found, scopes.map(historyOf), scopes, entity, past);
   }
 

@@ -144,7 +144,8 @@ export class SqliteConfig implements ConfigStore {
         );
       }
     }
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    const madeMsOf = (planId: string) => this.#connection.read(() => this.#rows.planMadeMs(planId));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf, madeMsOf };
     return resolveChanges(configs, scopes.map(historyOf), scopes, entity, past);
   }
 

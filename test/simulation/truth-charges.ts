@@ -1,0 +1,119 @@
+import type { Limit } from "../../src/domain/limit.ts";
+import type { AcquireRequest } from "../../src/engine/request.ts";
+import { capacityMost } from "../../src/testing/model-terms.ts";
+import type { Version } from "./truth-levels.ts";
+
+// What a request is charged, worked out once more from the sentences of docs/promise.md.
+
+/** What a request asks of one resource. */
+export interface Part {
+  readonly resource: string;
+  /** One of `also`: its request is the one that the first counts. */
+  readonly isFurther: boolean;
+  /** By measure, the request itself included. */
+  readonly asked: readonly (readonly [measure: string, tokens: number])[];
+  /** Stand in for the limits of the entity itself. */
+  readonly given: readonly Limit[] | undefined;
+}
+
+/** What a bucket is asked for: by which limits it counts, and how much of each is taken. */
+export interface Asked {
+  readonly counting: readonly Limit[];
+  readonly take: readonly (readonly [limit: string, tokens: number])[];
+}
+
+/** The claim that a request makes on one bucket. */
+export interface Due extends Asked {
+  readonly entityId: string;
+  readonly resource: string;
+  /** All that the bucket has. */
+  readonly limits: readonly Limit[];
+  readonly bypass: boolean;
+}
+
+export function partsOf({ resource, consume, limits: given, also = {} }: AcquireRequest): Part[] {
+  // A request counts as one, unless it says otherwise.
+  const asked = (tokens: object) => {
+    const named = Object.entries(tokens as Record<string, number>);
+    return "requests" in tokens ? named : [...named, ["requests", 1] as const];
+  };
+  const further = Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens) }));
+  return [
+    { resource, isFurther: false, asked: asked(consume ?? {}), given },
+    ...further.map((part) => ({ ...part, isFurther: true, given: undefined })),
+  ];
+}
+
+/**
+ * The claims of one resource of a request on one level: on the bucket there, and on that of the totals, which nothing that is
+ * bypassed reaches. A request from below takes only of what is for everyone.
+ */
+export function dueAt(part: Part, entityId: string, version: Version, isAbove: boolean): Due[] {
+  const { onResource, totals } = version;
+  const bypass = version.access === "bypass";
+  const limits = isAbove ? onResource.limits : (part.given ?? onResource.limits);
+  const own = { entityId, resource: part.resource, limits, bypass };
+  const due: Due[] = [{ ...own, ...chargedBy(part.asked, isAbove ? onResource.forEveryone : limits) }];
+  if (bypass) return due;
+  const asked = askedOfTotals(part);
+  const over = { entityId, resource: "*", limits: totals.limits, bypass };
+  return [...due, { ...over, ...chargedBy(asked, isAbove ? totals.forEveryone : totals.limits) }];
+}
+
+/** A total is charged the sum over the resources of a request, and its requests once. */
+function askedOfTotals({ asked, isFurther }: Part): Part["asked"] {
+  return isFurther ? asked.filter(([measure]) => measure !== "requests") : asked;
+}
+
+/** Each limit that counts a measure takes all of it. */
+function chargedBy(asked: Part["asked"], counting: readonly Limit[]): Asked {
+  const take = asked.flatMap(([measure, tokens]) =>
+    counting.filter((limit) => countedBy(limit) === measure).map(({ name }) => [name, tokens] as const),
+  );
+  return { counting, take };
+}
+
+/** Claims with those that come to them: one for each bucket, in their order; of what takes nothing there is none. */
+export function withDue(due: readonly Due[], more: readonly Due[]): readonly Due[] {
+  const all = [...due];
+  for (const one of more) {
+    if (one.take.length === 0) continue;
+    const at = all.findIndex(({ entityId, resource }) => entityId === one.entityId && resource === one.resource);
+    const before = all[at];
+    if (before === undefined) all.push(one);
+    else all[at] = { ...before, take: summed([...before.take, ...one.take]) };
+  }
+  return all;
+}
+
+function summed(take: Asked["take"]): Asked["take"] {
+  const sums = new Map<string, number>();
+  for (const [limit, tokens] of take) sums.set(limit, (sums.get(limit) ?? 0) + tokens);
+  return [...sums];
+}
+
+/** Whether something is named that nothing counts, or nothing is charged at all. */
+export function isUncounted({ asked }: Part, chain: readonly Asked[]): boolean {
+  const counted = new Set(chain.flatMap(({ counting }) => counting.map(countedBy)));
+  const unknown = asked.some(([measure]) => measure !== "requests" && !counted.has(measure));
+  return unknown || chain.every(({ take }) => take.length === 0);
+}
+
+/** Whether more is asked of a level than one of its limits holds in any window; of totals, by all resources together. */
+export function isAbove(parts: readonly Part[], part: Part, version: Version, isParent: boolean): boolean {
+  if (version.access === "bypass") return false;
+  const { onResource, totals } = version;
+  const together = parts.flatMap((one) => [...askedOfTotals(one)]);
+  const own = isParent ? onResource.forEveryone : (part.given ?? onResource.limits);
+  return isMore(part.asked, own) || isMore(summed(together), isParent ? totals.forEveryone : totals.limits);
+}
+
+function isMore(asked: Part["asked"], limits: readonly Limit[]): boolean {
+  return asked.some(([measure, tokens]) =>
+    limits.some((limit) => countedBy(limit) === measure && !limit.soft && BigInt(tokens) * 1000n > capacityMost(limit)),
+  );
+}
+
+function countedBy({ name, counts = name }: Limit): string {
+  return counts;
+}
