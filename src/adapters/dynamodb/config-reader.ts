@@ -1,7 +1,7 @@
 import { BoundedMap } from "../../domain/bounded-map.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config.ts";
-import { resolveChanges } from "../../domain/config-versions.ts";
+import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { formerPlans } from "../../domain/plan-stints.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
@@ -104,7 +104,8 @@ export class ConfigReader {
       "entityId" in scope && isBeingDeleted(meta) ? undefined : items.get(textOf(scope));
     const stored = scopes.map((scope) => decodeConfig(itemOf(scope)));
     const historyOf = (scope: ConfigScope) => (this.#parts.shared ? undefined : historyIn(itemOf(scope)));
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    const saidBy = (scope: ConfigScope) => saidOver(historyOf(scope), decodeConfig(itemOf(scope)));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf: saidBy };
     const resolved = { ...resolveChanges(stored, scopes.map(historyOf), scopes, entity, past), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
   }

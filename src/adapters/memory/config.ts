@@ -8,7 +8,7 @@ import {
   scopesOf,
 } from "../../domain/config.ts";
 import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
-import { resolveChanges } from "../../domain/config-versions.ts";
+import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { LimiterError } from "../../domain/errors.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
@@ -45,7 +45,8 @@ export class MemoryConfig implements ConfigStore {
     const historyOf = (scope: ConfigScope) => this.#data.versions.of(keyOf(scope));
     const stints = this.#data.stints.get(entityId);
     const scopesWith = (planId: string | undefined) => scopesOf(entityId, resource, planId);
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
+    const saidBy = (scope: ConfigScope) => saidOver(historyOf(scope), this.get(scope));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf: saidBy };
     return resolveChanges(found, scopes.map(historyOf), scopes, entity, past);
   }
 

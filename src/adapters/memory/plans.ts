@@ -47,10 +47,12 @@ export class MemoryPlans implements PlanStore {
       if (entity.planId === id) return { kind: "inUse", entityId: entity.id };
     }
     this.#data.plans.delete(id);
-    for (const [key, { scope }] of this.#data.configs) {
-      if ("planId" in scope && scope.planId === id) this.#data.configs.delete(key);
+    for (const [key, { scope, config }] of this.#data.configs) {
+      if (!("planId" in scope) || scope.planId !== id) continue;
+      // Entities that had it may still be brought up to now by what it said.
+      this.#data.versions.note(key, scope, { before: config, after: undefined, atMs: event.atMs });
+      this.#data.configs.delete(key);
     }
-    this.#data.versions.forgetPlan(id);
     this.#changed(event);
     return { kind: "deleted" };
   }
