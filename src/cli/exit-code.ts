@@ -9,6 +9,7 @@ import {
   ResourceDisabled,
   ValidationError,
 } from "../domain/errors.ts";
+import { besidesStacks, commandsEndingIn, oneOf } from "./near-commands.ts";
 import { WAYS_OF_COMMANDS } from "./ways.ts";
 
 /** How a command ends. */
@@ -60,8 +61,16 @@ function exitCodeOf(error: LimiterError): number {
 
 /** The parser's messages begin with "error:" and end without a stop. */
 function sentence(message: string): string {
-  const text = message
-    .replace(/^error: /, "")
+  const said = message.replace(/^error: /, "");
+  const word = /^(?:unknown command|too many arguments for) '([^']*)'/.exec(said)?.[1] ?? "";
+  const known = said.startsWith("unknown command") ? commandsEndingIn(word) : [];
+  if (known.length > 0) return `Unknown command '${word}'; there is ${oneOf(known)}.`;
+  const hint = said.startsWith("too many") ? besidesStacks(word) : "";
+  return [stopped(said), ...(hint === "" ? [] : [hint])].join(" ");
+}
+
+function stopped(said: string): string {
+  const text = said
     .replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?")
     .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; --help shows those there are");
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
