@@ -1,7 +1,7 @@
 import type { CommandEntry } from "./command-entry.ts";
 import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
-import { REFUSAL_COMMANDS } from "./commands-refusals.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
+import { USAGE_COMMANDS } from "./commands-usage.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
 
@@ -215,7 +215,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["bucket", "list"],
-    summary: "What everybody holds on a resource",
+    summary: "What everybody holds, on one resource or on all",
     load: async () => (await import("./commands/bucket-list.ts")).bucketList,
   },
   {
@@ -233,27 +233,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Buckets as they are used, live",
     load: async () => (await import("./commands/watch.ts")).watch,
   },
-  {
-    path: ["usage", "list"],
-    summary: "What was used, window by window",
-    load: async () => (await import("./commands/usage-list.ts")).usageList,
-  },
-  {
-    path: ["usage", "summary"],
-    summary: "What was used, added up",
-    load: async () => (await import("./commands/usage-summary.ts")).usageSummary,
-  },
-  {
-    path: ["usage", "export"],
-    summary: "Usage as CSV, NDJSON or JSON",
-    load: async () => (await import("./commands/usage-export.ts")).usageExport,
-  },
-  {
-    path: ["usage", "chart"],
-    summary: "Usage drawn in the terminal",
-    load: async () => (await import("./commands/usage-chart.ts")).usageChart,
-  },
-  ...REFUSAL_COMMANDS,
+  ...USAGE_COMMANDS,
   {
     path: ["audit", "list"],
     summary: "What was changed, newest first",
