@@ -372,6 +372,11 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
 ];
 
+/** Commands of groups that end in a word: `create` is one of entities, and one of plans. */
+export function commandsEndingIn(word: string): readonly string[] {
+  return COMMANDS.filter(({ path }) => path.length > 1 && path.at(-1) === word).map(({ path }) => path.join(" "));
+}
+
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */
 export function mentioned(entry: CommandEntry, args: readonly string[]): boolean {
   let at = 0;

@@ -4,9 +4,9 @@ import type { AwsPlace } from "../infra/aws-clients.ts";
 import type { StackProgress } from "../infra/stack-wait.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
-import { besidesStacks } from "./near-commands.ts";
 import { timeoutOf } from "./on-store.ts";
 import { isJson } from "./print.ts";
+import { besidesStacks } from "./stack-words.ts";
 import { namedTable } from "./store-option.ts";
 import { printable } from "./table.ts";
 

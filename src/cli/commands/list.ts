@@ -1,9 +1,9 @@
 import { LimiterError } from "../../domain/errors.ts";
 import { listStacks } from "../../infra/inspect-stack.ts";
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
-import { besidesStacks } from "../near-commands.ts";
 import { printList } from "../print.ts";
 import { awsPlaceOf } from "../stack-place.ts";
+import { besidesStacks } from "../stack-words.ts";
 
 export const list: CommandFile<ListOptions> = {
   configure: (command) => {
