@@ -14,7 +14,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   access: "Switch entities and resources off and on",
   cascade: "Whether parents are charged",
   namespace: "Tenants of one store",
-  bucket: "What is left",
+  bucket: "What entities hold of their limits",
   usage: "What was used",
   refusals: "Who was refused, and by whose limit",
   audit: "What was changed, when and by whom",
@@ -134,18 +134,18 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["system", "delete-defaults"],
-    summary: "Delete them",
+    summary: "Delete the limits for everybody on everything else",
     load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
   },
   ...SYSTEM_TOTALS,
   {
     path: ["access", "set"],
-    summary: "Disable, bypass or enforce an entity, a resource or one on the other",
+    summary: "Switch an entity, a resource, or an entity on a resource off or on",
     load: async () => (await import("./commands/access-set.ts")).accessSet,
   },
   {
     path: ["access", "show"],
-    summary: "What that very scope says about access",
+    summary: "The access that is set for exactly this entity, resource or pair",
     load: async () => (await import("./commands/access-show.ts")).accessShow,
   },
   {
@@ -155,7 +155,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["cascade", "show"],
-    summary: "What that very scope says about cascading",
+    summary: "The cascade that is set for exactly this entity, resource or pair",
     load: async () => (await import("./commands/cascade-show.ts")).cascadeShow,
   },
   {
@@ -321,22 +321,22 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["local", "down"],
-    summary: "End it",
+    summary: "Stop DynamoDB Local",
     load: async () => (await import("./commands/local-down.ts")).localDown,
   },
   {
     path: ["local", "status"],
-    summary: "Whether it runs, and where",
+    summary: "Whether DynamoDB Local runs, and where",
     load: async () => (await import("./commands/local-status.ts")).localStatus,
   },
   {
     path: ["local", "env"],
-    summary: "Print what sends a shell's programs to it",
+    summary: "Print the variables that point a shell's programs at DynamoDB Local",
     load: async () => (await import("./commands/local-env.ts")).localEnv,
   },
   {
     path: ["local", "logs"],
-    summary: "What it said",
+    summary: "The log of DynamoDB Local",
     load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
   ...STACK_COMMANDS,

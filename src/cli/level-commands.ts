@@ -35,9 +35,9 @@ export interface SetLevelOptions extends LevelFlags {
 /** The options of `LevelFlags`. */
 export function levelFlags(command: Command): Command {
   return command
-    .option("--inherit", "adds to the levels after it: limits of the same name replace, others stay")
-    .option("--applies-to <everyone|callers>", "callers: only who asks, not parents that are charged")
-    .option("--if-absent", "only where no limits are");
+    .option("--inherit", "add to the limits of the levels after it: the same name replaces, others stay")
+    .option("--applies-to <everyone|callers>", "callers: only the entity that asks, not its parents; default everyone")
+    .option("--if-absent", "set them only where there are none");
 }
 
 export function flagsOf({ inherit, appliesTo, ifAbsent }: LevelFlags): SetOptions {
@@ -183,7 +183,7 @@ export function deleteCommand(level: LevelCommands): CommandFile<SetLevelOptions
 function named(command: Command, { argument, hasResource }: LevelCommands): Command {
   if (argument !== undefined) command.argument(`<${argument[0]}>`, argument[1]);
   if (hasResource === true) {
-    command.option("-r, --resource <resource>", "on which; default: wherever it has none of its own");
+    command.option("-r, --resource <resource>", "on one resource; default: on all where it has no others");
   }
   return command;
 }
