@@ -12,6 +12,8 @@ export interface Example {
   readonly place: string;
   /** As it runs from source. */
   readonly text: string;
+  /** What it prints, where the document shows that right below it. */
+  readonly printed: string | undefined;
   /** Whether it needs a DynamoDB. */
   readonly isOnDynamo: boolean;
 }
@@ -20,11 +22,12 @@ export interface Example {
 export function allExamples(): readonly Example[] {
   return documents.flatMap((document) => {
     const markdown = readFileSync(join(root, document), "utf8");
-    return [...markdown.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].flatMap(({ 1: block = "", index }) => {
+    const blocks = markdown.matchAll(/^```ts\n([\s\S]*?)^```$(?:\n+```text\n([\s\S]*?)^```$)?/gm);
+    return [...blocks].flatMap(({ 1: block = "", 2: printed, index }) => {
       if (!/^import [^;]*from ["']zae-limiter(?:\/[\w-]+)?["']/.test(block)) return [];
       const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
       const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
-      return [{ place, text, isOnDynamo: /zae-limiter\/dynamodb|dynamodb:/.test(block) }];
+      return [{ place, text, printed, isOnDynamo: /zae-limiter\/dynamodb|dynamodb:/.test(block) }];
     });
   });
 }

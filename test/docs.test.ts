@@ -44,9 +44,9 @@ describe("every example that begins with an import of the package runs as it sta
   for (const example of local) {
     test(example.place, async () => {
       const file = fileOf(example);
-      await run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment() }).catch((error) => {
-        assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`);
-      });
+      const ran = run(process.execPath, [file], { cwd: dirname(file), env: plainEnvironment() });
+      const { stdout } = await ran.catch((error) => assert.fail(`${error.message}\n${error.stdout}\n${error.stderr}`));
+      if (example.printed !== undefined) assert.equal(stdout, example.printed);
     });
   }
 });

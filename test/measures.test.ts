@@ -297,3 +297,26 @@ test("limits in a request say what they count, and stand in for those of the ent
   );
   await limiter.close();
 });
+
+test("whoever misses a limit that those of the entity or its plan hide is told what hides it", async () => {
+  const limiter = await RateLimiter.open({ store: openMemory(), clock: new SimulatedClock(T0) });
+  await limiter.setResourceDefaults("gpt-4", KEY);
+  await limiter.createPlan({ id: "gold" });
+  await limiter.setPlanLimits("gold", [Limit.perDay("gpd", 5)]);
+  await limiter.createEntity({ id: "of-gold", planId: "gold" });
+  await limiter.setLimits("alone", [Limit.perDay("apd", 5)]);
+  const toldTo = (entityId: string, measure: string) =>
+    limiter.acquire({ entityId, resource: "gpt-4", consume: { [measure]: 1 } }).then(
+      () => assert.fail("granted"),
+      (error: ValidationError) => error.message,
+    );
+  assert.match(
+    await toldTo("alone", "tpm"),
+    /measures: apd\. The limits of alone are its own, in place of those of gpt-4 unless they inherit\. Set a limit/,
+  );
+  assert.match(await toldTo("of-gold", "tpm"), /of of-gold are those of its plan, in place of those of gpt-4 unless/);
+  assert.doesNotMatch(await toldTo("key-1", "usd"), /in place of/);
+  await limiter.setLimits("alone", [Limit.perDay("apd", 5)], { inherit: true });
+  await limiter.acquire({ entityId: "alone", resource: "gpt-4", consume: { tpm: 1 } });
+  await limiter.close();
+});

@@ -1,7 +1,7 @@
 import type { CommandEntry } from "./command-entry.ts";
 import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
-import { REFUSAL_COMMANDS } from "./commands-refusals.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
+import { USAGE_COMMANDS } from "./commands-usage.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
 
@@ -14,7 +14,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   access: "Switch entities and resources off and on",
   cascade: "Whether parents are charged",
   namespace: "Tenants of one store",
-  bucket: "What is left",
+  bucket: "What entities hold of their limits",
   usage: "What was used",
   refusals: "Who was refused, and by whose limit",
   audit: "What was changed, when and by whom",
@@ -134,18 +134,18 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["system", "delete-defaults"],
-    summary: "Delete them",
+    summary: "Delete the limits for everybody on everything else",
     load: async () => (await import("./commands/system-delete-defaults.ts")).systemDeleteDefaults,
   },
   ...SYSTEM_TOTALS,
   {
     path: ["access", "set"],
-    summary: "Disable, bypass or enforce an entity, a resource or one on the other",
+    summary: "Switch an entity, a resource, or an entity on a resource off or on",
     load: async () => (await import("./commands/access-set.ts")).accessSet,
   },
   {
     path: ["access", "show"],
-    summary: "What that very scope says about access",
+    summary: "The access that is set for exactly this entity, resource or pair",
     load: async () => (await import("./commands/access-show.ts")).accessShow,
   },
   {
@@ -155,7 +155,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["cascade", "show"],
-    summary: "What that very scope says about cascading",
+    summary: "The cascade that is set for exactly this entity, resource or pair",
     load: async () => (await import("./commands/cascade-show.ts")).cascadeShow,
   },
   {
@@ -215,7 +215,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["bucket", "list"],
-    summary: "What everybody holds on a resource",
+    summary: "What everybody holds, on one resource or on all",
     load: async () => (await import("./commands/bucket-list.ts")).bucketList,
   },
   {
@@ -233,27 +233,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "Buckets as they are used, live",
     load: async () => (await import("./commands/watch.ts")).watch,
   },
-  {
-    path: ["usage", "list"],
-    summary: "What was used, window by window",
-    load: async () => (await import("./commands/usage-list.ts")).usageList,
-  },
-  {
-    path: ["usage", "summary"],
-    summary: "What was used, added up",
-    load: async () => (await import("./commands/usage-summary.ts")).usageSummary,
-  },
-  {
-    path: ["usage", "export"],
-    summary: "Usage as CSV, NDJSON or JSON",
-    load: async () => (await import("./commands/usage-export.ts")).usageExport,
-  },
-  {
-    path: ["usage", "chart"],
-    summary: "Usage drawn in the terminal",
-    load: async () => (await import("./commands/usage-chart.ts")).usageChart,
-  },
-  ...REFUSAL_COMMANDS,
+  ...USAGE_COMMANDS,
   {
     path: ["audit", "list"],
     summary: "What was changed, newest first",
@@ -341,22 +321,22 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     path: ["local", "down"],
-    summary: "End it",
+    summary: "Stop DynamoDB Local",
     load: async () => (await import("./commands/local-down.ts")).localDown,
   },
   {
     path: ["local", "status"],
-    summary: "Whether it runs, and where",
+    summary: "Whether DynamoDB Local runs, and where",
     load: async () => (await import("./commands/local-status.ts")).localStatus,
   },
   {
     path: ["local", "env"],
-    summary: "Print what sends a shell's programs to it",
+    summary: "Print the variables that point a shell's programs at DynamoDB Local",
     load: async () => (await import("./commands/local-env.ts")).localEnv,
   },
   {
     path: ["local", "logs"],
-    summary: "What it said",
+    summary: "The log of DynamoDB Local",
     load: async () => (await import("./commands/local-logs.ts")).localLogs,
   },
   ...STACK_COMMANDS,
@@ -391,6 +371,11 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
   oldSpelling(["cfn-template"], async () => (await import("./commands/template.ts")).template),
 ];
+
+/** Commands of groups that end in a word: `create` is one of entities, and one of plans. */
+export function commandsEndingIn(word: string): readonly string[] {
+  return COMMANDS.filter(({ path }) => path.length > 1 && path.at(-1) === word).map(({ path }) => path.join(" "));
+}
 
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */
 export function mentioned(entry: CommandEntry, args: readonly string[]): boolean {

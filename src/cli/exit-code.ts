@@ -9,6 +9,7 @@ import {
   ResourceDisabled,
   ValidationError,
 } from "../domain/errors.ts";
+import { besidesStacks } from "./stack-words.ts";
 import { WAYS_OF_COMMANDS } from "./ways.ts";
 
 /** How a command ends. */
@@ -36,9 +37,10 @@ export class CommandEnd extends Error {
   }
 }
 
-export function faultOf(error: unknown): Fault {
+/** `endingIn` answers the commands that end in a word. */
+export function faultOf(error: unknown, endingIn: (word: string) => readonly string[]): Fault {
   if (error instanceof UsageError || error instanceof CommanderError) {
-    return { code: "usage", message: sentence(error.message), exitCode: EXIT.usage };
+    return { code: "usage", message: sentence(error.message, endingIn), exitCode: EXIT.usage };
   }
   if (error instanceof CommandEnd) return { code: error.code, message: error.message, exitCode: error.exitCode };
   if (error instanceof LimiterError) {
@@ -59,9 +61,17 @@ function exitCodeOf(error: LimiterError): number {
 }
 
 /** The parser's messages begin with "error:" and end without a stop. */
-function sentence(message: string): string {
-  const text = message
-    .replace(/^error: /, "")
+function sentence(message: string, endingIn: (word: string) => readonly string[]): string {
+  const said = message.replace(/^error: /, "");
+  const word = /^(?:unknown command|too many arguments for) '([^']*)'/.exec(said)?.[1] ?? "";
+  const known = said.startsWith("unknown command") ? endingIn(word) : [];
+  if (known.length > 0) return `Unknown command '${word}'; there is ${known.join(" or ")}.`;
+  const hint = said.startsWith("too many") ? besidesStacks(word) : "";
+  return [stopped(said), ...(hint === "" ? [] : [hint])].join(" ");
+}
+
+function stopped(said: string): string {
+  const text = said
     .replace(/\n\(Did you mean (.+)\?\)$/, "; did you mean $1?")
     .replace(/^(unknown (?:command|option) '[^']*')$/, "$1; --help shows those there are");
   const begun = text.charAt(0).toUpperCase() + text.slice(1);

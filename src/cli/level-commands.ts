@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ConfigScope, StoredConfig } from "../domain/config.ts";
+import type { ConfigScope } from "../domain/config.ts";
 import { limitsChanged } from "../domain/config-change.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkLevelOptions } from "../engine/level-options.ts";
@@ -10,10 +10,11 @@ import { confirmed } from "./ask.ts";
 import { checkedLimits } from "./checked-limits.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "./command.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
+import { hiddenBy, hiddenText, lostText } from "./hidden-limits.ts";
 import { limitsOf } from "./limit-text.ts";
 import { onStore } from "./on-store.ts";
 import { principalOf } from "./principal.ts";
-import { printChange, printValue } from "./print.ts";
+import { isJson, printChange, printValue } from "./print.ts";
 import { levelBlock, limitsMissing } from "./show-limits.ts";
 import { choiceOf } from "./values.ts";
 
@@ -34,9 +35,9 @@ export interface SetLevelOptions extends LevelFlags {
 /** The options of `LevelFlags`. */
 export function levelFlags(command: Command): Command {
   return command
-    .option("--inherit", "adds to the levels after it: limits of the same name replace, others stay")
-    .option("--applies-to <everyone|callers>", "callers: only who asks, not parents that are charged")
-    .option("--if-absent", "only where no limits are");
+    .option("--inherit", "add to the limits of the levels after it: the same name replaces, others stay")
+    .option("--applies-to <everyone|callers>", "callers: only the entity that asks, not its parents; default everyone")
+    .option("--if-absent", "set them only where there are none");
 }
 
 export function flagsOf({ inherit, appliesTo, ifAbsent }: LevelFlags): SetOptions {
@@ -68,22 +69,28 @@ export async function setLevel(
   const { scope, title, limits } = level;
   const flags = flagsOf(options);
   const { level: _, ...where } = scope;
-  let config: StoredConfig;
-  let changed: boolean;
   if (options.dryRun === true) {
     const before = await admin.getConfig(scope, {});
     const change = limitsChanged(before, { limits, ...checkLevelOptions(flags) });
-    changed = change.kind === "changed";
-    config = change.kind === "changed" ? (change.config ?? { limits: [] }) : before;
-  } else {
-    changed = await admin.setConfig(scope, limits, { ...flags, ...principalOf(context, options) });
-    config = await admin.getConfig(scope, {});
+    const changed = change.kind === "changed";
+    const config = changed ? (change.config ?? { limits: [] }) : before;
+    const hides = await hiddenBy(limiter, scope, config);
+    await printChange(context, options, { ...where, ...config, changed, before, hides }, () =>
+      [
+        levelBlock(title, config),
+        changed && before.limits.length > 0 ? levelBlock("In place of:", before) : "",
+        hiddenText(hides),
+      ].join(""),
+    );
+    return EXIT.done;
   }
+  const changed = await admin.setConfig(scope, limits, { ...flags, ...principalOf(context, options) });
+  const config = await admin.getConfig(scope, {});
   await printChange(context, options, { ...where, ...config, changed }, () => levelBlock(title, config));
-  if (!changed && options.quiet !== true) {
-    const why = flags.ifAbsent === true && config.limits.length > 0 ? "There are limits already" : "It was so already";
-    context.output.note(`${why}; nothing was written.\n`);
-  }
+  if (options.quiet === true || isJson(options)) return EXIT.done;
+  const there = flags.ifAbsent === true && config.limits.length > 0 ? "There are limits already" : "It was so already";
+  const note = changed ? lostText(await hiddenBy(limiter, scope, config)) : `${there}; nothing was written.\n`;
+  if (note !== "") context.output.note(note);
   return EXIT.done;
 }
 
@@ -176,7 +183,7 @@ export function deleteCommand(level: LevelCommands): CommandFile<SetLevelOptions
 function named(command: Command, { argument, hasResource }: LevelCommands): Command {
   if (argument !== undefined) command.argument(`<${argument[0]}>`, argument[1]);
   if (hasResource === true) {
-    command.option("-r, --resource <resource>", "on which; default: wherever it has none of its own");
+    command.option("-r, --resource <resource>", "on one resource; default: on all where it has no others");
   }
   return command;
 }

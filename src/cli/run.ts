@@ -1,6 +1,6 @@
 import { CommanderError, type OutputConfiguration } from "commander";
 import type { CommandContext } from "./command.ts";
-import { mentioned } from "./commands.ts";
+import { commandsEndingIn, mentioned } from "./commands.ts";
 import { CommandEnd, EXIT, type Fault, faultOf } from "./exit-code.ts";
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
@@ -66,7 +66,7 @@ function interruptedBy(error: unknown, exitCode: number): unknown {
 }
 
 function tell(error: unknown, args: readonly string[], { output, env }: Host): number {
-  const fault: Fault = faultOf(error);
+  const fault: Fault = faultOf(error, commandsEndingIn);
   const isJson = args.includes("--json") || args.includes("--ndjson");
   const { code, message, exitCode } = fault;
   output.note(isJson ? `${JSON.stringify({ error: { code, message, exitCode } })}\n` : `${message}\n`);

@@ -6,6 +6,7 @@ import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { timeoutOf } from "./on-store.ts";
 import { isJson } from "./print.ts";
+import { besidesStacks } from "./stack-words.ts";
 import { namedTable } from "./store-option.ts";
 import { printable } from "./table.ts";
 
@@ -18,11 +19,11 @@ export function nameOption(command: Command): Command {
   return command.option("--name <name>", "the stack: the same as --stack");
 }
 
-/** `--name`, `--stack` or the environment. */
-export function stackNameOf(options: StackCommandOptions, context: CommandContext): string {
+/** `--name`, `--stack` or the environment. `word` is the command, for whoever meant the store. */
+export function stackNameOf(options: StackCommandOptions, context: CommandContext, word: string): string {
   const name = stackNameIn(options, context);
   if (name !== undefined) return name;
-  throw new UsageError("No stack is named; give -n NAME, or set ZAEL_STACK.");
+  throw new UsageError(`No stack is named; give -n NAME, or set ZAEL_STACK. ${besidesStacks(word)}`.trimEnd());
 }
 
 /** The same, undefined where none is named. */

@@ -1,4 +1,5 @@
 import type { BucketKey } from "./bucket-key.ts";
+import type { LimitSource } from "./config-scope.ts";
 import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
 import type { Limit } from "./limit.ts";
@@ -6,7 +7,7 @@ import type { LimitSet } from "./limit-set.ts";
 import { measureOf, measuresOf, REQUESTS } from "./measures.ts";
 
 /** Of the entity that asks first. */
-type Chain = readonly (OnBucket & { readonly charged: LimitSet })[];
+type Chain = readonly (OnBucket & { readonly charged: LimitSet; readonly source?: LimitSource })[];
 
 interface OnBucket {
   readonly bucket: BucketKey;
@@ -35,11 +36,20 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
   return new ValidationError(
     "limit_unknown",
     (ways) =>
-      `${what}; measures: ${measuresText(chain)}.${hint} ` +
+      `${what}; measures: ${measuresText(chain)}.${hint}${placeTakenText(chain)} ` +
       `Set a limit that counts it with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
     // Who is above the holder of a key is not for it to read.
     { publicDetail: `${what}; measures: ${publicMeasures(chain)}.${hint}` },
   );
+}
+
+/** Limits of one's own, or of a plan, hide those of the resource: whoever misses one of these is told. */
+function placeTakenText(chain: Chain): string {
+  const source = chain[0]?.source ?? "none";
+  const whose = source.startsWith("entity") ? "its own" : source.startsWith("plan") ? "those of its plan" : undefined;
+  if (whose === undefined) return "";
+  const { asker, resource } = aboutOf(chain);
+  return ` The limits of ${asker} are ${whose}, in place of those of ${resource} unless they inherit.`;
 }
 
 /** No level of a chain has a limit. */

@@ -1,7 +1,7 @@
 import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
 import { type BucketKey, TOTAL_RESOURCE } from "./bucket-key.ts";
 import { measureMissing, measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
-import type { Access } from "./config.ts";
+import type { Access, LimitSource } from "./config.ts";
 import type { ValidationError } from "./errors.ts";
 import { type LimitSet, limitSet } from "./limit-set.ts";
 import { measureOf, REQUESTS } from "./measures.ts";
@@ -14,6 +14,8 @@ export interface ChargedBucket {
   /** The limits that it takes of: of a parent, perhaps not all that its bucket has. */
   readonly charged: LimitSet;
   readonly access: Access;
+  /** The level that its limits come from. */
+  readonly source?: LimitSource;
 }
 
 /** What is asked for, by measure, checked once. */

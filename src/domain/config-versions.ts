@@ -45,10 +45,16 @@ export interface PastPlans {
   readonly stints: readonly PlanStint[];
   /** The scopes that apply to it where it has that plan. */
   scopesWith(planId: string | undefined): readonly ConfigScope[];
-  /** Of a scope of a plan that it had. */
+  /** What a scope of a plan that it had said over time; undefined: it never had limits. */
   historyOf(scope: ConfigScope): readonly LimitsVersion[] | undefined;
-  /** When a plan that it had was made; undefined where there is none of this id any more. */
-  madeMsOf(planId: string): number | undefined;
+}
+
+/** What a scope said over time. Where no change of it is known, it has always said what it says now. */
+export function saidOver(
+  history: readonly LimitsVersion[] | undefined,
+  config: ScopeLimits | undefined,
+): readonly LimitsVersion[] | undefined {
+  return history ?? (config === undefined ? undefined : [{ ...limitsPart(config), fromMs: 0 }]);
 }
 
 /** What the scopes and the entity say together, with the changes of the limits; `histories` are those of the scopes, as far as known. */
@@ -66,11 +72,11 @@ export function resolveChanges(
     [0, ...instants].map((atMs) => {
       const configs = configsAt(found, histories, atMs);
       const then = past === undefined ? { configs, scopes } : withPlanAt(past, { configs, scopes }, atMs);
-      return [atMs, then === undefined ? undefined : resolveConfig(then.configs, then.scopes, entity)];
+      return [atMs, resolveConfig(then.configs, then.scopes, entity)] as const;
     }),
   );
-  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits);
-  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals);
+  const changes = changesAt(instants, (atMs) => at.get(atMs)?.limits ?? []);
+  const totalsChanges = changesAt(instants, (atMs) => at.get(atMs)?.totals ?? []);
   return {
     ...now,
     ...(changes.length === 0 ? {} : { changes }),
@@ -90,20 +96,17 @@ export function instantsOf(histories: readonly (readonly Since[] | undefined)[])
   return [...instants].sort((a, b) => a - b);
 }
 
-/**
- * The changes of what is in force, the oldest first: an instant at which nothing became different is none. Of a time whose limits
- * are not known (undefined) there is none either: a bucket goes on by what it has, up to the next that is known.
- */
+/** The changes of what is in force, the oldest first: an instant at which nothing became different is none. */
 export function changesAt(
   instants: readonly number[],
-  limitsAt: (atMs: number) => readonly Limit[] | undefined,
+  limitsAt: (atMs: number) => readonly Limit[],
 ): readonly LimitsSince[] {
   const changes: LimitsSince[] = [];
   let last: string | undefined;
   for (const fromMs of [0, ...instants]) {
     const limits = limitsAt(fromMs);
-    const signature = limits === undefined ? undefined : limitSet(limits).signature;
-    if (limits !== undefined && fromMs > 0 && signature !== last) changes.push({ fromMs, limits });
+    const { signature } = limitSet(limits);
+    if (fromMs > 0 && signature !== last) changes.push({ fromMs, limits });
     last = signature;
   }
   return changes;
@@ -114,13 +117,11 @@ interface ScopesSaying {
   readonly scopes: readonly ConfigScope[];
 }
 
-/** The same with what the entity's plan of that instant said then; undefined where that is not known. */
-function withPlanAt(past: PastPlans, now: ScopesSaying, atMs: number): ScopesSaying | undefined {
+/** The same with what the entity's plan of that instant said then. A plan that was deleted since has kept what it said. */
+function withPlanAt(past: PastPlans, now: ScopesSaying, atMs: number): ScopesSaying {
   const { stints } = past;
   const stint = stints.findLast(({ fromMs }) => fromMs <= atMs);
   if (stint === undefined || stint === stints.at(-1)) return now;
-  // A plan may have been deleted since, and made anew: of the time before that nothing is known.
-  if (stint.planId !== undefined && atMs < (past.madeMsOf(stint.planId) ?? Infinity)) return undefined;
   const scopes = past.scopesWith(stint.planId);
   const configs = scopes.map((scope) => {
     if (!("planId" in scope)) return now.configs[now.scopes.findIndex(({ level }) => level === scope.level)];

@@ -101,6 +101,21 @@ test("the problem document says 429, the sentence and each violated limit once",
   assert.doesNotThrow(() => JSON.stringify(problem));
 });
 
+test("a total that refused is called so, also where nothing else was asked", () => {
+  const total = status({ resource: "*", limit: "usd", kind: "calendar", retryAfterMs: 86_400_000 });
+  const parents = { ...total, entityId: "acme" };
+  const alone = new RateLimitExceeded({ statuses: [total, parents], primary: total, retryAfterMs: 86_400_000 });
+  assert.equal(
+    alone.message,
+    "Rate limit exceeded for key-1 over all resources: usd, acme:usd; retry after 86400000 ms.",
+  );
+  const problem = alone.toProblem();
+  assert.deepEqual(problem["violated-policies"], ["*/usd", "*/usd^1"]);
+  assert.equal(problem.detail, "Rate limit exceeded for key-1 over all resources: */usd, */usd^1; retry in 1 day.");
+  const beside = new RateLimitExceeded({ statuses: [status({}), total], primary: total, retryAfterMs: 86_400_000 });
+  assert.deepEqual(beside.toProblem()["violated-policies"], ["rpm", "*/usd"]);
+});
+
 test("whoever holds a key reads nothing of its parents but which level stood in the way; all is shown on demand", () => {
   const own = status({ limit: "tpm", exceeded: false, available: 40, retryAfterMs: 0 });
   const project = status({ entityId: "proj-1", exceeded: false, capacity: 7_331, available: 5_113, retryAfterMs: 0 });

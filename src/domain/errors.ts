@@ -1,3 +1,4 @@
+import { TOTAL_RESOURCE } from "./bucket-key.ts";
 import { levelName } from "./level-names.ts";
 import type { LimitKind } from "./limit-kind.ts";
 import type { Status } from "./status.ts";
@@ -270,8 +271,9 @@ export class RateLimitExceeded extends LimiterError {
 
   #policyOf({ entityId, resource, limit }: Status): string {
     const level = this.#levels.indexOf(entityId);
-    // The first status is of the resource that was asked for; further ones stand in front of the name.
-    const name = resource === this.statuses[0]?.resource ? limit : `${resource}/${limit}`;
+    // The first status is of the resource that was asked for, unless only totals were; others stand in front of the name.
+    const isAsked = resource === this.statuses[0]?.resource && resource !== TOTAL_RESOURCE;
+    const name = isAsked ? limit : `${resource}/${limit}`;
     return levelName(name, level);
   }
 }
@@ -295,7 +297,8 @@ function customerSentence({ entityId, resource, names, retryAfterMs }: Refused):
   const wait = Number.isFinite(retryAfterMs)
     ? `retry in ${waitWords(retryAfterMs)}`
     : "it will not fit in the foreseeable future";
-  return `Rate limit exceeded for ${entityText(entityId)} on ${resourceText(resource)}: ${names.join(", ")}; ${wait}.`;
+  const where = placeText(resource, resourceText(resource));
+  return `Rate limit exceeded for ${entityText(entityId)} ${where}: ${names.join(", ")}; ${wait}.`;
 }
 
 /** For logs. */
@@ -303,7 +306,11 @@ function sentence({ entityId, resource, names, retryAfterMs }: Refused): string 
   const wait = Number.isFinite(retryAfterMs)
     ? `retry after ${retryAfterMs} ms`
     : "it will not fit in the foreseeable future";
-  return `Rate limit exceeded for ${entityId} on ${resource}: ${names.join(", ")}; ${wait}.`;
+  return `Rate limit exceeded for ${entityId} ${placeText(resource, resource)}: ${names.join(", ")}; ${wait}.`;
+}
+
+function placeText(resource: string, name: string): string {
+  return resource === TOTAL_RESOURCE ? "over all resources" : `on ${name}`;
 }
 
 function levelsOf({ levels = "own" }: ProblemOptions): "own" | "all" {

@@ -97,32 +97,23 @@ const LIMIT = new KnownNames<Limit>({
   ...{ counts: true, soft: true, schedule: true, reset: true, resetAfterMs: true },
 });
 
+/** Makes a limit of so many tokens a period, and at most `burst` at once. */
+export type RateMaker = <const Name extends string, const Measure extends string = Name>(
+  name: Name,
+  rate: number,
+  options?: RateOptions<Measure>,
+) => Limit<Name, Measure>;
+
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
   /** So many tokens a second, and at most `burst` at once. */
-  perSecond<const Name extends string, const Measure extends string = Name>(
-    name: Name,
-    rate: number,
-    options?: RateOptions<Measure>,
-  ): Limit<Name, Measure>;
+  readonly perSecond: RateMaker;
   /** So many tokens a minute, and at most `burst` at once. */
-  perMinute<const Name extends string, const Measure extends string = Name>(
-    name: Name,
-    rate: number,
-    options?: RateOptions<Measure>,
-  ): Limit<Name, Measure>;
+  readonly perMinute: RateMaker;
   /** So many tokens an hour, and at most `burst` at once. */
-  perHour<const Name extends string, const Measure extends string = Name>(
-    name: Name,
-    rate: number,
-    options?: RateOptions<Measure>,
-  ): Limit<Name, Measure>;
+  readonly perHour: RateMaker;
   /** So many tokens a day, and at most `burst` at once. */
-  perDay<const Name extends string, const Measure extends string = Name>(
-    name: Name,
-    rate: number,
-    options?: RateOptions<Measure>,
-  ): Limit<Name, Measure>;
+  readonly perDay: RateMaker;
   /** Capacity, amount and period by themselves. */
   custom<const Name extends string, const Measure extends string = Name>(
     name: Name,

@@ -124,7 +124,7 @@ export class Policies {
     if (amounts.every(({ milli }) => milli === 0)) {
       throw new ValidationError(
         "consume_empty",
-        `amounts of topUp for ${request.entityId} on ${request.resource} is ${shown(request.amounts)}, which adds nothing; ` +
+        `The top-up of ${request.entityId} on ${request.resource} is ${shown(request.amounts)}, which adds nothing; ` +
           "give at least one whole number above 0.",
       );
     }

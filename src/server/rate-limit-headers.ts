@@ -1,4 +1,5 @@
 import type { Status } from "../domain/status.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { LimitStanding } from "../leases/standing.ts";
 import { type BareItem, type Item, serializeList } from "./vendor.ts";
 
@@ -33,7 +34,8 @@ function fieldsOf(
   const states: Item[] = [];
   for (const standing of standings) {
     const { resource, limit, level, capacity, available, windowMs } = standing;
-    const name = policyName({ limit, level, resource: resource === own.resource ? undefined : resource });
+    const isOwn = resource === own.resource && resource !== TOTAL_RESOURCE;
+    const name = policyName({ limit, level, resource: isOwn ? undefined : resource });
     policies.push([name, parameters(["q", capacity], ["qu", units.get(limit)], ["w", secondsOf(windowMs)])]);
     states.push([name, parameters(["r", Math.max(0, available)], ["t", resetOf(standing)])]);
   }

@@ -1,5 +1,5 @@
-import { requireActive } from "../adapters/memory/config.ts";
 import { dataOf, type MemoryData } from "../adapters/memory/data.ts";
+import { requireActive } from "../adapters/memory/in-namespace.ts";
 import { LeaseRecords } from "../adapters/memory/lease-records.ts";
 import { memoryOver, newMemoryData } from "../adapters/memory/store.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";

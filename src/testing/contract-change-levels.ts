@@ -57,23 +57,35 @@ export function changeLevelsContract(suite: Suite): void {
     assert.equal(await held(place, T0 + 20 * SECOND_MS), 10 + 10 * 100);
   });
 
-  suite.test(
-    "of a plan that was deleted since, a bucket goes on by what it has, up to the next plan",
-    async (place) => {
-      for (const id of ["gold", "silver"]) await place.createPlan({ id });
-      await setAt(place, SYSTEM, perSecond(1_000), T0);
-      await setAt(place, GOLD, perSecond(1), T0);
-      await setAt(place, SILVER, perSecond(5), T0);
-      await place.create({ id: "a", planId: "gold" });
-      await drained(place, T0);
-      await setAt(place, SYSTEM, perSecond(2_000), T0 + 10 * SECOND_MS);
-      await planAt(place, "silver", T0 + 20 * SECOND_MS);
-      await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold"));
-      await place.createPlan({ id: "gold" });
-      await setAt(place, GOLD, perSecond(3_000), T0 + 25 * SECOND_MS);
-      assert.equal(await held(place, T0 + 30 * SECOND_MS), 20 + 10 * 5);
-    },
-  );
+  suite.test("what a plan said counts for its time, also after it was left, deleted and made anew", async (place) => {
+    for (const id of ["gold", "silver"]) await place.createPlan({ id });
+    await setAt(place, SYSTEM, perSecond(1_000), T0);
+    await setAt(place, GOLD, perSecond(100), T0);
+    await setAt(place, SILVER, perSecond(5), T0);
+    await place.create({ id: "a", planId: "gold" });
+    await drained(place, T0);
+    await setAt(place, GOLD, perSecond(1), T0 + 10 * SECOND_MS);
+    await setAt(place, SYSTEM, perSecond(2_000), T0 + 12 * SECOND_MS);
+    await planAt(place, "silver", T0 + 20 * SECOND_MS);
+    const ended = place.event("plan_deleted", "$PLAN:gold", T0 + 22 * SECOND_MS);
+    assert.deepEqual(await place.scope.plans.delete("gold", ended), { kind: "deleted" });
+    assert.equal(await held(place, T0 + 23 * SECOND_MS), 10 * 100 + 10 * 1 + 3 * 5);
+    await place.createPlan({ id: "gold" });
+    await setAt(place, GOLD, perSecond(3_000), T0 + 25 * SECOND_MS);
+    assert.equal(await held(place, T0 + 30 * SECOND_MS), 10 * 100 + 10 * 1 + 10 * 5);
+  });
+
+  suite.test("of the time under a plan without limits, what comes after plans counts", async (place) => {
+    for (const id of ["gold", "silver", "bare"]) await place.createPlan({ id });
+    await setAt(place, SYSTEM, perSecond(1), T0);
+    await setAt(place, GOLD, perSecond(1_000), T0);
+    await setAt(place, SILVER, perSecond(5), T0);
+    await place.create({ id: "a", planId: "gold" });
+    await drained(place, T0);
+    await planAt(place, "bare", T0 + 10 * SECOND_MS);
+    await planAt(place, "silver", T0 + 20 * SECOND_MS);
+    assert.equal(await held(place, T0 + 30 * SECOND_MS), 10 * 1_000 + 10 * 1 + 10 * 5);
+  });
 
   suite.test("an entity that is made anew after it was deleted has no plans of before", async (place) => {
     await place.createPlan({ id: "gold" });
@@ -123,16 +135,26 @@ export function changeLevelsContract(suite: Suite): void {
     );
   });
 
-  suite.test("a plan that is made anew after it was deleted has no changes of before", async (place) => {
+  suite.test("who comes to a plan that was made anew has no changes of the one before", async (place) => {
+    await place.create({ id: "a" });
     await place.createPlan({ id: "gold" });
     for (const scope of [GOLD, GOLD_ON_API]) {
       await setAt(place, scope, perSecond(1), T0);
       await setAt(place, scope, perSecond(2), T0 + SECOND_MS);
     }
-    await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold"));
+    await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold", T0 + 2 * SECOND_MS));
     await place.createPlan({ id: "gold" });
-    await place.create({ id: "b", planId: "gold" });
-    assert.equal((await place.resolve("b", "api")).changes, undefined);
+    for (const scope of [GOLD, GOLD_ON_API]) {
+      assert.equal(await place.scope.config.get(scope), undefined);
+    }
+    await planAt(place, "gold", T0 + 3 * SECOND_MS);
+    assert.equal((await place.resolve("a", "api")).changes, undefined);
+    await setAt(place, GOLD, perSecond(7), T0 + 4 * SECOND_MS);
+    const { changes } = await place.resolve("a", "api");
+    assert.deepEqual(
+      changes?.map(({ fromMs }) => (fromMs - T0) / SECOND_MS),
+      [4],
+    );
   });
 }
 

@@ -49,6 +49,20 @@ test("limits of a plan, their options, and whether a set changed anything", asyn
   assert.equal((await call("GET", `${NS}/limits?planId=gold`)).status, 404);
 });
 
+test("who has totals only reads them as totals, granted and refused", async (t) => {
+  const { call } = await serviceOf(t);
+  await call("PUT", `${NS}/totals?entityId=broke`, { body: { limits: ["usd:1,reset=monthly"] } });
+  const body = { entityId: "broke", resource: "new", consume: { usd: 1 }, holdMs: 0 };
+  const granted = await call("POST", `${NS}/acquire`, { body });
+  assert.equal(granted.status, 200);
+  assert.match(granted.headers.get("ratelimit-policy") ?? "", /^"\*\/usd";q=1/);
+  const refused = await call("POST", `${NS}/acquire`, { body });
+  assert.equal(refused.status, 429);
+  assert.match(refused.headers.get("ratelimit") ?? "", /^"\*\/usd";r=0/);
+  assert.deepEqual(refused.body["violated-policies"], ["*/usd"]);
+  assert.match(refused.body.detail, /^Rate limit exceeded for broke over all resources: usd; retry after /);
+});
+
 test("totals of an entity, a plan and everybody", async (t) => {
   const { call } = await serviceOf(t);
   await call("POST", `${NS}/plans`, { body: { id: "gold" } });

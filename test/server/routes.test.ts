@@ -145,6 +145,28 @@ test("limits are set, read and deleted at four levels, and the narrowest is in f
   );
 });
 
+test("a limit in a body may be the text that the command line takes", async (t) => {
+  const { call } = await serviceOf(t);
+  const texts = ["rpm:100,counts=requests", "tpm:10k/min:20k", "month:2M,reset=monthly,counts=tpm"];
+  const rpm = { name: "rpm", counts: "requests", capacity: 100, refillAmount: 100, refillPeriodMs: 60_000 };
+  const tpm = { name: "tpm", capacity: 20_000, refillAmount: 10_000, refillPeriodMs: 60_000 };
+  const set = await call("PUT", `${NS}/limits?resource=gpt-4`, { body: { limits: texts } });
+  assert.equal(set.status, 200);
+  assert.deepEqual(set.body.limits.slice(0, 2), [rpm, tpm]);
+  assert.deepEqual(set.body.limits[2].reset, { cron: "0 0 1 * *", tz: "UTC" });
+  const again = await call("PUT", `${NS}/limits?resource=gpt-4`, { body: { limits: [rpm, ...texts.slice(1)] } });
+  assert.deepEqual([again.body.changed, again.body.limits], [false, set.body.limits]);
+  const totals = await call("PUT", `${NS}/totals?entityId=key-1`, { body: { limits: ["usd:5,reset=daily"] } });
+  assert.deepEqual([totals.status, totals.body.limits[0].capacity], [200, 5]);
+  const take = { entityId: "key-2", resource: "own", holdMs: 0, limits: ["rpm:1/day"], consume: { rpm: 1 } };
+  assert.equal((await call("POST", `${NS}/acquire`, { body: take })).status, 200);
+  assert.equal((await call("POST", `${NS}/acquire`, { body: take })).status, 429);
+  const wrong = await call("PUT", `${NS}/limits?resource=gpt-4`, { body: { limits: ["rpm:100/fortnight"] } });
+  problem(wrong, 400, "limit_invalid");
+  assert.match(wrong.body.detail, /the period is "fortnight"; give AMOUNT\/PERIOD with s, min, h or day/);
+  problem(await call("PUT", `${NS}/limits?resource=gpt-4`, { body: { limits: ["rpm"] } }), 400, "limit_invalid");
+});
+
 test("access and cascade are set and taken back where they are said", async (t) => {
   const { call } = await serviceOf(t);
   const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };

@@ -40,11 +40,11 @@ export function watchedConfig(
     plans: overriding(plans, {
       create: (plan, event) =>
         after(plans.create(plan, event), ({ kind }) => {
-          if (kind === "created") truth.setPlan(plan.id, plan.createdAtMs);
+          if (kind === "created") truth.planMade(plan.id);
         }),
       delete: (id, event) =>
         after(plans.delete(id, event), ({ kind }) => {
-          if (kind === "deleted") truth.setPlan(id, undefined);
+          if (kind === "deleted") truth.planDeleted(id, event.atMs);
         }),
     }),
     entities: overriding(entities, {

@@ -42,8 +42,7 @@ export interface Snapshot {
   readonly said: ReadonlyMap<string, readonly Said[]>;
   readonly configs: ReadonlyMap<string, Scoped>;
   readonly entities: ReadonlyMap<string, Entity>;
-  /** When each plan was made, by the clock of whoever did. */
-  readonly plans: ReadonlyMap<string, number>;
+  readonly plans: ReadonlySet<string>;
   /** Of entities that had another plan before: all of them, the oldest first. */
   readonly stints: ReadonlyMap<string, readonly Stint[]>;
 }
@@ -175,7 +174,7 @@ function zonesOf(limits: readonly Limit[]): ReadonlySet<string> {
 
 /**
  * At which instants what applies became something else, and what. Each scope counts for the time in which it applied: those of a
- * plan while the entity had it. Of a plan that was deleted since nothing is known.
+ * plan while the entity had it, also of one that was deleted since.
  */
 function changesIn(then: Snapshot, entityId: string, scopesWith: ScopesWith): readonly Since[] {
   const planId = then.entities.get(entityId)?.planId;
@@ -183,11 +182,8 @@ function changesIn(then: Snapshot, entityId: string, scopesWith: ScopesWith): re
   const scopes = stints.flatMap((stint) => scopesWith(stint.planId));
   const spoken = scopes.flatMap((scope) => then.said.get(keyOf(scope)) ?? []);
   const instants = new Set([...spoken, ...stints].map(({ fromMs }) => fromMs).filter((ms) => ms > 0));
-  const limitsAt = (atMs: number): readonly Limit[] | undefined => {
+  const limitsAt = (atMs: number): readonly Limit[] => {
     const stint = stints.findLast(({ fromMs }) => fromMs <= atMs) as Stint;
-    const isFormer = stint !== stints.at(-1);
-    const madeMs = stint.planId === undefined ? 0 : (then.plans.get(stint.planId) ?? Number.POSITIVE_INFINITY);
-    if (isFormer && madeMs > atMs) return undefined;
     const saidThen = (scope: ConfigScope) => {
       const key = keyOf(scope);
       const known = then.said.get(key)?.findLast(({ fromMs }) => fromMs <= atMs);
@@ -197,8 +193,7 @@ function changesIn(then: Snapshot, entityId: string, scopesWith: ScopesWith): re
   };
   const all = [0, ...instants].toSorted((a, b) => a - b).map((fromMs) => ({ fromMs, limits: limitsAt(fromMs) }));
   return all.flatMap(({ fromMs, limits }, i) => {
-    if (i === 0 || limits === undefined) return [];
-    return JSON.stringify(limits) === JSON.stringify(all[i - 1]?.limits) ? [] : [{ fromMs, limits }];
+    return i === 0 || JSON.stringify(limits) === JSON.stringify(all[i - 1]?.limits) ? [] : [{ fromMs, limits }];
   });
 }
 

@@ -33,7 +33,13 @@ export class Truth {
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
-    const nothing = { said: new Map(), configs: new Map(), entities: new Map(), plans: new Map(), stints: new Map() };
+    const nothing = {
+      said: new Map(),
+      configs: new Map(),
+      entities: new Map(),
+      plans: new Set<string>(),
+      stints: new Map(),
+    };
     this.#history = [{ fromMs: Number.NEGATIVE_INFINITY, ...nothing }];
   }
 
@@ -90,15 +96,23 @@ export class Truth {
     this.#history.push({ ...(this.#history.pop() as Snapshot), said });
   }
 
-  /** A plan was made, or (undefined) deleted with all that it said. */
-  setPlan(id: string, madeMs: number | undefined): void {
-    const plans = new Map(this.#now.plans);
-    let { configs, said } = this.#now;
-    if (madeMs === undefined) {
-      plans.delete(id);
-      [configs, said] = [without(configs, `plan ${id}`), without(said, `plan ${id}`)];
-    } else plans.set(id, madeMs);
-    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), plans, configs, said });
+  planMade(id: string): void {
+    this.#history.push({ ...this.#now, fromMs: this.#nowMs(), plans: new Set([...this.#now.plans, id]) });
+  }
+
+  /** It says nothing any more; what it said counts for the time in which entities had it. */
+  planDeleted(id: string, atMs: number): void {
+    const { plans, configs, said } = this.#now;
+    const saidByIt = new Map(said);
+    for (const [key, before] of configs) {
+      if (!key.startsWith(`plan ${id}\n`) || before.limits.length === 0) continue;
+      const known = said.get(key) ?? [{ ...saidIn(before), fromMs: 0 }];
+      saidByIt.set(key, kept(known, { ...saidIn(NOTHING_SAID), fromMs: atMs }));
+    }
+    this.#history.push({
+      ...{ ...this.#now, fromMs: this.#nowMs(), said: saidByIt },
+      ...{ plans: new Set([...plans].filter((one) => one !== id)), configs: without(configs, `plan ${id}`) },
+    });
   }
 
   hasPlan(id: string): boolean {

@@ -1,7 +1,7 @@
 import { BoundedMap } from "../../domain/bounded-map.ts";
 import type { BucketKey } from "../../domain/bucket-key.ts";
 import { type ConfigScope, isTotal, type LevelConfig, scopesOf } from "../../domain/config.ts";
-import { resolveChanges } from "../../domain/config-versions.ts";
+import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { formerPlans } from "../../domain/plan-stints.ts";
 import type { Item } from "../../ports/item-store.ts";
 import type { Clock } from "../../ports/system.ts";
@@ -11,9 +11,8 @@ import { type Attributes, decodeItem } from "./codec.ts";
 import { decodeConfig, historyIn } from "./config-codec.ts";
 import { entityOf, isBeingDeleted, stintsIn } from "./entities-record.ts";
 import type { NamespaceWatch } from "./namespaces-record.ts";
-import { planOf } from "./plans-record.ts";
 import type { Records } from "./records.ts";
-import { configKey, entityKey, itemTableKey, namespaceIdKey, planKey, type TableKey } from "./schema.ts";
+import { configKey, entityKey, itemTableKey, namespaceIdKey } from "./schema.ts";
 import type { UsageKept } from "./usage-kept.ts";
 
 interface ReaderParts {
@@ -41,7 +40,7 @@ export class ConfigReader {
   readonly #namespaceId: string;
   readonly #parts: ReaderParts;
   /** The plans that an entity had when it was last read: that of now, and those whose limits may count for the time before. */
-  readonly #plans = new BoundedMap<PlansOf>(PLANS_REMEMBERED / 2);
+  readonly #plans = new BoundedMap<readonly string[]>(PLANS_REMEMBERED / 2);
 
   constructor(namespaceId: string, parts: ReaderParts) {
     this.#namespaceId = namespaceId;
@@ -68,14 +67,14 @@ export class ConfigReader {
     const reading = readings.begin();
     const atMs = clock.now();
     const likelyPlans = this.#plans.get(entityId) ?? NO_PLANS;
-    const likely = [
-      ...this.#stored(scopesOf(entityId, resource, undefined)).map((scope) => this.#place(scope)),
-      ...this.#placesOf(likelyPlans, resource),
-    ];
+    const likely = this.#stored([
+      ...scopesOf(entityId, resource, undefined),
+      ...likelyPlans.flatMap((planId) => planScopes(planId, resource)),
+    ]);
     const isWatched = consistent || !watch.wasActive(namespaceId);
     const read = await records.getAll(
       [
-        ...likely.map(({ key }) => key),
+        ...likely.map((scope) => configKey(namespaceId, scope)),
         entityKey(namespaceId, entityId),
         ...(isWatched ? [namespaceIdKey(namespaceId)] : []),
         ...(onFirstRead === undefined ? [] : [itemTableKey(namespaceId, { bucket, shard: 0 })]),
@@ -85,21 +84,19 @@ export class ConfigReader {
     const meta = read[likely.length];
     if (isWatched) watch.requireActive(namespaceId, read[likely.length + 1]);
     onFirstRead?.(decoded(read[likely.length + (isWatched ? 2 : 1)]), atMs);
-    const items = new Map(likely.map(({ text }, i) => [text, read[i]]));
+    const items = new Map(likely.map((scope, i) => [textOf(scope), read[i]]));
     for (const one of [audit, kept]) one.learn(items.get(textOf({ level: "system" })));
     const entity = entityOf(meta);
     const planId = entity?.planId;
     const stints = entity === undefined ? undefined : stintsIn(meta);
-    const plans: PlansOf = { now: planId === undefined ? [] : [planId], former: formerPlans(stints) };
-    const unread = this.#placesOf(plans, resource).filter(({ text }) => !items.has(text));
+    const plans = [...new Set([...(planId === undefined ? [] : [planId]), ...formerPlans(stints)])];
+    const unread = plans.filter((id) => !likelyPlans.includes(id)).flatMap((id) => planScopes(id, resource));
     if (unread.length > 0) {
-      const more = await records.getAll(
-        unread.map(({ key }) => key),
-        { consistent },
-      );
-      for (const [i, { text }] of unread.entries()) items.set(text, more[i]);
+      const keys = unread.map((scope) => configKey(namespaceId, scope));
+      const more = await records.getAll(keys, { consistent });
+      for (const [i, scope] of unread.entries()) items.set(textOf(scope), more[i]);
     }
-    if (plans.now.length + plans.former.length === 0) this.#plans.delete(entityId);
+    if (plans.length === 0) this.#plans.delete(entityId);
     else this.#plans.set(entityId, plans);
     const scopesWith = (id: string | undefined) => scopesOf(entityId, resource, id);
     const scopes = scopesWith(planId);
@@ -107,21 +104,10 @@ export class ConfigReader {
       "entityId" in scope && isBeingDeleted(meta) ? undefined : items.get(textOf(scope));
     const stored = scopes.map((scope) => decodeConfig(itemOf(scope)));
     const historyOf = (scope: ConfigScope) => (this.#parts.shared ? undefined : historyIn(itemOf(scope)));
-    const madeMsOf = (id: string) => planOf(items.get(madeText(id)))?.createdAtMs;
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf, madeMsOf };
+    const saidBy = (scope: ConfigScope) => saidOver(historyOf(scope), decodeConfig(itemOf(scope)));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf: saidBy };
     const resolved = { ...resolveChanges(stored, scopes.map(historyOf), scopes, entity, past), reading };
     return consistent ? { ...resolved, isConsistent: true } : resolved;
-  }
-
-  /** What is to be read of the plans of an entity: their limits, and of those that it had when they were made. */
-  #placesOf({ now, former }: PlansOf, resource: string): readonly Place[] {
-    const scopes = [...new Set([...now, ...former])].flatMap((planId) => planScopes(planId, resource));
-    const made = former.map((planId) => ({ text: madeText(planId), key: planKey(this.#namespaceId, planId) }));
-    return [...scopes.map((scope) => this.#place(scope)), ...made];
-  }
-
-  #place(scope: ConfigScope): Place {
-    return { text: textOf(scope), key: configKey(this.#namespaceId, scope) };
   }
 
   /** Those that may be in the table. */
@@ -159,27 +145,11 @@ interface ResolveOptions {
   readonly onFirstRead: OnFirstRead | undefined;
 }
 
-/** The plan that an entity has, if any, and those that it had. */
-interface PlansOf {
-  readonly now: readonly string[];
-  readonly former: readonly string[];
-}
-
-/** An item that is read, and under which name it is known then. */
-interface Place {
-  readonly text: string;
-  readonly key: TableKey;
-}
-
 const PLANS_REMEMBERED = 20_000;
-const NO_PLANS: PlansOf = Object.freeze({ now: [], former: [] });
+const NO_PLANS: readonly string[] = Object.freeze([]);
 
 function planScopes(planId: string, resource: string): readonly ConfigScope[] {
   return scopesOf("", resource, planId).filter((scope) => "planId" in scope);
-}
-
-function madeText(planId: string): string {
-  return `made ${planId}`;
 }
 
 function textOf(scope: ConfigScope): string {

@@ -5,13 +5,24 @@ import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../../d
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../../ports/plan-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes, AttributeValue } from "./codec.ts";
+import { encodeConfig, historyAfter, isHistoryOnly } from "./config-codec.ts";
 import type { RecentChange } from "./config-reader.ts";
 import { DELETING, entityOf, VERSION } from "./entities-record.ts";
 import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
 import { chunksOf, collected, cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
 import { changeablePlan, planItem, planOf } from "./plans-record.ts";
 import { failAfterMaxConflicts, type Records } from "./records.ts";
-import { all, checkRecord, deleteRecord, isStill, keyIn, missing, putRecord, updateRecord } from "./records-write.ts";
+import {
+  all,
+  checkRecord,
+  deleteRecord,
+  isStill,
+  keyIn,
+  missing,
+  putRecord,
+  type RecordWrite,
+  updateRecord,
+} from "./records-write.ts";
 import {
   entityKey,
   GSI4PK,
@@ -21,6 +32,7 @@ import {
   namespaceIdKey,
   PK,
   PLAN_SEQ,
+  parseConfigKey,
   parseMemberSk,
   planKey,
   planMemberRange,
@@ -56,7 +68,7 @@ export class DynamoPlans implements PlanStore {
       failAfterMaxConflicts(attempt, `The plan ${plan.id}`);
       const before = await this.#readToChange(plan.id);
       if (before?.[DELETING] !== undefined) {
-        await this.#finish(plan.id, before[DELETING]);
+        await this.#finish(plan.id, before[DELETING], event.atMs);
         continue;
       }
       if (before !== undefined) return { kind: "exists" };
@@ -96,7 +108,7 @@ export class DynamoPlans implements PlanStore {
       if (item === undefined) return { kind: "missing" };
       // Cut off earlier: it is deleted, and the rest is cleared up now.
       if (item[DELETING] !== undefined) {
-        await this.#finish(id, item[DELETING]);
+        await this.#finish(id, item[DELETING], event.atMs);
         return { kind: "deleted" };
       }
       const [entity] = (await this.listEntities(id, { limit: 1 })).items;
@@ -114,7 +126,7 @@ export class DynamoPlans implements PlanStore {
       ]);
       if (reply.kind === "failed") continue;
       this.#parts.recent.note();
-      await this.#finish(id, mark);
+      await this.#finish(id, mark, event.atMs);
       return { kind: "deleted" };
     }
   }
@@ -177,20 +189,32 @@ export class DynamoPlans implements PlanStore {
     return item;
   }
 
-  /** Removes limits and totals, then the plan itself; every step while it is marked by that very deletion. */
-  async #finish(id: string, mark: AttributeValue): Promise<void> {
+  /**
+   * Removes limits and totals, then the plan itself; every step while it is marked by that very deletion. What the limits said stays:
+   * entities that had the plan may still be brought up to now by it.
+   */
+  async #finish(id: string, mark: AttributeValue, atMs: number): Promise<void> {
     const key = planKey(this.#namespaceId, id);
     const marked = isStill(DELETING, mark);
     const partition = [PK, planPk(this.#namespaceId, id)] as const;
-    const found = await collected(this.#records.query({ partition, keysOnly: true, consistent: true }));
-    const others = found.map(keyIn).filter(({ sk }) => sk !== META_SK);
-    for (const chunk of chunksOf(others, ITEMS_AT_ONCE)) {
-      const deletions = chunk.map((one) => deleteRecord(one, undefined));
-      const reply = await this.#records.transact([checkRecord(key, marked), ...deletions]);
+    const found = await collected(this.#records.query({ partition, consistent: true }));
+    const writes = found.flatMap((item) => this.#ended(item, atMs));
+    for (const chunk of chunksOf(writes, ITEMS_AT_ONCE)) {
+      const reply = await this.#records.transact([checkRecord(key, marked), ...chunk]);
       // Another process has brought it to its end.
       if (reply.kind === "failed") return;
     }
     await this.#records.transact([deleteRecord(key, marked)]);
+  }
+
+  /** What becomes of an item of the plan's partition when the plan is deleted. */
+  #ended(item: Attributes, atMs: number): readonly RecordWrite[] {
+    const key = keyIn(item);
+    if (key.sk === META_SK || isHistoryOnly(item)) return [];
+    const scope = parseConfigKey(key);
+    const namespaceId = this.#namespaceId;
+    const left = scope && encodeConfig(undefined, item, { namespaceId, scope }, historyAfter(item, undefined, atMs));
+    return [left === undefined ? deleteRecord(key, undefined) : putRecord(key, left, undefined)];
   }
 }
 

@@ -34,9 +34,9 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
-import { requireActive } from "./config.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
+import { requireActive } from "./in-namespace.ts";
 import { LeaseRecords } from "./lease-records.ts";
 import { textList } from "./list-orders.ts";
 import { isOwnable, OwnedState } from "./owned-state.ts";

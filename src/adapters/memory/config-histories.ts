@@ -44,13 +44,6 @@ export class ConfigHistories {
     }
   }
 
-  /** The plan was deleted, and its limits with it. */
-  forgetPlan(planId: string): void {
-    for (const [key, { scope }] of this.#histories) {
-      if ("planId" in scope && scope.planId === planId) this.#drop(key);
-    }
-  }
-
   get size(): number {
     return this.#histories.size;
   }

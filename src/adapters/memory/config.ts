@@ -8,29 +8,17 @@ import {
   scopesOf,
 } from "../../domain/config.ts";
 import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
-import { resolveChanges } from "../../domain/config-versions.ts";
-import { LimiterError } from "../../domain/errors.ts";
-import { namespaceNotActive } from "../../domain/namespace.ts";
+import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { InNamespace } from "./in-namespace.ts";
 import { textList } from "./list-orders.ts";
 
-export class MemoryConfig implements ConfigStore {
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
-  }
-
+export class MemoryConfig extends InNamespace implements ConfigStore {
   generation(): number {
-    return this.#all.generation;
+    return this.all.generation;
   }
 
   resolve(entityId: string, resource: string): LevelConfig {
@@ -38,26 +26,26 @@ export class MemoryConfig implements ConfigStore {
   }
 
   resolveSync(entityId: string, resource: string): LevelConfig {
-    requireActive(this.#all, this.#namespaceId);
-    const entity = this.#data.entities.get(entityId);
+    this.requireActive();
+    const entity = this.data.entities.get(entityId);
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const found = scopes.map((scope) => this.get(scope));
-    const historyOf = (scope: ConfigScope) => this.#data.versions.of(keyOf(scope));
-    const stints = this.#data.stints.get(entityId);
+    const historyOf = (scope: ConfigScope) => this.data.versions.of(keyOf(scope));
+    const stints = this.data.stints.get(entityId);
     const scopesWith = (planId: string | undefined) => scopesOf(entityId, resource, planId);
-    const madeMsOf = (planId: string) => this.#data.plans.get(planId)?.createdAtMs;
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf, madeMsOf };
+    const saidBy = (scope: ConfigScope) => saidOver(historyOf(scope), this.get(scope));
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf: saidBy };
     return resolveChanges(found, scopes.map(historyOf), scopes, entity, past);
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {
-    return this.#data.configs.get(keyOf(scope))?.config;
+    return this.data.configs.get(keyOf(scope))?.config;
   }
 
   set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): SetReply {
     refuseUsageKeptDays(change);
-    requireActive(this.#all, this.#namespaceId);
-    if ("planId" in scope && !this.#data.plans.has(scope.planId)) return "planMissing";
+    this.requireActive();
+    if ("planId" in scope && !this.data.plans.has(scope.planId)) return "planMissing";
     return this.#make(scope, limitsChanged(this.get(scope), change), event) ? "written" : "unchanged";
   }
 
@@ -78,20 +66,20 @@ export class MemoryConfig implements ConfigStore {
     const resources = () => this.#namesIn(resourceOf);
     const found = (resource: string) =>
       this.#found(resource === "" ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource });
-    return this.#data.orders.pageByTurns(textList(`limits of ${entityId}`, resources, found), page);
+    return this.data.orders.pageByTurns(textList(`limits of ${entityId}`, resources, found), page);
   }
 
   listEntities(resource: string, page: PageRequest): MaybePromise<Page<string>> {
     const ids = () =>
       this.#namesIn((scope) => (scope.level === "entity" && scope.resource === resource ? scope.entityId : undefined));
     const found = (entityId: string) => this.#found({ level: "entity", entityId, resource }) && entityId;
-    return this.#data.orders.pageByTurns(textList(`limits on ${resource}`, ids, found), page);
+    return this.data.orders.pageByTurns(textList(`limits on ${resource}`, ids, found), page);
   }
 
   listEntityResources(page: PageRequest): MaybePromise<Page<string>> {
     const names = () => new Set(this.#namesIn((scope) => (scope.level === "entity" ? scope.resource : undefined)));
     const found = (resource: string) => (names().has(resource) ? resource : undefined);
-    return this.#data.orders.pageByTurns(
+    return this.data.orders.pageByTurns(
       textList("resources of entities", () => [...names()], found),
       page,
     );
@@ -100,44 +88,32 @@ export class MemoryConfig implements ConfigStore {
   listResources(page: PageRequest): MaybePromise<Page<string>> {
     const names = () => this.#namesIn((scope) => (scope.level === "resource" ? scope.resource : undefined));
     const found = (resource: string) => this.#found({ level: "resource", resource }) && resource;
-    return this.#data.orders.pageByTurns(textList("resources", names, found), page);
+    return this.data.orders.pageByTurns(textList("resources", names, found), page);
   }
 
   *#namesIn(nameOf: (scope: ConfigScope) => string | undefined): Generator<string> {
-    for (const { scope, config } of this.#data.configs.values()) {
+    for (const { scope, config } of this.data.configs.values()) {
       const name = config.limits.length > 0 ? nameOf(scope) : undefined;
       if (name !== undefined) yield name;
     }
   }
 
   #found(scope: ConfigScope): { readonly scope: ConfigScope; readonly config: StoredConfig } | undefined {
-    const found = this.#data.configs.get(keyOf(scope));
+    const found = this.data.configs.get(keyOf(scope));
     return found !== undefined && found.config.limits.length > 0 ? found : undefined;
   }
 
   #make(scope: ConfigScope, change: ConfigChange, event: AuditEvent): boolean {
-    requireActive(this.#all, this.#namespaceId);
+    this.requireActive();
     if (change.kind === "unchanged") return false;
     const { config } = change;
     const key = keyOf(scope);
-    this.#data.versions.note(key, scope, { before: this.get(scope), after: config, atMs: event.atMs });
-    if (config === undefined) this.#data.configs.delete(key);
-    else this.#data.configs.set(key, { scope, config });
-    this.#data.audit.push(event);
-    this.#all.generation++;
+    this.data.versions.note(key, scope, { before: this.get(scope), after: config, atMs: event.atMs });
+    if (config === undefined) this.data.configs.delete(key);
+    else this.data.configs.set(key, { scope, config });
+    this.changed(event);
     return true;
   }
-}
-
-export function requireOpen({ closed }: MemoryData): void {
-  if (closed) throw new LimiterError("closed", "The memory store is closed; open a new limiter.");
-}
-
-/** Throws when the namespace was deleted: nothing may be written into it any more. */
-export function requireActive(all: MemoryData, namespaceId: string): void {
-  requireOpen(all);
-  if (all.namespaces.get(namespaceId)?.status === "active") return;
-  throw namespaceNotActive(namespaceId);
 }
 
 function keyOf(scope: ConfigScope): string {

@@ -12,25 +12,14 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { withStint } from "../../domain/plan-stints.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
-import { requireActive } from "./config.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { InNamespace } from "./in-namespace.ts";
 import { textList } from "./list-orders.ts";
 import { forgetRefusalsOf } from "./refusals.ts";
 
-export class MemoryEntities implements EntityStore {
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
-  }
-
+export class MemoryEntities extends InNamespace implements EntityStore {
   create(entity: Entity, event: AuditEvent): CreateReply {
-    requireActive(this.#all, this.#namespaceId);
-    if (this.#data.entities.has(entity.id)) return { kind: "exists" };
+    this.requireActive();
+    if (this.data.entities.has(entity.id)) return { kind: "exists" };
     const problem =
       (entity.parentId === undefined ? undefined : parentProblem(entity.id, entity.parentId, this.#hierarchy)) ??
       planProblem(entity.planId, this.#hierarchy);
@@ -40,49 +29,48 @@ export class MemoryEntities implements EntityStore {
   }
 
   get(id: string): Entity | undefined {
-    return this.#data.entities.get(id);
+    return this.data.entities.get(id);
   }
 
   update(id: string, change: EntityChange, event: AuditEvent): UpdateReply {
-    requireActive(this.#all, this.#namespaceId);
-    const before = this.#data.entities.get(id);
+    this.requireActive();
+    const before = this.data.entities.get(id);
     const update = updateOf(before, change, this.#hierarchy);
     if (update.kind === "updated") this.#changed(before, update.entity, event);
     return update;
   }
 
   delete(id: string, event: AuditEvent): DeleteReply {
-    requireActive(this.#all, this.#namespaceId);
-    if (!this.#data.entities.has(id)) return { kind: "missing" };
+    this.requireActive();
+    if (!this.data.entities.has(id)) return { kind: "missing" };
     const [childId] = this.#hierarchy.childrenOf(id);
     if (childId !== undefined) return { kind: "children", childId };
-    this.#data.entities.delete(id);
-    for (const [key, { scope }] of this.#data.configs) {
-      if ("entityId" in scope && scope.entityId === id) this.#data.configs.delete(key);
+    this.data.entities.delete(id);
+    for (const [key, { scope }] of this.data.configs) {
+      if ("entityId" in scope && scope.entityId === id) this.data.configs.delete(key);
     }
-    this.#data.versions.forgetEntity(id);
-    this.#data.stints.delete(id);
-    for (const [key, { entityId }] of this.#data.operations) if (entityId === id) this.#data.operations.delete(key);
-    for (const { key } of this.#data.buckets.values()) if (key.entityId === id) this.#data.buckets.delete(key.id);
-    forgetRefusalsOf(this.#data, id);
-    this.#data.audit.push(event);
-    this.#all.generation++;
+    this.data.versions.forgetEntity(id);
+    this.data.stints.delete(id);
+    for (const [key, { entityId }] of this.data.operations) if (entityId === id) this.data.operations.delete(key);
+    for (const { key } of this.data.buckets.values()) if (key.entityId === id) this.data.buckets.delete(key.id);
+    forgetRefusalsOf(this.data, id);
+    this.changed(event);
     return { kind: "deleted" };
   }
 
   children(id: string, page: PageRequest): MaybePromise<Page<Entity>> {
     const childOf = (childId: string) => {
-      const entity = this.#data.entities.get(childId);
+      const entity = this.data.entities.get(childId);
       return entity?.parentId === id ? entity : undefined;
     };
-    return this.#data.orders.pageByTurns(
+    return this.data.orders.pageByTurns(
       textList(`children ${id}`, () => [...this.#hierarchy.childrenOf(id)], childOf),
       page,
     );
   }
 
   list(page: PageRequest): MaybePromise<Page<Entity>> {
-    const { entities, orders } = this.#data;
+    const { entities, orders } = this.data;
     return orders.pageByTurns(
       textList(
         "entities",
@@ -94,18 +82,17 @@ export class MemoryEntities implements EntityStore {
   }
 
   readonly #hierarchy: Hierarchy & PlansKnown = {
-    hasPlan: (id) => this.#data.plans.has(id),
-    parentOf: (id) => this.#data.entities.get(id),
+    hasPlan: (id) => this.data.plans.has(id),
+    parentOf: (id) => this.data.entities.get(id),
     childrenOf: (id) =>
-      [...this.#data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),
+      [...this.data.entities.values()].filter(({ parentId }) => parentId === id).map((entity) => entity.id),
   };
 
   #changed(before: Entity | undefined, entity: Entity, event: AuditEvent): void {
-    const { entities, stints } = this.#data;
+    const { entities, stints } = this.data;
     entities.set(entity.id, entity);
     const plans = withStint(stints.get(entity.id), before?.planId, entity.planId, event.atMs);
     if (plans !== undefined) stints.set(entity.id, plans);
-    this.#data.audit.push(event);
-    this.#all.generation++;
+    this.changed(event);
   }
 }

@@ -4,8 +4,8 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { BeginReply, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
-import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { requireActive } from "./in-namespace.ts";
 import type { LeaseShelf } from "./lease-shelf.ts";
 import { textList } from "./list-orders.ts";
 

@@ -3,50 +3,39 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type OwnedPiece, type Piece, pieceKey } from "../../domain/piece.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { EnterReply, ManifestStore, OwnerRecord, OwnerRight, StrikeReply } from "../../ports/manifest-store.ts";
-import { requireActive } from "./config.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { InNamespace } from "./in-namespace.ts";
 import { textList } from "./list-orders.ts";
 
-export class MemoryManifests implements ManifestStore {
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
-  }
-
+export class MemoryManifests extends InNamespace implements ManifestStore {
   setRun(record: OwnerRecord): void {
-    requireActive(this.#all, this.#namespaceId);
-    this.#data.owners.set(record.owner, record);
+    this.requireActive();
+    this.data.owners.set(record.owner, record);
   }
 
   getRun(owner: string): OwnerRecord | undefined {
-    return this.#data.owners.get(owner);
+    return this.data.owners.get(owner);
   }
 
   enter(owned: OwnedPiece, { run, takeOver }: OwnerRight): EnterReply {
-    requireActive(this.#all, this.#namespaceId);
+    this.requireActive();
     const key = pieceKey(owned.piece);
-    const known = this.#data.owned.get(key)?.owner ?? owned.owner;
+    const known = this.data.owned.get(key)?.owner ?? owned.owner;
     if (known !== owned.owner && !takeOver) return { kind: "ownedByOther", owner: known };
     if (!this.#isRun(owned.owner, run)) return { kind: "superseded" };
-    this.#data.owned.set(key, owned);
+    this.data.owned.set(key, owned);
     return { kind: "entered" };
   }
 
   strike(piece: Piece, owner: string, { run }: Pick<OwnerRight, "run">): StrikeReply {
-    requireActive(this.#all, this.#namespaceId);
+    this.requireActive();
     if (!this.#isRun(owner, run)) return { kind: "superseded" };
     const key = pieceKey(piece);
-    if (this.#data.owned.get(key)?.owner === owner) this.#data.owned.delete(key);
+    if (this.data.owned.get(key)?.owner === owner) this.data.owned.delete(key);
     return { kind: "struck" };
   }
 
   list(page: PageRequest): MaybePromise<Page<OwnedPiece>> {
-    const { owned, orders } = this.#data;
+    const { owned, orders } = this.data;
     return orders.pageByTurns(
       textList(
         "owned",
@@ -61,7 +50,7 @@ export class MemoryManifests implements ManifestStore {
     { entityId }: { readonly entityId?: string },
     page: PageRequest,
   ): MaybePromise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
-    const { configs, orders } = this.#data;
+    const { configs, orders } = this.data;
     const isWanted = (scope: ConfigScope) =>
       entityId === undefined || ("entityId" in scope && scope.entityId === entityId);
     const keys = function* () {
@@ -74,6 +63,6 @@ export class MemoryManifests implements ManifestStore {
   }
 
   #isRun(owner: string, run: string | undefined): boolean {
-    return run === undefined || this.#data.owners.get(owner)?.run === run;
+    return run === undefined || this.data.owners.get(owner)?.run === run;
   }
 }

@@ -4,59 +4,50 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../../domain/plan.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../../ports/plan-store.ts";
-import { requireActive } from "./config.ts";
-import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { InNamespace } from "./in-namespace.ts";
 import { textList } from "./list-orders.ts";
 
-export class MemoryPlans implements PlanStore {
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
-  }
-
+export class MemoryPlans extends InNamespace implements PlanStore {
   create(plan: Plan, event: AuditEvent): CreatePlanReply {
-    requireActive(this.#all, this.#namespaceId);
-    if (this.#data.plans.has(plan.id)) return { kind: "exists" };
-    this.#data.plans.set(plan.id, plan);
-    this.#changed(event);
+    this.requireActive();
+    if (this.data.plans.has(plan.id)) return { kind: "exists" };
+    this.data.plans.set(plan.id, plan);
+    this.changed(event);
     return { kind: "created" };
   }
 
   get(id: string): Plan | undefined {
-    return this.#data.plans.get(id);
+    return this.data.plans.get(id);
   }
 
   update(id: string, change: PlanChange, event: AuditEvent): PlanUpdate {
-    requireActive(this.#all, this.#namespaceId);
-    const update = planUpdate(this.#data.plans.get(id), change);
+    this.requireActive();
+    const update = planUpdate(this.data.plans.get(id), change);
     if (update.kind !== "updated") return update;
-    this.#data.plans.set(id, update.plan);
-    this.#changed(event);
+    this.data.plans.set(id, update.plan);
+    this.changed(event);
     return update;
   }
 
   delete(id: string, event: AuditEvent): DeletePlanReply {
-    requireActive(this.#all, this.#namespaceId);
-    if (!this.#data.plans.has(id)) return { kind: "missing" };
-    for (const entity of this.#data.entities.values()) {
+    this.requireActive();
+    if (!this.data.plans.has(id)) return { kind: "missing" };
+    for (const entity of this.data.entities.values()) {
       if (entity.planId === id) return { kind: "inUse", entityId: entity.id };
     }
-    this.#data.plans.delete(id);
-    for (const [key, { scope }] of this.#data.configs) {
-      if ("planId" in scope && scope.planId === id) this.#data.configs.delete(key);
+    this.data.plans.delete(id);
+    for (const [key, { scope, config }] of this.data.configs) {
+      if (!("planId" in scope) || scope.planId !== id) continue;
+      // Entities that had it may still be brought up to now by what it said.
+      this.data.versions.note(key, scope, { before: config, after: undefined, atMs: event.atMs });
+      this.data.configs.delete(key);
     }
-    this.#data.versions.forgetPlan(id);
-    this.#changed(event);
+    this.changed(event);
     return { kind: "deleted" };
   }
 
   list(page: PageRequest): MaybePromise<Page<Plan>> {
-    const { plans, orders } = this.#data;
+    const { plans, orders } = this.data;
     const ids = () => plans.keys();
     return orders.pageByTurns(
       textList("plans", ids, (id) => plans.get(id)),
@@ -65,7 +56,7 @@ export class MemoryPlans implements PlanStore {
   }
 
   listEntities(id: string, page: PageRequest): MaybePromise<Page<Entity>> {
-    const { entities, orders } = this.#data;
+    const { entities, orders } = this.data;
     const ids = function* () {
       for (const entity of entities.values()) if (entity.planId === id) yield entity.id;
     };
@@ -74,10 +65,5 @@ export class MemoryPlans implements PlanStore {
       return entity?.planId === id ? entity : undefined;
     };
     return orders.pageByTurns(textList(`entities of the plan ${id}`, ids, found), page);
-  }
-
-  #changed(event: AuditEvent): void {
-    this.#data.audit.push(event);
-    this.#all.generation++;
   }
 }

@@ -15,8 +15,8 @@ import {
 import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/usage.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
-import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
+import { requireActive } from "./in-namespace.ts";
 import type { KeyedList } from "./list-orders.ts";
 import type { RefusalCell, RefusalEntry } from "./refusal-shelf.ts";
 

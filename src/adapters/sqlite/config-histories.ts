@@ -1,19 +1,26 @@
-import type { StoredConfig } from "../../domain/config.ts";
+import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { type LimitsVersion, versionsFrom, versionsText, withVersion } from "../../domain/config-versions.ts";
 import type { Entity } from "../../domain/entity.ts";
 import { stintsFrom, stintsText, withStint } from "../../domain/plan-stints.ts";
+import { keyOf } from "./config-rows.ts";
 import type { Connection, Statement } from "./connection.ts";
 
 /** The place of a scope: whose it is, an entity's, a default's or a plan's, and of which resource; empty: any. */
 export type HistoryKey = readonly [of: "entity" | "plan", owner: string, resource: string];
 
+type StintsKey = readonly [of: "stints", owner: string, resource: ""];
+
+export function historyKey(scope: ConfigScope): HistoryKey {
+  return ["planId" in scope ? "plan" : "entity", ...keyOf(scope)];
+}
+
 /** The place of the plans that an entity had. */
-export function stintsKey(entityId: string): readonly [of: "stints", owner: string, resource: string] {
+export function stintsKey(entityId: string): StintsKey {
   return ["stints", entityId, ""];
 }
 
-/** What the scopes of one namespace said of limits over time. Inside transactions only. */
-export class ConfigHistories {
+/** What the scopes of one namespace said of limits over time, and which plans its entities had. Inside transactions only. */
+export class Histories {
   readonly #namespaceId: string;
   readonly #get: Statement;
   readonly #put: Statement;
@@ -25,38 +32,32 @@ export class ConfigHistories {
   }
 
   of(key: HistoryKey): readonly LimitsVersion[] | undefined {
-    const text = this.#get.get(this.#namespaceId, ...key)?.[0];
-    return text === undefined ? undefined : knownVersions(text as string);
+    const text = this.#textOf(key);
+    return text === undefined ? undefined : knownVersions(text);
   }
 
   note(
-    key: HistoryKey,
+    scope: ConfigScope,
     change: { readonly before: StoredConfig | undefined; readonly after: StoredConfig | undefined },
     atMs: number,
   ): void {
+    const key = historyKey(scope);
     const known = this.of(key);
     const versions = withVersion(known, change.before, change.after, atMs);
     if (versions !== undefined && versions !== known) this.#put.run(this.#namespaceId, ...key, versionsText(versions));
   }
-}
 
-/** The plans that entities of one namespace had over time. Inside transactions only. */
-export class PlanHistories {
-  readonly #namespaceId: string;
-  readonly #get: Statement;
-  readonly #put: Statement;
-
-  constructor(connection: Connection, namespaceId: string) {
-    this.#namespaceId = namespaceId;
-    this.#get = connection.prepare(GET);
-    this.#put = connection.prepare(PUT);
+  /** An entity was made, or changed: it may have come to another plan. */
+  notePlan(before: Entity | undefined, { id, planId }: Entity, atMs: number): void {
+    if (before?.planId === planId) return;
+    const key = stintsKey(id);
+    const text = this.#textOf(key);
+    const stints = withStint(text === undefined ? undefined : stintsFrom(text), before?.planId, planId, atMs);
+    if (stints !== undefined) this.#put.run(this.#namespaceId, ...key, stintsText(stints));
   }
 
-  note(before: Entity | undefined, { id, planId }: Entity, atMs: number): void {
-    if (before?.planId === planId) return;
-    const text = this.#get.get(this.#namespaceId, ...stintsKey(id))?.[0];
-    const stints = withStint(text === undefined ? undefined : stintsFrom(text), before?.planId, planId, atMs);
-    if (stints !== undefined) this.#put.run(this.#namespaceId, ...stintsKey(id), stintsText(stints));
+  #textOf(key: HistoryKey | StintsKey): string | undefined {
+    return this.#get.get(this.#namespaceId, ...key)?.[0] as string | undefined;
   }
 }
 

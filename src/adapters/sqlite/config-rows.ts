@@ -18,7 +18,7 @@ export class ConfigRows {
   readonly #namespaceId: string;
   readonly #config: TableStatements;
   readonly #plan: TableStatements;
-  readonly #planMade: Statement;
+  readonly #hasPlan: Statement;
 
   constructor(connection: Connection, namespaceId: string) {
     this.#namespaceId = namespaceId;
@@ -40,16 +40,11 @@ export class ConfigRows {
       ),
       delete: connection.prepare(`DELETE FROM plan_config ${ofPlan}`),
     };
-    this.#planMade = connection.prepare("SELECT created_at_ms FROM plan WHERE namespace = ? AND id = ?");
+    this.#hasPlan = connection.prepare("SELECT 1 FROM plan WHERE namespace = ? AND id = ?");
   }
 
   hasPlan(planId: string): boolean {
-    return this.planMadeMs(planId) !== undefined;
-  }
-
-  planMadeMs(planId: string): number | undefined {
-    const row = this.#planMade.get(this.#namespaceId, planId);
-    return row === undefined ? undefined : Number(row[0]);
+    return this.#hasPlan.get(this.#namespaceId, planId) !== undefined;
   }
 
   get(scope: ConfigScope): StoredConfig | undefined {

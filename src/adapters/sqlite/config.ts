@@ -9,21 +9,20 @@ import {
   scopesOf,
 } from "../../domain/config.ts";
 import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
-import { type LimitsVersion, resolveChanges } from "../../domain/config-versions.ts";
+import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { formerPlans, type PlanStint, stintsFrom } from "../../domain/plan-stints.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Changes } from "./changes.ts";
-import { ConfigHistories, type HistoryKey, knownVersions } from "./config-histories.ts";
+import { Histories, historyKey, knownVersions } from "./config-histories.ts";
 import {
   CONFIG_COLUMNS,
   ConfigRows,
   configOf,
   configuredEntity,
   HAS_LIMITS,
-  keyOf,
   PLAN_CONFIG_COLUMNS,
   scopeOfRow,
 } from "./config-rows.ts";
@@ -66,7 +65,7 @@ export class SqliteConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #resolve: Statement;
   readonly #rows: ConfigRows;
-  readonly #histories: ConfigHistories;
+  readonly #histories: Histories;
   readonly #listForEntity: { readonly first: Statement; readonly next: Statement };
   readonly #listEntities: Statement;
   readonly #listResources: Statement;
@@ -83,7 +82,7 @@ export class SqliteConfig implements ConfigStore {
     this.#namespaceId = namespaceId;
     this.#resolve = connection.prepare(RESOLVE);
     this.#rows = new ConfigRows(connection, namespaceId);
-    this.#histories = new ConfigHistories(connection, namespaceId);
+    this.#histories = new Histories(connection, namespaceId);
     const listForEntity = (after: string) =>
       connection.prepare(
         `SELECT ${CONFIG_COLUMNS}, resource FROM config
@@ -140,12 +139,11 @@ export class SqliteConfig implements ConfigStore {
         const key = historyKey(scope);
         versions.set(
           JSON.stringify(key),
-          this.#connection.read(() => this.#histories.of(key)),
+          this.#connection.read(() => saidOver(this.#histories.of(key), this.#rows.get(scope))),
         );
       }
     }
-    const madeMsOf = (planId: string) => this.#connection.read(() => this.#rows.planMadeMs(planId));
-    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf, madeMsOf };
+    const past = stints === undefined ? undefined : { stints, scopesWith, historyOf };
     return resolveChanges(configs, scopes.map(historyOf), scopes, entity, past);
   }
 
@@ -205,7 +203,7 @@ export class SqliteConfig implements ConfigStore {
   // What the scope said was read in the same transaction, so that no other change is lost.
   #make(scope: ConfigScope, change: ConfigChange, event: AuditEvent, record: (event: AuditEvent) => void): boolean {
     if (change.kind === "unchanged") return false;
-    this.#histories.note(historyKey(scope), { before: this.#rows.get(scope), after: change.config }, event.atMs);
+    this.#histories.note(scope, { before: this.#rows.get(scope), after: change.config }, event.atMs);
     this.#rows.store(scope, change.config);
     record(event);
     return true;
@@ -215,8 +213,4 @@ export class SqliteConfig implements ConfigStore {
     const texts = this.#connection.read(query).map(([text]) => text as string);
     return pageOf(texts, limit, (text) => keyCursor(text));
   }
-}
-
-function historyKey(scope: ConfigScope): HistoryKey {
-  return ["planId" in scope ? "plan" : "entity", ...keyOf(scope)];
 }

@@ -11,7 +11,7 @@ import {
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
 import type { Changes } from "./changes.ts";
-import { PlanHistories } from "./config-histories.ts";
+import { Histories } from "./config-histories.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { readableJson } from "./row-damage.ts";
@@ -27,7 +27,7 @@ export class SqliteEntities implements EntityStore {
   readonly #children: Statement;
   readonly #childIds: Statement;
   readonly #plan: Statement;
-  readonly #plans: PlanHistories;
+  readonly #histories: Histories;
   readonly #list: Statement;
   readonly #deletes: readonly Statement[];
 
@@ -45,7 +45,7 @@ export class SqliteEntities implements EntityStore {
     );
     this.#childIds = connection.prepare("SELECT id FROM entity WHERE namespace = ? AND parent_id = ? ORDER BY id");
     this.#plan = connection.prepare("SELECT 1 FROM plan WHERE namespace = ? AND id = ?");
-    this.#plans = new PlanHistories(connection, namespaceId);
+    this.#histories = new Histories(connection, namespaceId);
     this.#list = connection.prepare(
       `SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`,
     );
@@ -68,7 +68,7 @@ export class SqliteEntities implements EntityStore {
         planProblem(entity.planId, this.#hierarchy);
       if (problem !== undefined) return problem;
       this.#store(entity);
-      this.#plans.note(undefined, entity, event.atMs);
+      this.#histories.notePlan(undefined, entity, event.atMs);
       record(event);
       return { kind: "created" };
     });
@@ -84,7 +84,7 @@ export class SqliteEntities implements EntityStore {
       const update = updateOf(before, change, this.#hierarchy);
       if (update.kind !== "updated") return update;
       this.#store(update.entity);
-      this.#plans.note(before, update.entity, event.atMs);
+      this.#histories.notePlan(before, update.entity, event.atMs);
       record(event);
       return update;
     });

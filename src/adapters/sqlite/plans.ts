@@ -4,6 +4,8 @@ import type { Page, PageRequest } from "../../domain/paging.ts";
 import { type Plan, type PlanChange, type PlanUpdate, planUpdate } from "../../domain/plan.ts";
 import type { CreatePlanReply, DeletePlanReply, PlanStore } from "../../ports/plan-store.ts";
 import type { Changes } from "./changes.ts";
+import { Histories } from "./config-histories.ts";
+import { configOf, PLAN_CONFIG_COLUMNS, scopeOfPlanRow } from "./config-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
 import { ENTITY_COLUMNS, entityOf } from "./entities.ts";
@@ -52,6 +54,11 @@ export class SqlitePlans implements PlanStore {
       if (this.#find(id) === undefined) return { kind: "missing" };
       const [first] = this.#sql.entities.all(this.#namespaceId, id, "", 1);
       if (first !== undefined) return { kind: "inUse", entityId: first[0] as string };
+      // Entities that had it may still be brought up to now by what it said.
+      for (const [resource, ...columns] of this.#sql.configs.all(this.#namespaceId, id)) {
+        const scope = scopeOfPlanRow(id, resource as string);
+        this.#sql.histories.note(scope, { before: configOf(columns), after: undefined }, event.atMs);
+      }
       for (const statement of this.#sql.deletes) statement.run(this.#namespaceId, id);
       record(event);
       return { kind: "deleted" };
@@ -71,7 +78,7 @@ export class SqlitePlans implements PlanStore {
 
   // Most processes never ask: they need not wait for statements that nobody uses.
   get #sql(): Statements {
-    this.#made ??= statementsOn(this.#connection);
+    this.#made ??= statementsOn(this.#connection, this.#namespaceId);
     return this.#made;
   }
 
@@ -87,11 +94,10 @@ export class SqlitePlans implements PlanStore {
 
 type Statements = ReturnType<typeof statementsOn>;
 
-function statementsOn(connection: Connection) {
+function statementsOn(connection: Connection, namespaceId: string) {
   const deletes: readonly Statement[] = [
     connection.prepare("DELETE FROM plan WHERE namespace = ? AND id = ?"),
     connection.prepare("DELETE FROM plan_config WHERE namespace = ? AND plan = ?"),
-    connection.prepare("DELETE FROM limit_history WHERE namespace = ? AND of = 'plan' AND owner = ?"),
   ];
   return {
     get: connection.prepare(`SELECT ${COLUMNS} FROM plan WHERE namespace = ? AND id = ?`),
@@ -100,7 +106,11 @@ function statementsOn(connection: Connection) {
     entities: connection.prepare(
       `SELECT ${ENTITY_COLUMNS} FROM entity WHERE namespace = ? AND plan_id = ? AND id > ? ORDER BY id LIMIT ?`,
     ),
+    configs: connection.prepare(
+      `SELECT resource, ${PLAN_CONFIG_COLUMNS} FROM plan_config WHERE namespace = ? AND plan = ?`,
+    ),
     deletes,
+    histories: new Histories(connection, namespaceId),
   };
 }
 

@@ -1,11 +1,9 @@
+import { type BucketQueryOptions, bucketQuery } from "../bucket-query.ts";
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
-import { UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printList } from "../print.ts";
 
-interface BucketListOptions extends ListOptions {
-  readonly resource?: string;
-}
+interface BucketListOptions extends ListOptions, BucketQueryOptions {}
 
 /** One limit of one bucket. */
 interface BucketRow {
@@ -20,18 +18,21 @@ interface BucketRow {
 export const bucketList: CommandFile<BucketListOptions> = {
   configure: (command) => {
     listOptions(command)
-      .option("-r, --resource <resource>", "on which resource")
-      .addHelpText("after", examples("zae-limiter bucket list -r gpt-4"))
-      .addHelpText("after", "\n--max counts buckets; each has an item for every limit.\n");
+      .option("-e, --entity <id>", "of one entity")
+      .option("-r, --resource <resource>", "on one resource")
+      .addHelpText("after", examples("zae-limiter bucket list -r gpt-4", "zae-limiter bucket list -e key-1"))
+      .addHelpText(
+        "after",
+        "\n--max counts buckets; each has an item for every limit. On DynamoDB, -e or -r must be given.\n",
+      );
   },
   run: (context, options) => {
-    const { resource } = options;
-    if (resource === undefined) throw new UsageError("On which resource? Give -r RESOURCE.");
+    const query = bucketQuery(context, options);
     return onStore(context, options, (limiter) =>
       printList<BucketRow>(context, options, {
         page: async (request) => {
-          const page = await limiter.listBuckets({ resource, ...request });
-          const items = page.flatMap(({ entityId, limits }) =>
+          const page = await limiter.listBuckets({ ...query, ...request });
+          const items = page.flatMap(({ entityId, resource, limits }) =>
             limits.map(({ limit, counts, available, capacity }) => {
               return { entityId, resource, limit, counts, available, capacity };
             }),
@@ -40,12 +41,13 @@ export const bucketList: CommandFile<BucketListOptions> = {
         },
         columns: [
           { title: "ENTITY", text: ({ entityId }) => entityId },
+          { title: "RESOURCE", text: ({ resource }) => resource },
           { title: "LIMIT", text: ({ limit }) => limit },
           { title: "COUNTS", text: ({ counts }) => counts },
           { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
           { title: "CAPACITY", text: ({ capacity }) => String(capacity), right: true },
         ],
-        empty: `Nobody has taken from ${resource} yet.`,
+        empty: "Nobody has taken anything there yet.",
       }),
     );
   },

@@ -17,7 +17,7 @@ export const check: CommandFile<StackCommandOptions> = {
   },
   run: async (context, options) => {
     const place = awsPlaceOf(options);
-    const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context), place);
+    const { name, table, outputs, versions } = await stackStatus(stackNameOf(options, context, "check"), place);
     const isShared = options.sharedTable === true || context.env.ZAEL_SHARED_TABLE === "1";
     const problem = await requireWorkable(table, place, isShared).catch((error: unknown) => {
       if (error instanceof LimiterError) return error.message;

@@ -24,7 +24,7 @@ export const deleteCommand: CommandFile<DeleteOptions> = {
       );
   },
   run: async (context, options) => {
-    const name = stackNameOf(options, context);
+    const name = stackNameOf(options, context, "delete");
     const { deleted, kept } = await deleteStack(
       { name, deleteTable: options.deleteTable === true, dryRun: options.dryRun === true },
       awsPlaceOf(options),

@@ -48,7 +48,7 @@ export const update: CommandFile<DeployOptions> = {
 };
 
 async function deployed(context: CommandContext, options: DeployOptions, mustExist: boolean): Promise<number> {
-  const name = stackNameOf(options, context);
+  const name = stackNameOf(options, context, "deploy");
   const paint = paintOf(context, options);
   const place = awsPlaceOf(options);
   const confirm = async (changes: Parameters<typeof changesText>[0]) => {

@@ -14,7 +14,7 @@ export const entityDeleteLimits: CommandFile<EntityDeleteLimitsOptions> = {
   configure: (command) => {
     command
       .argument("<id>", "whose limits")
-      .option("-r, --resource <resource>", "on which; default: those for wherever it has none of its own")
+      .option("-r, --resource <resource>", "on one resource; default: those for all where it has no others")
       .addHelpText("after", examples("zae-limiter entity delete-limits key-1 -r gpt-4 --yes"))
       .addHelpText("after", "\nExit codes: 1 declined, 4 it has no limits of its own there.\n");
   },

@@ -16,7 +16,7 @@ export const entitySetLimits: CommandFile<EntitySetLimitsOptions> = {
     levelFlags(command)
       .argument("<id>", "whose limits")
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
-      .option("-r, --resource <resource>", "on which; default: wherever it has none of its own")
+      .option("-r, --resource <resource>", "on one resource; default: on all where it has no others")
       .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
       .option("--allow-unknown", "also for an entity or resource that nothing is known of")
       .addHelpText(

@@ -1,7 +1,9 @@
+import { LimiterError } from "../../domain/errors.ts";
 import { listStacks } from "../../infra/inspect-stack.ts";
 import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
 import { printList } from "../print.ts";
 import { awsPlaceOf } from "../stack-place.ts";
+import { besidesStacks } from "../stack-words.ts";
 
 export const list: CommandFile<ListOptions> = {
   configure: (command) => {
@@ -10,7 +12,10 @@ export const list: CommandFile<ListOptions> = {
       .addHelpText("after", "\nStacks of this region with the tag ManagedBy=zae-limiter, those of the original too.\n");
   },
   run: async (context, options) => {
-    const all = await listStacks(awsPlaceOf(options));
+    const all = await listStacks(awsPlaceOf(options)).catch((error: unknown) => {
+      if (!(error instanceof LimiterError)) throw error;
+      throw new LimiterError(error.code, `${error.message} ${besidesStacks("list")}`, { cause: error });
+    });
     return printList(context, options, {
       page: async ({ limit, cursor }) => {
         const from = cursor === undefined ? 0 : all.findIndex(({ name }) => name > cursor);
@@ -25,7 +30,7 @@ export const list: CommandFile<ListOptions> = {
         { title: "SCHEMA", text: ({ schemaVersion }) => schemaVersion ?? "" },
         { title: "CREATED", text: ({ createdAtMs }) => dayOf(createdAtMs) },
       ],
-      empty: "There is no stack in this region.",
+      empty: `There is no stack in this region. ${besidesStacks("list")}`,
     });
   },
 };

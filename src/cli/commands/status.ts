@@ -11,7 +11,7 @@ export const status: CommandFile<StackCommandOptions> = {
       .addHelpText("after", "\nExit codes: 1 the stack or its table is not ready; 3 AWS; 4 there is no such stack.\n");
   },
   run: async (context, options) => {
-    const stack = await stackStatus(stackNameOf(options, context), awsPlaceOf(options));
+    const stack = await stackStatus(stackNameOf(options, context, "status"), awsPlaceOf(options));
     const { name, stackStatus: state, ready, tableStatus, outputs, parameters, versions } = stack;
     const { client, schema, lambda } = versions;
     const value = {

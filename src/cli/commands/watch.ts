@@ -1,17 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { type BucketQueryOptions, bucketQuery } from "../bucket-query.ts";
 import { paintOf } from "../color.ts";
-import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { type CommandContext, type CommandFile, examples, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
-import { chosenStore } from "../store-option.ts";
 import { durationMs, tokensOf } from "../values.ts";
 import { type Look, look, type WatchedBucket } from "../watch-look.ts";
 import { BlockLog, screenText } from "../watch-screen.ts";
 
-interface WatchOptions extends GlobalOptions {
-  readonly entity?: string;
-  readonly resource?: string;
+interface WatchOptions extends BucketQueryOptions {
   readonly consume?: readonly string[];
   readonly interval?: string;
   readonly once?: boolean;
@@ -30,21 +28,14 @@ export const watch: CommandFile<WatchOptions> = {
       .addHelpText("after", "\nOn a terminal it draws until Ctrl-C. Elsewhere it needs --once or --ndjson.\n");
   },
   run: (context, options) => {
-    const { entity, resource } = options;
     const intervalMs = durationMs(options.interval ?? "1s", "--interval");
     if (intervalMs < 10) throw new UsageError(`--interval is "${options.interval}"; give at least 10ms.`);
     const consume = options.consume === undefined ? {} : tokensOf(options.consume, "-c");
-    if (chosenStore(options, context).kind === "dynamodb" && entity === undefined && resource === undefined) {
-      throw new UsageError("A look at all buckets of a table costs; give -e ID or -r RESOURCE.");
-    }
+    const query = bucketQuery(context, options);
     const isScreen = options.once !== true && options.ndjson !== true;
     if (isScreen && (!context.terminal.stdout || options.json === true)) {
       throw new UsageError("watch draws on a terminal; elsewhere give --once, or --ndjson to go on.");
     }
-    const query = {
-      ...(entity === undefined ? {} : { entityId: entity }),
-      ...(resource === undefined ? {} : { resource }),
-    };
     return onStore(context, options, async (limiter) => {
       let before: Look | undefined =
         options.once === true ? await look(limiter, { query, consume, before: undefined }) : undefined;

@@ -1,10 +1,10 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { NotFoundError } from "../../domain/errors.ts";
-import type { Limit } from "../../domain/limit.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
 import type { Answer } from "../answer.ts";
 import type { Caller } from "../caller.ts";
+import { givenLimits } from "../given-limits.ts";
 import { given } from "../page.ts";
 import { Problem } from "../problem.ts";
 import { invalid } from "../read-input.ts";
@@ -18,7 +18,7 @@ export interface LevelQuery {
 
 /** The body of a request that sets the limits of a level. */
 export interface LevelBody {
-  readonly limits: readonly unknown[];
+  readonly limits: readonly (object | string)[];
   readonly onUnavailable?: "allow" | "block" | undefined;
   readonly inherit?: boolean | undefined;
   readonly appliesTo?: "everyone" | "callers" | undefined;
@@ -114,8 +114,7 @@ export async function setAt(limiter: Limiter, caller: Caller, level: ConfigScope
       { pointer: "/onUnavailable", detail: "only the system level has it; leave entityId and resource out" },
     ]);
   }
-  const definitions = limits.map((limit) => given(limit as object)) as unknown as readonly Limit[];
-  const changed = await partsOf(limiter).admin.setConfig(level, definitions, {
+  const changed = await partsOf(limiter).admin.setConfig(level, givenLimits(limiter, limits), {
     principal: caller.id,
     ...given(options),
   });

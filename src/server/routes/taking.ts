@@ -1,5 +1,4 @@
 import { RateLimitExceeded, ResourceDisabled } from "../../domain/errors.ts";
-import type { Limit } from "../../domain/limit.ts";
 import type { Refusal } from "../../engine/refusal.ts";
 import type { AcquireRequest } from "../../engine/request.ts";
 import type { Answered } from "../../leases/desk.ts";
@@ -8,6 +7,7 @@ import { standingsIn, withStandings } from "../../leases/refused.ts";
 import type { Answer } from "../answer.ts";
 import { chargedLease, standingsOfLease } from "../at-once.ts";
 import { requireScope } from "../caller.ts";
+import { givenLimits } from "../given-limits.ts";
 import { idempotencyKeyOf } from "../idempotency.ts";
 import type { AcquireResult } from "../metrics.ts";
 import { given } from "../page.ts";
@@ -93,7 +93,7 @@ function requested(call: TakeCall): { readonly request: LeaseRequest; readonly i
   if (isAtOnce && isPlain) return { request, isAtOnce };
   const further = {
     ...given({ also, wait, atomic }),
-    ...(limits === undefined ? {} : { limits: limits.map(given) as unknown as readonly Limit[] }),
+    ...(limits === undefined ? {} : { limits: givenLimits(call.limiter, limits) }),
     ...(wait === undefined ? {} : { signal: call.signal(wait.maxMs) }),
     ...(isAtOnce ? {} : given({ holdMs, onExpiry, idempotencyKey })),
   };

@@ -44,6 +44,10 @@ export const limit = z
     description: "A limit: it drips, or it resets. Whole tokens; periods are whole seconds, in ms.",
   });
 
+const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", {
+  description: "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`.",
+});
+
 export const acquireBody = z
   .strictObject({
     entityId: name,
@@ -52,7 +56,10 @@ export const acquireBody = z
       description: "`requests` is 1 unless it is named. May be left out where a limit counts requests.",
     }),
     also: also.optional(),
-    limits: z.array(limit).optional().openapi({ description: "In place of the stored ones; needs the scope admin." }),
+    limits: z
+      .array(limitInput)
+      .optional()
+      .openapi({ description: "In place of the stored ones; needs the scope admin." }),
     wait: z.strictObject({ maxMs: z.number().min(0).max(30_000) }).optional(),
     atomic: z.boolean().optional(),
     requestId: z.string().max(256).optional(),
@@ -105,7 +112,7 @@ export const planPatchBody = z.strictObject({
 });
 
 export const totalsBody = z.strictObject({
-  limits: z.array(limit),
+  limits: z.array(limitInput),
   inherit: z
     .boolean()
     .optional()

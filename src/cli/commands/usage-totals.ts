@@ -1,0 +1,46 @@
+import type { UsageTotal } from "../../entry/index.ts";
+import { type CommandFile, examples } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { onStore } from "../on-store.ts";
+import { printValue } from "../print.ts";
+import { tableOf } from "../table.ts";
+import { countersText, type UsageOptions, usageOptions, usageRequest } from "../usage-options.ts";
+import { choiceOf } from "../values.ts";
+
+interface UsageTotalsOptions extends UsageOptions {
+  readonly by?: string;
+}
+
+export const usageTotals: CommandFile<UsageTotalsOptions> = {
+  configure: (command) => {
+    usageOptions(command)
+      .option("--by <entity|resource>", "one sum for each; default entity")
+      .addHelpText(
+        "after",
+        examples(
+          "zae-limiter usage totals --from 30d",
+          "zae-limiter usage totals --by resource -e proj-1 -w daily --from 30d",
+        ),
+      )
+      .addHelpText(
+        "after",
+        "\nAn entity that is charged for others has their usage in its own sum: add up one level, never two.\n",
+      );
+  },
+  run: (context, options) => {
+    const request = usageRequest(options, Date.now());
+    const by = choiceOf(options.by ?? "entity", ["entity", "resource"], "--by");
+    return onStore(context, options, async (limiter) => {
+      const items = await limiter.usageTotals({ ...request, by });
+      const draw = await tableOf<UsageTotal>(context, options, [
+        { title: by.toUpperCase(), text: ({ entityId, resource }) => entityId ?? resource ?? "" },
+        { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },
+        { title: "TOKENS", text: ({ total }) => countersText(total), flexible: true },
+      ]);
+      await printValue(context, options, { items }, () =>
+        items.length === 0 ? "Nothing was used in that time.\n" : draw(items),
+      );
+      return EXIT.done;
+    });
+  },
+};

@@ -1,0 +1,106 @@
+import { type ConfigScope, isTotal, type LimitSource, type StoredConfig, scopesOf } from "../domain/config.ts";
+import { NotFoundError } from "../domain/errors.ts";
+import type { Limit } from "../domain/limit.ts";
+import { mergedLimits, sourceOf } from "../domain/merged-limits.ts";
+import { TOTAL_RESOURCE } from "../domain/totals.ts";
+import { partsOf } from "../engine/limiter-parts.ts";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
+import { limitText } from "./limit-print.ts";
+
+/** A limit of a level after the one that is set, which no longer applies on a resource. */
+export interface HiddenLimit {
+  /** `*`: of totals. */
+  readonly resource: string;
+  readonly source: LimitSource;
+  readonly limit: Limit;
+  /** The level that is set has one of the same name. */
+  readonly replaced: boolean;
+}
+
+/** So many resources are looked at where a level is about all of them. */
+const RESOURCES_MAX = 100;
+
+/** What the limits of a level hide of the levels after it: they apply in their place, unless they inherit. */
+export async function hiddenBy(
+  limiter: RateLimiter,
+  scope: ConfigScope,
+  { limits, inherit }: StoredConfig,
+): Promise<readonly HiddenLimit[]> {
+  if (limits.length === 0 || scope.level === "system" || scope.level === "systemTotal") return [];
+  const { admin } = partsOf(limiter);
+  const planId = await planOf(limiter, scope);
+  const names = new Set(limits.map(({ name }) => name));
+  const hidden: HiddenLimit[] = [];
+  for (const resource of await resourcesOf(limiter, scope)) {
+    const all = scopesOf("entityId" in scope ? scope.entityId : "", resource, planId).filter(
+      (one) => isTotal(one) === isTotal(scope),
+    );
+    const later = all.slice(all.findIndex(({ level }) => level === scope.level) + 1);
+    const merged = mergedLimits(await Promise.all(later.map((one) => admin.getConfig(one, {}))), later);
+    for (const limit of merged.limits) {
+      const replaced = names.has(limit.name);
+      if (replaced || inherit !== true) {
+        hidden.push({ resource, source: sourceOf(merged, limit.name), limit, replaced });
+      }
+    }
+  }
+  return hidden;
+}
+
+/** Everything that is hidden, a line each, for people. */
+export function hiddenText(hidden: readonly HiddenLimit[]): string {
+  if (hidden.length === 0) return "";
+  const lines = hidden.map(
+    ({ resource, source, limit, replaced }) =>
+      `  ${limitText(limit)}  ${wordsOf(source, resource)}${replaced ? ", replaced" : ""}\n`,
+  );
+  const keeps = hidden.some(({ replaced }) => !replaced) ? "With --inherit, those that are not replaced stay.\n" : "";
+  return `Limits that would no longer apply:\n${lines.join("")}${keeps}`;
+}
+
+/** What was lost without being replaced, in a sentence; empty where nothing was. */
+export function lostText(hidden: readonly HiddenLimit[]): string {
+  const lost = hidden.filter(({ replaced }) => !replaced);
+  const [first] = lost;
+  if (first === undefined) return "";
+  const names = [...new Set(lost.map(({ limit }) => limit.name))].join(", ");
+  const places = [...new Set(lost.map(({ source, resource }) => wordsOf(source, resource)))];
+  const more = places.length > PLACES_MAX ? ` and ${places.length - PLACES_MAX} more` : "";
+  return `These limits hide others: ${names} ${places.slice(0, PLACES_MAX).join(", ")}${more}. With --inherit those stay.\n`;
+}
+
+const PLACES_MAX = 3;
+
+function wordsOf(source: LimitSource, resource: string): string {
+  const on = resource === TOTAL_RESOURCE ? "" : ` on ${resource}`;
+  switch (source) {
+    case "resource":
+      return `of the resource ${resource}`;
+    case "entityDefault":
+      return `of the entity${on}`;
+    case "plan":
+    case "planDefault":
+    case "planTotal":
+      return `of the plan${on}`;
+    default:
+      return `of the system${on}`;
+  }
+}
+
+async function resourcesOf(limiter: RateLimiter, scope: ConfigScope): Promise<readonly string[]> {
+  if (isTotal(scope)) return [TOTAL_RESOURCE];
+  if ("resource" in scope) return [scope.resource];
+  return limiter.listResources({ limit: RESOURCES_MAX });
+}
+
+async function planOf(limiter: RateLimiter, scope: ConfigScope): Promise<string | undefined> {
+  if ("planId" in scope) return scope.planId;
+  if (!("entityId" in scope)) return undefined;
+  try {
+    return (await limiter.getEntity(scope.entityId)).planId;
+  } catch (error) {
+    // Limits may be set for whom nobody has created.
+    if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,11 @@
+import type { Limit } from "../domain/limit.ts";
+import { limitOfText } from "../domain/limit-text.ts";
+import type { Limiter } from "../engine/limiter.ts";
+import { partsOf } from "../engine/limiter-parts.ts";
+import { given } from "./page.ts";
+
+/** The limits of a body: objects, and texts such as `rpm:100/min` as on the command line. The library checks what they say. */
+export function givenLimits(limiter: Limiter, limits: readonly (object | string)[]): readonly Limit[] {
+  const { calendar } = partsOf(limiter).deps;
+  return limits.map((limit) => (typeof limit === "string" ? limitOfText(limit, calendar) : (given(limit) as Limit)));
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { tempFile } from "../sqlite/temp-store.ts";
+import { here } from "./in-process.ts";
+
+async function onFile(t: TestContext, ...lines: readonly string[]) {
+  const store = ["--store", `sqlite:${tempFile(t)}`];
+  const run = async (line: string) => here([...line.split(" "), ...store]);
+  for (const line of ["init", ...lines]) {
+    const { code, stderr } = await run(line);
+    assert.equal(code, 0, `${line}: ${stderr}`);
+  }
+  return { run };
+}
+
+test("bucket list without a resource has the buckets of all, and usage totals has a sum for each", async (t) => {
+  const { run } = await onFile(
+    t,
+    "system set-defaults -l rpm:100 -l tpm:1000",
+    "entity create proj-1",
+    "entity create key-1 --parent proj-1",
+    "acquire key-1 gpt-4 -c rpm=1 -c tpm=10 --allow-unknown",
+    "acquire key-1 claude -c rpm=1 -c tpm=20 --allow-unknown",
+  );
+  const rows = async (line: string) => JSON.parse((await run(`${line} --json`)).stdout).items;
+  const places = (await rows("bucket list")).map(({ entityId, resource, limit }: Record<string, string>) =>
+    [entityId, resource, limit].join(" "),
+  );
+  const of = (entityId: string) =>
+    ["claude", "gpt-4"].flatMap((resource) => ["rpm", "tpm"].map((limit) => `${entityId} ${resource} ${limit}`));
+  assert.deepEqual(places.sort(), [...of("key-1"), ...of("proj-1")].sort());
+  assert.equal((await rows("bucket list -e key-1")).length, 4);
+  assert.equal((await rows("bucket list -e key-1 -r claude")).length, 2);
+  const sums = (await rows("usage totals")).map(({ entityId, requests, total }: Record<string, unknown>) => [
+    ...[entityId, requests, total],
+  ]);
+  assert.deepEqual(sums, [
+    ["key-1", 2, { rpm: 2, tpm: 30 }],
+    ["proj-1", 2, { rpm: 2, tpm: 30 }],
+  ]);
+  const [claude] = await rows("usage totals --by resource -e key-1");
+  assert.deepEqual([claude.resource, claude.total], ["claude", { rpm: 1, tpm: 20 }]);
+  const table = (await run("usage totals --by resource -e key-1")).stdout;
+  assert.equal(
+    table,
+    "RESOURCE  REQUESTS  TOKENS\nclaude           1  rpm=1 tpm=20\ngpt-4            1  rpm=1 tpm=10\n",
+  );
+  assert.equal(
+    (await run("usage totals --from 2000-01-01 --to 2000-01-02")).stdout,
+    "Nothing was used in that time.\n",
+  );
+});
