@@ -160,7 +160,7 @@ function Verdict(props: {
               inputMode="numeric"
               data-testid="explain-amount"
               data-limit={measure}
-              value={String(amountOf(measure))}
+              value={whole(amountOf(measure))}
               onChange={(event) => {
                 const amount = numberIn(event.currentTarget.value);
                 if (amount !== undefined && Number.isSafeInteger(amount) && amount >= 0)

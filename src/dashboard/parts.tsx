@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "./api.ts";
 import { hrefOf, type PageName } from "./route.ts";
+import { whole } from "./words.ts";
 
 /** The heading of a page, and what can be done on all of it. */
 export function PageHead(props: {
@@ -182,7 +183,7 @@ export function Pager(props: {
         Previous
       </button>
       <span>
-        Page {page + 1}, {count} {what}
+        Page {whole(page + 1)}, {whole(count)} {what}
       </span>
       <button
         type="button"

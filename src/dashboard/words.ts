@@ -1,8 +1,8 @@
 import { RESETS } from "../domain/reset-names.ts";
 import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
 
-/** 1250 and 12,500: four digits are read at a glance. */
-const WHOLE = new Intl.NumberFormat("en-GB", { useGrouping: "min2" });
+/** Every number alike: 1,250 stands below 12,500. */
+const WHOLE = new Intl.NumberFormat("en-GB");
 const SHORT = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
 
 export function whole(value: number): string {

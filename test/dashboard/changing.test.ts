@@ -206,7 +206,7 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
   assert.equal(await chart.getAttribute("role"), "img");
   assert.match(
     (await chart.getAttribute("aria-label")) ?? "",
-    /key-1: 4700 in all, at most 4000 in the window of 12:00/,
+    /key-1: 4,700 in all, at most 4,000 in the window of 12:00/,
   );
   assert.ok(((await chart.locator("canvas").boundingBox())?.width ?? 0) > 300);
   await chart.locator(".u-over").hover({ position: { x: 2, y: 20 } });
@@ -214,11 +214,11 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
   const rows = page.getByTestId("usage-table").getByTestId("usage-row");
   assert.equal(await rows.count(), 2);
   assert.match(await wordsOf(rows.nth(0)), /2026-03-10 13:00.*1.*7.*700/);
-  assert.match(await wordsOf(rows.nth(1)), /2026-03-10 12:00.*1.*20.*4000/);
+  assert.match(await wordsOf(rows.nth(1)), /2026-03-10 12:00.*1.*20.*4,000/);
   await page.getByTestId("usage-window").selectOption("daily");
   await until(
     () => rows.count(),
     (count) => count === 1,
   );
-  assert.match(await wordsOf(rows.first()), /2026-03-10.*2.*27.*4700/);
+  assert.match(await wordsOf(rows.first()), /2026-03-10.*2.*27.*4,700/);
 });

@@ -77,7 +77,7 @@ inBrowser("what is owed is a bar at 0 and the amount beside it", async (t, open)
   const page = await open();
   await visit(page, service.url);
   assert.equal(await left(bar(page, "key-1", "api", "tpd")), 0);
-  assert.match((await row(page, "key-1", "api").getByTestId("bucket-debt").textContent()) ?? "", /1250/);
+  assert.match((await row(page, "key-1", "api").getByTestId("bucket-debt").textContent()) ?? "", /1,250/);
 });
 
 inBrowser(
