@@ -9,10 +9,11 @@ import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit
 import { refusalSums } from "../../src/dashboard/refusal-sums.ts";
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
-import { type Counted, chargedTo, countedUsage, type Kin, totalsOf } from "../../src/dashboard/usage-levels.ts";
+import { type Counted, chargedTo, countedUsage, totalsOf } from "../../src/dashboard/usage-levels.ts";
 import { rangeOf } from "../../src/dashboard/usage-ranges.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
 import { durationWords, quoted, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
+import type { Kin } from "../../src/domain/own-usage.ts";
 import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.

@@ -238,9 +238,15 @@ export const usage = z
 export const usageSummary = z
   .object({
     snapshotCount: z.int(),
-    total: amounts,
+    total: amounts.openapi({
+      description: "Tokens per limit, at every level that they were charged to: a parent's and a child's count both.",
+    }),
     average: amounts,
-    requests: z.int(),
+    requests: z.int().openapi({ description: "Granted requests, at every level that they were charged to." }),
+    once: z.object({ requests: z.int(), total: amounts }).openapi({
+      description:
+        "Each request once, at the entity that asked for it, by the hierarchy as it is now. Of one entity: all that was charged to it.",
+    }),
     overdrafts: amounts,
     bypassed: amounts,
     firstWindowStartMs: instant.optional(),
