@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { changesOf, type FieldChange } from "./audit-change.ts";
 import { curl } from "./curl.ts";
+import { EntityInput } from "./entity-input.tsx";
 import { Empty, ErrorNote, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { AuditEvent, Listed } from "./shapes.ts";
@@ -35,17 +36,16 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
   return (
     <>
       <PageHead title="Audit" note="Every change of configuration, newest first.">
+        {/* biome-ignore lint/a11y/noLabelWithoutControl: the control is inside EntityInput. */}
         <label class="search">
           <span class="unseen">Entity</span>
-          <input
+          <EntityInput
             type="search"
-            data-testid="audit-entity"
+            testid="audit-entity"
             placeholder="Entity, $SYSTEM or $RESOURCE:name"
             value={entity}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => {
-              setEntity(event.currentTarget.value);
+            onValue={(next) => {
+              setEntity(next);
               setCursors([undefined]);
             }}
           />

@@ -83,6 +83,14 @@ export function sourceWords(source: LimitSource | "request"): string {
   return source === "request" ? "the request itself" : LEVEL_NAMES[source].toLowerCase();
 }
 
+/** The resource that totals stand under. */
+export const TOTALS = "*";
+
+/** A resource in words: that of totals is no name that anybody gave. */
+export function resourceWords(resource: string): string {
+  return resource === TOTALS ? "all resources together" : resource;
+}
+
 /** One word for a shell, whatever is in it: what is shown to be copied may contain what somebody put into a link. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
