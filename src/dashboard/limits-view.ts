@@ -28,7 +28,7 @@ export async function loadLimits(api: Api, path: string, chosen: Named, signal: 
   const { entityId, resource } = chosen;
   const { items, planId = "" } = await levelsOf(api, path, chosen, signal);
   const names = { entityId, resource, planId };
-  const stored = Object.fromEntries(items.map((item) => [item.level, item])) as LimitsView["stored"];
+  const stored = storedIn(items);
   const limits =
     entityId === "" || resource === ""
       ? addedUp(LIMIT_LEVELS, stored)
@@ -40,6 +40,10 @@ export async function loadLimits(api: Api, path: string, chosen: Named, signal: 
     level: limits.from[0] ?? first,
     version: ++version,
   };
+}
+
+export function storedIn(items: readonly StoredLimits[]): LimitsView["stored"] {
+  return Object.fromEntries(items.map((item) => [item.level, item]));
 }
 
 function inForceOf({ limits, source, sources = {} }: EffectiveLimits): InForce {

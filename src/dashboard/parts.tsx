@@ -95,7 +95,7 @@ function titleOf({ status, code }: ApiError): string {
   return status >= 500 ? "The service cannot answer." : "It was not accepted.";
 }
 
-/** A name that may be far too long: cut by the style, whole in its tooltip. */
+/** A name that may be far too long: it wraps, and where a list shortens it, it is whole in its tooltip. */
 export function Name({ text, class: kind = "" }: { readonly text: string; readonly class?: string }) {
   return (
     <span class={`name ${kind}`} title={text}>
