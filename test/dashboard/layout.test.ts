@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
-import { furnish, goTo, LONG_ID, LONG_RESOURCE, PAGES, row, served, visit } from "./page-kit.ts";
+import { furnish, goTo, LONG_ID, LONG_RESOURCE, PAGES, row, served, until, visit } from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -66,11 +66,14 @@ inBrowser("the field of an entity or of a parent completes the ids that there ar
   await furnish(service);
   const page = await open();
   await visit(page, service.url, PAGES.limits);
-  const offered = (testid: string) =>
-    page.waitForFunction(
-      `[...(document.querySelector("[data-testid=${testid}]")?.list?.options ?? [])].map(({ value }) => value).join()`,
+  const ids = (testid: string) =>
+    until(
+      () =>
+        page.evaluate(
+          `[...(document.querySelector("[data-testid=${testid}]")?.list?.options ?? [])].map(({ value }) => value)`,
+        ) as Promise<string[]>,
+      (offered) => offered.length > 0,
     );
-  const ids = async (testid: string) => String(await (await offered(testid)).jsonValue()).split(",");
   assert.deepEqual(await ids("limits-entity"), ["acme", "key-1", "key-2", LONG_ID]);
   for (const name of ["usage", "audit"]) {
     await goTo(page, name);
