@@ -21,8 +21,8 @@ export const limitRoutes: readonly Route[] = [
     scope: "read",
     summary: "The limits stored at one level: entity on resource, entity, plan on resource, plan, resource, or system",
     query: levelQuery,
-    answers: { 200: { description: "What that very level says.", schema: output.levelLimits } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: await storedAt(limiter, levelOf(query)) }),
+    answers: { 200: { description: "What that very level says.", schema: output.levelLimits, headers: ["ETag"] } },
+    handle: ({ limiter, query }) => storedAt(limiter, levelOf(query)),
   }),
   route({
     method: "put",
@@ -31,8 +31,15 @@ export const limitRoutes: readonly Route[] = [
     summary: "Set the limits of one level",
     query: levelQuery,
     body: limitsBody,
-    answers: { 200: { description: "As they are now, and whether they were changed.", schema: output.changedLimits } },
-    handle: ({ limiter, caller, query, body }) => setAt(limiter, caller, levelOf(query), body),
+    conditional: true,
+    answers: {
+      200: {
+        description: "As they are now, and whether they were changed.",
+        schema: output.changedLimits,
+        headers: ["ETag"],
+      },
+    },
+    handle: (call) => setAt(call, levelOf(call.query), call.body),
   }),
   route({
     method: "delete",
@@ -40,8 +47,9 @@ export const limitRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Delete the limits of one level",
     query: levelQuery,
+    conditional: true,
     answers: { 204: { description: "They are gone." } },
-    handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, levelOf(query)),
+    handle: (call) => deleteAt(call, levelOf(call.query)),
   }),
   route({
     method: "get",

@@ -204,7 +204,9 @@ export const resets = z
 export const levels = z
   .object({
     planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
-    items: z.array(level),
+    items: z.array(
+      level.extend({ etag: z.string().optional().openapi({ description: "For If-Match; absent: it says nothing." }) }),
+    ),
   })
   .openapi("Levels");
 export const levelLimits = level.openapi("LevelLimits");
