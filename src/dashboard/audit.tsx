@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { changesOf, type FieldChange } from "./audit-change.ts";
+import { ChangeList } from "./change-list.tsx";
 import { curl } from "./curl.ts";
 import { EntityInput } from "./entity-input.tsx";
 import { Empty, ErrorNote, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
@@ -107,23 +108,7 @@ function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly cha
         {resource !== undefined && !entityId.startsWith("$") && <Name text={`on ${resource}`} class="quiet" />}
       </td>
       <td data-label="Old → new">
-        {changes.length === 0 ? (
-          <span class="quiet">–</span>
-        ) : (
-          <ul class="changes">
-            {changes.map(({ field, before, after }) => (
-              <li key={field}>
-                <b>{field}</b>{" "}
-                {before === undefined ? (
-                  <i class="quiet">older than this page</i>
-                ) : (
-                  before !== "none" && <s>{before}</s>
-                )}{" "}
-                → <span>{after}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+        {changes.length === 0 ? <span class="quiet">–</span> : <ChangeList changes={changes} />}
       </td>
     </tr>
   );

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { type Theirs, theirsAt } from "./limits-conflict.tsx";
 import { LimitsEditor } from "./limits-editor.tsx";
 import { type InForce, type LimitsView, loadLimits } from "./limits-view.ts";
 import { NameFields } from "./name-fields.tsx";
@@ -21,14 +22,14 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   const [level, setLevel] = useState<Level>();
   const [saved, setSaved] = useState("");
   // Somebody else changed limits: taken over at once, unless something is being edited.
-  const [isOld, setOld] = useState(false);
+  const [theirs, setTheirs] = useState<Theirs>();
   const isDirty = useRef(false);
   const isSaving = useRef(false);
   useEffect(
     () =>
       live.changes.subscribe(({ action }) => {
         if (!/limits|totals|access|cascade|entity_updated/.test(action) || isSaving.current) return;
-        if (isDirty.current) setOld(true);
+        if (isDirty.current) void look.current();
         else void reload();
       }),
     [live, reload],
@@ -36,6 +37,14 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   const asked = params.level as Level | undefined;
   const isAsked = asked !== undefined && value !== undefined && queryOf(asked, value.names) !== undefined;
   const edited = level ?? (isAsked ? asked : value?.level);
+  const stored = edited === undefined ? undefined : value?.stored[edited];
+  const look = useRef(async () => {});
+  look.current = async () => {
+    if (value === undefined || edited === undefined) return;
+    const found = await theirsAt(api, path, edited, value.names);
+    // It may have been another level, or the change may be one's own.
+    setTheirs(found.stored?.etag === stored?.etag ? undefined : found);
+  };
   return (
     <>
       <PageHead
@@ -47,34 +56,25 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
       {value !== undefined && edited !== undefined && (
         <>
           <Source value={value} />
-          {isOld && (
-            <div class="note" role="status">
-              <span>The limits were changed elsewhere while you edit.</span>
-              <button
-                type="button"
-                class="button small"
-                onClick={() => {
-                  isDirty.current = false;
-                  setOld(false);
-                  void reload();
-                }}
-              >
-                Discard my changes and read them anew
-              </button>
-            </div>
-          )}
           <LimitsEditor
             key={`${edited} ${value.version}`}
-            {...{ value, isDirty, isSaving, saved }}
+            {...{ value, isDirty, isSaving, saved, theirs }}
             level={edited}
             setLevel={(next) => {
               setSaved("");
+              setTheirs(undefined);
               setLevel(next);
+            }}
+            onConflict={() => look.current()}
+            onDiscard={() => {
+              isDirty.current = false;
+              setTheirs(undefined);
+              void reload();
             }}
             onDone={async (what) => {
               setSaved(what);
               setLevel(edited);
-              setOld(false);
+              setTheirs(undefined);
               await reload();
             }}
           />

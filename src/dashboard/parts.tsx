@@ -91,7 +91,7 @@ function titleOf({ status, code }: ApiError): string {
   if (code === "form") return "Not sent yet.";
   if (code === "page_failed") return "This page failed.";
   if (status === 0) return "Not connected.";
-  if (status === 409) return "It was changed meanwhile.";
+  if (status === 409 || status === 412) return "It was changed meanwhile.";
   return status >= 500 ? "The service cannot answer." : "It was not accepted.";
 }
 
