@@ -34,10 +34,10 @@ export async function loadLimits(api: Api, path: string, chosen: Named, signal: 
       ? addedUp(LIMIT_LEVELS, stored)
       : inForceOf(await api.get<EffectiveLimits>(`${path}/limits/effective`, { entityId, resource }, signal));
   const first = LIMIT_LEVELS.find((level) => queryOf(level, names) !== undefined) ?? "system";
+  const totals = addedUp(TOTAL_LEVELS, stored);
   return {
-    ...{ stored, names, limits },
-    totals: addedUp(TOTAL_LEVELS, stored),
-    level: limits.from[0] ?? first,
+    ...{ stored, names, limits, totals },
+    level: limits.from[0] ?? totals.from[0] ?? first,
     version: ++version,
   };
 }

@@ -1,12 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
+import { LimitWords } from "./limit-words.tsx";
 import { NamedDialog, type NamedDraft } from "./named-dialog.tsx";
 import { Empty, ErrorNote, Link, Name, PageHead } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { Plan, StoredLimits } from "./shapes.ts";
 import { levelsOf } from "./stored-limits.ts";
-import { refillWords, whole } from "./words.ts";
+import { whole } from "./words.ts";
 
 type Doing = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly plan: Plan };
 
@@ -155,21 +156,6 @@ function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: D
         )}
       </td>
     </tr>
-  );
-}
-
-function LimitWords({ stored }: { readonly stored: StoredLimits | undefined }) {
-  if (stored === undefined || stored.limits.length === 0) return <span class="quiet">none</span>;
-  return (
-    <ul class="changes">
-      {stored.limits.map((limit) => (
-        <li key={limit.name}>
-          <b>{limit.name}</b> {whole(limit.capacity)}, {refillWords(limit)}
-          {limit.counts === undefined ? "" : `, counts ${limit.counts}`}
-        </li>
-      ))}
-      {stored.inherit === true && <li class="quiet">and what the levels after it have</li>}
-    </ul>
   );
 }
 

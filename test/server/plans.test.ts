@@ -106,6 +106,30 @@ test("the next resets of a quota are told before it is set, and what is wrong wi
   }
 });
 
+test("what is stored for everybody is one list: the system, its totals, and every resource", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  const list = async (query = "") => (await call("GET", `${NS}/limits/defaults${query}`)).body;
+  const levels = async () => (await list()).items.map(({ level }: { level: string }) => level);
+  assert.deepEqual(await levels(), ["resource"]);
+  await limiter.setSystemDefaults(LIMITS);
+  await limiter.setSystemTotals(LIMITS);
+  await limiter.setResourceDefaults("api", LIMITS.slice(0, 1), { appliesTo: "callers" });
+  await limiter.setAccess({ resource: "closed" }, "disabled");
+  assert.deepEqual(await levels(), ["system", "systemTotal", "resource", "resource"]);
+  const first = await list("?limit=1");
+  assert.deepEqual(first.items[2], {
+    level: "resource",
+    resource: "api",
+    limits: LIMITS.slice(0, 1),
+    appliesTo: "callers",
+  });
+  const next = await list(`?limit=1&cursor=${encodeURIComponent(first.cursor)}`);
+  assert.deepEqual(
+    next.items.map(({ resource }: { resource: string }) => resource),
+    ["gpt-4"],
+  );
+});
+
 test("limits are changed only while they are what was read: If-Match, or nothing is changed and 412 tells what is there", async (t) => {
   const { call, limiter } = await serviceOf(t);
   const body = { limits: LIMITS };

@@ -90,6 +90,23 @@ export async function levelsOf(
   return { ...(planId === undefined ? {} : { planId }), items };
 }
 
+/** What is stored for everybody: on every resource and over all of them, as far as there is something, then resource by resource. */
+export async function defaultsOf(
+  limiter: Limiter,
+  page: { readonly limit: number; readonly cursor?: string },
+): Promise<Answer> {
+  const { admin } = partsOf(limiter);
+  const resources = await limiter.listResources(page);
+  const scopes: readonly ConfigScope[] = [
+    ...(page.cursor === undefined ? ([{ level: "system" }, { level: "systemTotal" }] as const) : []),
+    ...resources.map((resource) => ({ level: "resource" as const, resource })),
+  ];
+  const stored = await Promise.all(scopes.map(async (scope) => ({ ...scope, ...(await admin.getConfig(scope, {})) })));
+  const { cursor } = resources;
+  const items = stored.filter(({ limits }) => limits.length > 0);
+  return { status: 200, body: { items, ...(cursor === undefined ? {} : { cursor }) } };
+}
+
 type Owner =
   | { readonly level: "entity"; readonly entityId: string }
   | { readonly level: "plan"; readonly planId: string };

@@ -11,7 +11,7 @@ import {
   resetQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import { deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
+import { defaultsOf, deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
 import { nextResets } from "./resets.ts";
 
 export const limitRoutes: readonly Route[] = [
@@ -61,6 +61,15 @@ export const limitRoutes: readonly Route[] = [
       200: { description: "The most specific first; one that says nothing has no limits.", schema: output.levels },
     },
     handle: async ({ limiter, query }) => ({ status: 200, body: await levelsOf(limiter, query) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/limits/defaults`,
+    scope: "read",
+    summary: "What is stored for everybody: the limits and totals of the system, then those of every resource",
+    query: listQuery,
+    answers: { 200: { description: "Levels that have limits.", schema: listOf(output.levelLimits) } },
+    handle: ({ limiter, query }) => defaultsOf(limiter, pageOf(query)),
   }),
   route({
     method: "get",
