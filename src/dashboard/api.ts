@@ -45,6 +45,18 @@ export class Api {
     return this.#json("POST", path, {}, body, undefined, { "idempotency-key": key });
   }
 
+  /** Changes what was read under that tag, or, without one, what was not there; else the service refuses with 412. */
+  sendIf<Answer>(
+    method: "PUT" | "DELETE",
+    path: string,
+    query: Query,
+    etag: string | undefined,
+    body?: object,
+  ): Promise<Answer> {
+    const condition: Record<string, string> = etag === undefined ? { "if-none-match": "*" } : { "if-match": etag };
+    return this.#json(method, path, query, body, undefined, condition);
+  }
+
   /** All of a list, up to so many; `more` when there are others. */
   async all<Item>(path: string, query: Query, most: number): Promise<{ items: Item[]; more: boolean }> {
     const items: Item[] = [];

@@ -1,4 +1,4 @@
-import type { AuditEvent, Limit } from "./shapes.ts";
+import type { AuditEvent, Limit, StoredLimits } from "./shapes.ts";
 import { refillWords, whole } from "./words.ts";
 
 /** One field that an event changed. `before` undefined: what it was is older than what was read. */
@@ -81,6 +81,25 @@ function fieldsOf({ details }: AuditEvent): Map<string, string> {
     } else fields.set(name, textOf(value));
   }
   return fields;
+}
+
+/** What somebody else made of a level meanwhile, field by field. */
+export function levelChanges(before: StoredLimits | undefined, after: StoredLimits | undefined): FieldChange[] {
+  const [old, now] = [levelFields(before), levelFields(after)];
+  return [...new Set([...old.keys(), ...now.keys()])]
+    .map((field) => ({ field, before: old.get(field) ?? NONE, after: now.get(field) ?? NONE }))
+    .filter((change) => change.before !== change.after);
+}
+
+function levelFields(stored: StoredLimits | undefined): Map<string, string> {
+  const { limits = [], access, cascade, onUnavailable, inherit, appliesTo } = stored ?? {};
+  const options = { access, cascade, onUnavailable, inherit, appliesTo };
+  return new Map([
+    ...limits.map((limit): [string, string] => [limit.name, limitText(limit)]),
+    ...Object.entries(options).flatMap(([name, value]): [string, string][] =>
+      value === undefined ? [] : [[name, String(value)]],
+    ),
+  ]);
 }
 
 function limitText(limit: Limit): string {

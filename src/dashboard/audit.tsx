@@ -1,6 +1,8 @@
 import { useState } from "preact/hooks";
 import { changesOf, type FieldChange } from "./audit-change.ts";
+import { ChangeList } from "./change-list.tsx";
 import { curl } from "./curl.ts";
+import { EntityInput } from "./entity-input.tsx";
 import { Empty, ErrorNote, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { AuditEvent, Listed } from "./shapes.ts";
@@ -35,17 +37,16 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
   return (
     <>
       <PageHead title="Audit" note="Every change of configuration, newest first.">
+        {/* biome-ignore lint/a11y/noLabelWithoutControl: the control is inside EntityInput. */}
         <label class="search">
           <span class="unseen">Entity</span>
-          <input
+          <EntityInput
             type="search"
-            data-testid="audit-entity"
+            testid="audit-entity"
             placeholder="Entity, $SYSTEM or $RESOURCE:name"
             value={entity}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => {
-              setEntity(event.currentTarget.value);
+            onValue={(next) => {
+              setEntity(next);
               setCursors([undefined]);
             }}
           />
@@ -107,23 +108,7 @@ function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly cha
         {resource !== undefined && !entityId.startsWith("$") && <Name text={`on ${resource}`} class="quiet" />}
       </td>
       <td data-label="Old → new">
-        {changes.length === 0 ? (
-          <span class="quiet">–</span>
-        ) : (
-          <ul class="changes">
-            {changes.map(({ field, before, after }) => (
-              <li key={field}>
-                <b>{field}</b>{" "}
-                {before === undefined ? (
-                  <i class="quiet">older than this page</i>
-                ) : (
-                  before !== "none" && <s>{before}</s>
-                )}{" "}
-                → <span>{after}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+        {changes.length === 0 ? <span class="quiet">–</span> : <ChangeList changes={changes} />}
       </td>
     </tr>
   );

@@ -1,19 +1,16 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { BucketRow } from "./bucket-rows.ts";
-import { ExplainPanel } from "./explain.tsx";
+import { ExplainPanel, type ExplainProps } from "./explain.tsx";
 import { Gauge } from "./gauge.tsx";
 import { rateOf } from "./level.ts";
 import { Name } from "./parts.tsx";
 import { type Rates, useLimits } from "./rates.ts";
+import { resourceWords } from "./words.ts";
 
 /** One bucket: what its limits hold, and, opened, why. */
-export function BucketItem(props: {
-  readonly row: BucketRow;
-  readonly rates: Rates;
-  readonly version: number;
-  readonly isOpenAtFirst: boolean;
-}) {
-  const { row, rates, version, isOpenAtFirst } = props;
+export function BucketItem(
+  props: ExplainProps & { readonly rates: Rates; readonly version: number; readonly isOpenAtFirst: boolean },
+) {
+  const { row, rowOf, onRead, rates, version, isOpenAtFirst } = props;
   const { entityId, resource, limits } = row;
   const [isOpen, setOpen] = useState(isOpenAtFirst);
   const item = useRef<HTMLLIElement>(null);
@@ -21,6 +18,7 @@ export function BucketItem(props: {
   // A full bucket does not move: nobody needs to know how fast.
   const isMoving = limits.some(({ kind, available, capacity }) => kind === "drip" && available < capacity);
   const known = useLimits(rates, row, isSeen && (isMoving || isOpen), version);
+  const clamp = isOpen ? "" : "clamped";
   const id = useId();
   return (
     <li
@@ -43,15 +41,15 @@ export function BucketItem(props: {
         >
           <span class="chevron" aria-hidden="true" />
           <span class="bucket-who">
-            <Name text={entityId} class="mono strong" />
-            <Name text={resource} class="quiet" />
+            <Name text={entityId} class={`mono strong ${clamp}`} />
+            <Name text={resourceWords(resource)} class={`quiet ${clamp}`} />
           </span>
         </button>
         <div class="gauges">
           {limits.map((held) => (
             <Gauge
               key={held.limit}
-              of={`${entityId} on ${resource}`}
+              of={`${entityId} on ${resourceWords(resource)}`}
               held={held}
               rate={rateOf(
                 known.find(({ name }) => name === held.limit),
@@ -64,7 +62,7 @@ export function BucketItem(props: {
       </div>
       {isOpen && (
         <div id={id}>
-          <ExplainPanel row={row} />
+          <ExplainPanel {...{ row, rowOf, onRead }} />
         </div>
       )}
     </li>

@@ -33,6 +33,24 @@ export function corrected(rows: readonly BucketRow[], item: BucketListing, readA
   return index === -1 ? undefined : rows.with(index, rowOf(item, readAtMs));
 }
 
+/**
+ * What was read of buckets on the way, without the list: rows of which every limit was read take it over. Of a parent only those limits
+ * are read that a request from below takes of; a row keeps one time for all of its limits.
+ */
+export function alsoRead(
+  rows: readonly BucketRow[],
+  items: readonly BucketListing[],
+  readAtMs: number,
+): readonly BucketRow[] {
+  return items.reduce((now: readonly BucketRow[], item) => {
+    const row = now.find(({ key }) => key === keyOf(item));
+    if (row === undefined) return now;
+    const limits = row.limits.map(({ limit }) => item.limits.find((each) => each.limit === limit));
+    if (limits.includes(undefined)) return now;
+    return corrected(now, { ...item, limits: limits as BucketListing["limits"] }, readAtMs) ?? now;
+  }, rows);
+}
+
 /** Whether a bucket that is not in the list belongs between its rows: lists are by entity, then by resource. */
 export function isBetween(rows: readonly BucketRow[], item: BucketListing, isFirstPage: boolean): boolean {
   const [first, last] = [rows[0], rows.at(-1)];

@@ -1,14 +1,25 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { keepAddress } from "./address.ts";
 import { BucketItem } from "./bucket-item.tsx";
-import { type BucketRow, corrected, isBetween, keyOf, matches, reread, rowOf, wordsOf } from "./bucket-rows.ts";
+import {
+  alsoRead,
+  type BucketRow,
+  corrected,
+  isBetween,
+  keyOf,
+  matches,
+  reread,
+  rowOf,
+  wordsOf,
+} from "./bucket-rows.ts";
 import { type Found, findBuckets, type Order, PAGE_SIZE } from "./bucket-search.ts";
 import { curl } from "./curl.ts";
 import { stateOf } from "./level.ts";
 import { Empty, ErrorNote, Link, PageHead, Pager, Select, useEvery, useSettled } from "./parts.tsx";
 import { Rates } from "./rates.ts";
 import { useLoaded, useSession } from "./session.tsx";
-import type { BucketMessage } from "./shapes.ts";
+import type { BucketListing, BucketMessage } from "./shapes.ts";
+import { useTicking } from "./tick.ts";
 import { plural, whole } from "./words.ts";
 
 /** Quotas reset and other processes take without an event: now and then the page looks again. */
@@ -50,7 +61,10 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
   const page = cursors.length - 1;
   return (
     <>
-      <PageHead title="Buckets" note={<Summary rows={rows} hasMore={found?.cursor !== undefined || page > 0} />}>
+      <PageHead
+        title="Buckets"
+        note={<Summary {...{ rows, rates }} hasMore={found?.cursor !== undefined || page > 0} />}
+      >
         <Select
           testid="bucket-order"
           label="Order of the buckets"
@@ -103,11 +117,13 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
         </button>
       )}
       {rows.length > 0 && (
-        <ul class="buckets" aria-label="Buckets" aria-busy={list.isLoading}>
+        <ul class="buckets" aria-label="Buckets" aria-busy={list.isLoading} style={{ "--columns": columnsOf(rows) }}>
           {rows.map((row) => (
             <BucketItem
               key={row.key}
               {...{ row, rates, version }}
+              rowOf={(key) => rows.find((each) => each.key === key)}
+              onRead={list.alsoRead}
               isOpenAtFirst={params.open === "1" && row.key === params.filter}
             />
           ))}
@@ -173,18 +189,34 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean,
     };
     return live.buckets.subscribe(take);
   }, [live]);
-  return { found: value, rows, unseen: unseen.size, error, isLoading, reload };
+  const takeOver = (items: readonly BucketListing[], readAtMs: number) => {
+    state.current.rows = alsoRead(state.current.rows, items, readAtMs);
+    setRows(state.current.rows);
+  };
+  return { found: value, rows, unseen: unseen.size, error, isLoading, reload, alsoRead: takeOver };
 }
 
-function Summary({ rows, hasMore }: { readonly rows: readonly BucketRow[]; readonly hasMore: boolean }) {
-  const states = rows.flatMap(({ limits }) => limits.map((held) => stateOf(held.available, held.capacity)));
-  const count = (state: string) => states.filter((each) => each === state).length;
-  const parts = [
-    `${plural(rows.length, "bucket")}${hasMore ? " on this page" : ""}`,
-    ...(count("empty") > 0 ? [plural(count("empty"), "limit empty", "limits empty")] : []),
-    ...(count("debt") > 0 ? [plural(count("debt"), "limit in debt", "limits in debt")] : []),
-  ];
-  return <>{rows.length === 0 ? "What every entity has left, live." : parts.join(" · ")}</>;
+/** Gauges beside each other: as many as the bucket with the most limits has. */
+function columnsOf(rows: readonly BucketRow[]): number {
+  return Math.max(1, ...rows.map(({ limits }) => limits.length));
+}
+
+function Summary(props: { readonly rows: readonly BucketRow[]; readonly rates: Rates; readonly hasMore: boolean }) {
+  const { rows, rates, hasMore } = props;
+  // The same levels as the bars have: a debt that no bar shows is none.
+  const text = useTicking((nowMs) => {
+    const states = rows.flatMap((row) =>
+      row.limits.map((held) => stateOf(rates.levelOf(row, held, nowMs), held.capacity)),
+    );
+    const count = (state: string) => states.filter((each) => each === state).length;
+    const parts = [
+      `${plural(rows.length, "bucket")}${hasMore ? " on this page" : ""}`,
+      ...(count("empty") > 0 ? [plural(count("empty"), "limit empty", "limits empty")] : []),
+      ...(count("debt") > 0 ? [plural(count("debt"), "limit in debt", "limits in debt")] : []),
+    ];
+    return parts.join(" · ");
+  }, rows.length > 0);
+  return <>{rows.length === 0 ? "What every entity has left, live." : text}</>;
 }
 
 function FilterNote(props: {

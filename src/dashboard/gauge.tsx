@@ -1,9 +1,6 @@
-import { useEffect, useState } from "preact/hooks";
-import { type HeldLimit, levelAt, type Rate, stateOf } from "./level.ts";
+import { type HeldLimit, type Rate, stateOf } from "./level.ts";
+import { useLevel } from "./tick.ts";
 import { KIND_NAMES, rateWords, whole } from "./words.ts";
-
-const TICK_MS = 250;
-const CALM_TICK_MS = 1_000;
 
 /** One limit of a bucket: a bar that fills up as time passes, and its numbers. */
 export function Gauge(props: {
@@ -27,7 +24,7 @@ export function Gauge(props: {
           {limit}
         </span>
         <span class="gauge-numbers">
-          <b>{whole(level)}</b> / {whole(capacity)}
+          <b>{whole(level)}</b> <span>/ {whole(capacity)}</span>
         </span>
       </div>
       {/* biome-ignore lint/a11y/useSemanticElements: a meter element cannot be styled alike in all browsers. */}
@@ -59,19 +56,4 @@ export function Gauge(props: {
       </div>
     </div>
   );
-}
-
-/** Whole tokens now: a reading, and what has dripped in since. Draws only when the number changes. */
-function useLevel(held: HeldLimit, rate: Rate | undefined, readAtMs: number): number {
-  const now = () => levelAt(held, rate, performance.now() - readAtMs);
-  const [, setShown] = useState(held.available);
-  const level = now();
-  const isMoving = rate !== undefined && held.kind === "drip" && level < held.capacity;
-  useEffect(() => {
-    if (!isMoving) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const timer = setInterval(() => setShown(now()), calm ? CALM_TICK_MS : TICK_MS);
-    return () => clearInterval(timer);
-  }, [isMoving, held, rate?.amount, rate?.periodMs, readAtMs]);
-  return level;
 }

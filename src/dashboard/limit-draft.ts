@@ -1,7 +1,8 @@
 import { RESETS, type ResetName } from "../domain/reset-names.ts";
 import { FormError } from "./form-error.ts";
-import { numberOf } from "./number-text.ts";
+import { numberIn, numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
+import { whole } from "./words.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
 
@@ -73,10 +74,10 @@ export function draftOf(limit: Limit): LimitDraft {
   const blank = newDraft();
   return {
     ...blank,
-    ...{ isNew: false, name, counts, kind, capacity: String(capacity), soft: soft === true },
+    ...{ isNew: false, name, counts, kind, capacity: whole(capacity), soft: soft === true },
     ...(kind === "drip"
-      ? { amount: String(refillAmount), period: seconds(refillPeriodMs) }
-      : { amount: String(capacity) }),
+      ? { amount: whole(refillAmount), period: seconds(refillPeriodMs) }
+      : { amount: whole(capacity) }),
     ...(reset === undefined ? {} : { reset: resetChoice(reset.cron), cron: reset.cron, tz: reset.tz ?? "" }),
     ...(resetAfterMs === undefined ? {} : { after: seconds(resetAfterMs) }),
     windows: (schedule ?? []).map(windowOf),
@@ -93,10 +94,16 @@ export function cronOf({ reset, cron }: Pick<LimitDraft, "reset" | "cron">): str
 }
 
 function windowOf({ cron, tz, scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): WindowDraft {
-  const text = (value: number | undefined) => (value === undefined ? "" : String(value));
+  const text = (value: number | undefined) => (value === undefined ? "" : whole(value));
   return {
     id: ++lastId,
-    ...{ cron, tz: tz ?? "", scale: text(scale), capacity: text(capacity), amount: text(refillAmount) },
+    ...{
+      cron,
+      tz: tz ?? "",
+      scale: scale === undefined ? "" : String(scale),
+      capacity: text(capacity),
+      amount: text(refillAmount),
+    },
     period: refillPeriodMs === undefined ? "" : seconds(refillPeriodMs),
   };
 }
@@ -141,7 +148,7 @@ function entryOf(name: string, { cron, scale, capacity, amount, period }: Window
 }
 
 function seconds(ms: number): string {
-  return String(ms / 1000);
+  return whole(ms / 1000);
 }
 
 /** A window in words, so that an old schedule can be compared with a new one. */
@@ -158,9 +165,24 @@ export function windowsText(windows: readonly WindowDraft[]): string {
   );
 }
 
+/** Whether two texts of a field mean the same: `60000` is `60,000`. */
+export function isSameText(one: string, other: string): boolean {
+  if (one.trim() === other.trim()) return true;
+  const value = numberIn(one);
+  return value !== undefined && value === numberIn(other);
+}
+
 /** Whether saving would change anything. */
 export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
-  const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) =>
-    JSON.stringify([fields, cronOf({ reset, cron }), windowsText(windows)]);
+  const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) => {
+    const { capacity, amount, period, after } = fields;
+    const numbers = [capacity, amount, period, after].map((text) => numberIn(text) ?? text);
+    return JSON.stringify([
+      { ...fields, capacity: "", amount: "", period: "", after: "" },
+      numbers,
+      cronOf({ reset, cron }),
+      windowsText(windows),
+    ]);
+  };
   return before === undefined || plain(before) !== plain(draft);
 }

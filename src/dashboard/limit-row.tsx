@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { RESETS } from "../domain/reset-names.ts";
 import {
   cronOf,
+  isSameText,
   type Kind,
   type LimitDraft,
   newWindow,
@@ -167,7 +168,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
 }
 
 function Was({ before, now }: { readonly before: string | undefined; readonly now: string }) {
-  if (before === undefined || before === now) return null;
+  if (before === undefined || isSameText(before, now)) return null;
   return (
     <small class="was" data-testid="limit-change">
       <s>{before || "empty"}</s> → <b>{now || "empty"}</b>
@@ -175,10 +176,10 @@ function Was({ before, now }: { readonly before: string | undefined; readonly no
   );
 }
 
-/** What a number is taken for where it is not written in plain digits. */
+/** What a number is taken for where it is written otherwise than the page does. */
 function Read({ text }: { readonly text: string }) {
   const value = /^\d+$/.test(text.trim()) ? undefined : numberIn(text);
-  return value === undefined ? null : (
+  return value === undefined || whole(value) === text.trim() ? null : (
     <small class="quiet" data-testid="limit-read">
       = {whole(value)}
     </small>

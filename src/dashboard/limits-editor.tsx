@@ -1,8 +1,10 @@
 import { useRef, useState } from "preact/hooks";
+import { ApiError } from "./api.ts";
 import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
 import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
 import { LimitRow } from "./limit-row.tsx";
+import { LimitsConflict, type Theirs } from "./limits-conflict.tsx";
 import type { LimitsView } from "./limits-view.ts";
 import { Empty, ErrorNote, Field, Select } from "./parts.tsx";
 import { PolicyDialog } from "./policy-dialog.tsx";
@@ -20,9 +22,14 @@ export function LimitsEditor(props: {
   readonly isSaving: { current: boolean };
   /** What was done last. */
   readonly saved: string;
+  /** What somebody else made of this level meanwhile. */
+  readonly theirs: Theirs | undefined;
+  /** Somebody was faster: asks who, and what is there now. */
+  readonly onConflict: () => Promise<void>;
+  readonly onDiscard: () => void;
   readonly onDone: (what: string) => Promise<void>;
 }) {
-  const { value, level, setLevel, isDirty, isSaving, saved, onDone } = props;
+  const { value, level, setLevel, isDirty, isSaving, saved, theirs, onConflict, onDiscard, onDone } = props;
   const session = useSession();
   const { api, path, can } = session;
   const { names } = value;
@@ -49,7 +56,8 @@ export function LimitsEditor(props: {
     drafts.some((draft) => isChanged(old(draft), draft)) ||
     JSON.stringify({ outage, inherit, isForCallers }) !== JSON.stringify(options.current);
 
-  const save = () =>
+  /** Only over what was read under that tag. */
+  const save = (etag: string | undefined) =>
     saving.run(async () => {
       isSaving.current = true;
       try {
@@ -59,9 +67,13 @@ export function LimitsEditor(props: {
           ...(inherit ? { inherit } : {}),
           ...(isForCallers ? { appliesTo: "callers" } : {}),
         };
-        const { changed } = await api.send<{ changed: boolean }>("PUT", address, query, { limits, ...settings });
+        const body = { limits, ...settings };
+        const { changed } = await api.sendIf<{ changed: boolean }>("PUT", address, query, etag, body);
         const what = `${plural(limits.length, "limit")} as ${LEVEL_NAMES[level].toLowerCase()}`;
         await onDone(changed ? `Saved: ${what}.` : `Nothing to save: ${what} as before.`);
+      } catch (thrown) {
+        if (!(thrown instanceof ApiError) || thrown.status !== 412) throw thrown;
+        await onConflict();
       } finally {
         isSaving.current = false;
       }
@@ -72,7 +84,7 @@ export function LimitsEditor(props: {
       class="editor"
       onSubmit={(event) => {
         event.preventDefault();
-        void save();
+        void save(stored?.etag);
       }}
     >
       <div class="editor-head">
@@ -161,6 +173,15 @@ export function LimitsEditor(props: {
         </Field>
       )}
       <ErrorNote error={saving.error} testid="limits-error" />
+      {theirs !== undefined && (
+        <LimitsConflict
+          before={stored}
+          theirs={theirs}
+          isBusy={saving.isBusy}
+          onTheirs={onDiscard}
+          onMine={() => void save(theirs.stored?.etag)}
+        />
+      )}
       <p class="saved" role="status" data-testid="limits-saved">
         {!isDirty.current && saving.error === undefined ? saved : ""}
       </p>
@@ -204,7 +225,7 @@ export function LimitsEditor(props: {
           title="Delete these limits?"
           submit="Delete"
           act={async () => {
-            await api.send("DELETE", address, query);
+            await api.sendIf("DELETE", address, query, stored?.etag);
             await onDone(`Deleted: ${LEVEL_NAMES[level].toLowerCase()}.`);
           }}
           onClose={() => setAsks(undefined)}

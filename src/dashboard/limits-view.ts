@@ -28,18 +28,22 @@ export async function loadLimits(api: Api, path: string, chosen: Named, signal: 
   const { entityId, resource } = chosen;
   const { items, planId = "" } = await levelsOf(api, path, chosen, signal);
   const names = { entityId, resource, planId };
-  const stored = Object.fromEntries(items.map((item) => [item.level, item])) as LimitsView["stored"];
+  const stored = storedIn(items);
   const limits =
     entityId === "" || resource === ""
       ? addedUp(LIMIT_LEVELS, stored)
       : inForceOf(await api.get<EffectiveLimits>(`${path}/limits/effective`, { entityId, resource }, signal));
   const first = LIMIT_LEVELS.find((level) => queryOf(level, names) !== undefined) ?? "system";
+  const totals = addedUp(TOTAL_LEVELS, stored);
   return {
-    ...{ stored, names, limits },
-    totals: addedUp(TOTAL_LEVELS, stored),
-    level: limits.from[0] ?? first,
+    ...{ stored, names, limits, totals },
+    level: limits.from[0] ?? totals.from[0] ?? first,
     version: ++version,
   };
+}
+
+export function storedIn(items: readonly StoredLimits[]): LimitsView["stored"] {
+  return Object.fromEntries(items.map((item) => [item.level, item]));
 }
 
 function inForceOf({ limits, source, sources = {} }: EffectiveLimits): InForce {

@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { type Theirs, theirsAt } from "./limits-conflict.tsx";
 import { LimitsEditor } from "./limits-editor.tsx";
+import { StoredForAll, StoredForEntity } from "./limits-stored.tsx";
 import { type InForce, type LimitsView, loadLimits } from "./limits-view.ts";
 import { NameFields } from "./name-fields.tsx";
 import { ErrorNote, Field, Link, PageHead, Select } from "./parts.tsx";
@@ -21,14 +23,14 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   const [level, setLevel] = useState<Level>();
   const [saved, setSaved] = useState("");
   // Somebody else changed limits: taken over at once, unless something is being edited.
-  const [isOld, setOld] = useState(false);
+  const [theirs, setTheirs] = useState<Theirs>();
   const isDirty = useRef(false);
   const isSaving = useRef(false);
   useEffect(
     () =>
       live.changes.subscribe(({ action }) => {
         if (!/limits|totals|access|cascade|entity_updated/.test(action) || isSaving.current) return;
-        if (isDirty.current) setOld(true);
+        if (isDirty.current) void look.current();
         else void reload();
       }),
     [live, reload],
@@ -36,6 +38,16 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   const asked = params.level as Level | undefined;
   const isAsked = asked !== undefined && value !== undefined && queryOf(asked, value.names) !== undefined;
   const edited = level ?? (isAsked ? asked : value?.level);
+  const stored = edited === undefined ? undefined : value?.stored[edited];
+  const isChosen = entityId !== "" || resource !== "" || planId !== "" || level !== undefined || isAsked;
+  const isNothing = !isChosen && (stored?.limits.length ?? 0) === 0;
+  const look = useRef(async () => {});
+  look.current = async () => {
+    if (value === undefined || edited === undefined) return;
+    const found = await theirsAt(api, path, edited, value.names);
+    // It may have been another level, or the change may be one's own.
+    setTheirs(found.stored?.etag === stored?.etag ? undefined : found);
+  };
   return (
     <>
       <PageHead
@@ -47,40 +59,46 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
       {value !== undefined && edited !== undefined && (
         <>
           <Source value={value} />
-          {isOld && (
-            <div class="note" role="status">
-              <span>The limits were changed elsewhere while you edit.</span>
-              <button
-                type="button"
-                class="button small"
-                onClick={() => {
-                  isDirty.current = false;
-                  setOld(false);
-                  void reload();
-                }}
-              >
-                Discard my changes and read them anew
-              </button>
-            </div>
+          {isNothing ? (
+            <SetForAll onSet={() => setLevel("system")} />
+          ) : (
+            <LimitsEditor
+              key={`${edited} ${value.version}`}
+              {...{ value, isDirty, isSaving, saved, theirs }}
+              level={edited}
+              setLevel={(next) => {
+                setSaved("");
+                setTheirs(undefined);
+                setLevel(next);
+              }}
+              onConflict={() => look.current()}
+              onDiscard={() => {
+                isDirty.current = false;
+                setTheirs(undefined);
+                void reload();
+              }}
+              onDone={async (what) => {
+                setSaved(what);
+                setLevel(edited);
+                setTheirs(undefined);
+                await reload();
+              }}
+            />
           )}
-          <LimitsEditor
-            key={`${edited} ${value.version}`}
-            {...{ value, isDirty, isSaving, saved }}
-            level={edited}
-            setLevel={(next) => {
-              setSaved("");
-              setLevel(next);
-            }}
-            onDone={async (what) => {
-              setSaved(what);
-              setLevel(edited);
-              setOld(false);
-              await reload();
-            }}
-          />
         </>
       )}
     </>
+  );
+}
+
+/** Whoever has chosen nothing looks at what is stored; a form for something that is not there is asked for. */
+function SetForAll({ onSet }: { readonly onSet: () => void }) {
+  const { can } = useSession();
+  if (!can.admin) return null;
+  return (
+    <button type="button" class="button" data-testid="limits-begin" onClick={onSet}>
+      Set limits for everybody on every resource
+    </button>
   );
 }
 
@@ -92,7 +110,7 @@ function Chooser({ names }: { readonly names: Named }) {
   const known = useLoaded(
     async () => {
       const [resources, plans] = await Promise.all([
-        api.get<{ items: readonly string[] }>(`${path}/resources`),
+        api.all<string>(`${path}/resources`, {}, 1_000),
         api.all<Plan>(`${path}/plans`, {}, 1_000),
       ]);
       return { resources: resources.items, plans: plans.items.map(({ id }) => id) };
@@ -145,37 +163,9 @@ function Chooser({ names }: { readonly names: Named }) {
           Show
         </button>
       </form>
-      {isNothing && known.value !== undefined && (
-        <Overview resources={known.value.resources} plans={known.value.plans} />
-      )}
+      {isNothing && known.value !== undefined && <StoredForAll plans={known.value.plans} />}
+      {names.entityId !== "" && names.resource === "" && <StoredForEntity entityId={names.entityId} />}
     </>
-  );
-}
-
-/** Where else there are limits, for whoever has chosen nothing. */
-function Overview(props: { readonly resources: readonly string[]; readonly plans: readonly string[] }) {
-  const { resources, plans } = props;
-  const lists = [
-    { what: "Resources with limits of their own", page: "resource", names: resources },
-    { what: "Plans", page: "plan", names: plans },
-  ].filter(({ names }) => names.length > 0);
-  if (lists.length === 0) return null;
-  return (
-    <div class="filter-note" data-testid="limits-overview">
-      {lists.map(({ what, page, names }) => (
-        <p key={what}>
-          {what}:{" "}
-          {names.map((name, i) => (
-            <>
-              {i > 0 && ", "}
-              <Link key={name} page="limits" params={{ [page]: name }}>
-                {name}
-              </Link>
-            </>
-          ))}
-        </p>
-      ))}
-    </div>
   );
 }
 

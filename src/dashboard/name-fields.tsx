@@ -1,3 +1,4 @@
+import { EntityInput } from "./entity-input.tsx";
 import { Field } from "./parts.tsx";
 
 interface NameFieldsProps {
@@ -18,15 +19,17 @@ export function NameFields({ id, none, entity, onEntity, resource, onResource, r
   return (
     <>
       <Field label="Entity">
-        <NameInput testId={`${id}-entity`} none={none} value={entity} onValue={onEntity} />
+        <EntityInput testid={`${id}-entity`} placeholder={none} value={entity} onValue={onEntity} />
       </Field>
       <Field label="Resource">
-        <NameInput
-          testId={`${id}-resource`}
-          none={none}
-          value={resource}
-          onValue={onResource}
+        <input
+          data-testid={`${id}-resource`}
+          placeholder={none}
           list={`${id}-resources`}
+          value={resource}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => onResource(event.currentTarget.value)}
         />
         <datalist id={`${id}-resources`}>
           {resources?.map((name) => (
@@ -35,27 +38,5 @@ export function NameFields({ id, none, entity, onEntity, resource, onResource, r
         </datalist>
       </Field>
     </>
-  );
-}
-
-interface NameInputProps {
-  readonly testId: string;
-  readonly none: string;
-  readonly value: string;
-  readonly onValue: (value: string) => void;
-  readonly list?: string;
-}
-
-function NameInput({ testId, none, value, onValue, list }: NameInputProps) {
-  return (
-    <input
-      data-testid={testId}
-      placeholder={none}
-      list={list}
-      value={value}
-      autocomplete="off"
-      spellcheck={false}
-      onInput={(event) => onValue(event.currentTarget.value)}
-    />
   );
 }

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "./api.ts";
 import { hrefOf, type PageName } from "./route.ts";
+import { whole } from "./words.ts";
 
 /** The heading of a page, and what can be done on all of it. */
 export function PageHead(props: {
@@ -90,11 +91,11 @@ function titleOf({ status, code }: ApiError): string {
   if (code === "form") return "Not sent yet.";
   if (code === "page_failed") return "This page failed.";
   if (status === 0) return "Not connected.";
-  if (status === 409) return "It was changed meanwhile.";
+  if (status === 409 || status === 412) return "It was changed meanwhile.";
   return status >= 500 ? "The service cannot answer." : "It was not accepted.";
 }
 
-/** A name that may be far too long: cut by the style, whole in its tooltip. */
+/** A name that may be far too long: it wraps, and where a list shortens it, it is whole in its tooltip. */
 export function Name({ text, class: kind = "" }: { readonly text: string; readonly class?: string }) {
   return (
     <span class={`name ${kind}`} title={text}>
@@ -182,7 +183,7 @@ export function Pager(props: {
         Previous
       </button>
       <span>
-        Page {page + 1}, {count} {what}
+        Page {whole(page + 1)}, {whole(count)} {what}
       </span>
       <button
         type="button"

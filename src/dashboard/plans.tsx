@@ -1,12 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { curl } from "./curl.ts";
-import { Confirm, Dialog } from "./dialog.tsx";
-import { metadataOf, metadataText } from "./entity-tree.ts";
-import { Empty, ErrorNote, Field, Link, Name, PageHead } from "./parts.tsx";
-import { useAction, useLoaded, useSession } from "./session.tsx";
+import { Confirm } from "./dialog.tsx";
+import { LimitWords } from "./limit-words.tsx";
+import { NamedDialog, type NamedDraft } from "./named-dialog.tsx";
+import { Empty, ErrorNote, Link, Name, PageHead } from "./parts.tsx";
+import { useLoaded, useSession } from "./session.tsx";
 import type { Plan, StoredLimits } from "./shapes.ts";
 import { levelsOf } from "./stored-limits.ts";
-import { refillWords, whole } from "./words.ts";
+import { whole } from "./words.ts";
 
 type Doing = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly plan: Plan };
 
@@ -158,21 +159,6 @@ function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: D
   );
 }
 
-function LimitWords({ stored }: { readonly stored: StoredLimits | undefined }) {
-  if (stored === undefined || stored.limits.length === 0) return <span class="quiet">none</span>;
-  return (
-    <ul class="changes">
-      {stored.limits.map((limit) => (
-        <li key={limit.name}>
-          <b>{limit.name}</b> {whole(limit.capacity)}, {refillWords(limit)}
-          {limit.counts === undefined ? "" : `, counts ${limit.counts}`}
-        </li>
-      ))}
-      {stored.inherit === true && <li class="quiet">and what the levels after it have</li>}
-    </ul>
-  );
-}
-
 function PlanForm(props: {
   readonly plan: Plan | undefined;
   readonly onDone: () => Promise<void>;
@@ -180,58 +166,15 @@ function PlanForm(props: {
 }) {
   const { plan, onDone, onClose } = props;
   const { api, path } = useSession();
-  const [id, setId] = useState("");
-  const [name, setName] = useState(plan?.name ?? "");
-  const [metadata, setMetadata] = useState(metadataText(plan?.metadata ?? {}));
-  const { isBusy, error, run } = useAction();
-  const save = async () => {
-    const done = await run(async () => {
-      const named = name.trim() === "" ? {} : { name: name.trim() };
-      const shared = { ...named, metadata: metadataOf(metadata) };
-      if (plan === undefined) await api.send("POST", `${path}/plans`, {}, { id: id.trim(), ...shared });
-      else {
-        const patch = { ...shared, version: plan.version };
-        await api.send("PATCH", `${path}/plans/${encodeURIComponent(plan.id)}`, {}, patch);
-      }
-      await onDone();
-    });
-    if (done) onClose();
+  const save = async ({ id, name, metadata }: NamedDraft) => {
+    const shared = { ...(name === "" ? {} : { name }), metadata };
+    if (plan === undefined) await api.send("POST", `${path}/plans`, {}, { id, ...shared });
+    else {
+      const patch = { ...shared, version: plan.version };
+      await api.send("PATCH", `${path}/plans/${encodeURIComponent(plan.id)}`, {}, patch);
+    }
+    await onDone();
   };
-  return (
-    <Dialog
-      title={plan === undefined ? "New plan" : `Edit ${plan.id}`}
-      submit={plan === undefined ? "Create" : "Save"}
-      {...{ isBusy, error, onClose }}
-      isDisabled={plan === undefined && id.trim() === ""}
-      onSubmit={() => void save()}
-    >
-      {plan === undefined && (
-        <Field label="Id" hint="Letters, digits and _ . - : @; entities refer to it">
-          <input
-            data-testid="plan-id"
-            value={id}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => setId(event.currentTarget.value)}
-          />
-        </Field>
-      )}
-      <Field label="Name" hint="For people; the id where it is empty">
-        <input
-          data-testid="plan-label"
-          value={name}
-          autocomplete="off"
-          onInput={(event) => setName(event.currentTarget.value)}
-        />
-      </Field>
-      <Field label="Metadata" hint="A line each: key=value">
-        <textarea
-          rows={3}
-          value={metadata}
-          spellcheck={false}
-          onInput={(event) => setMetadata(event.currentTarget.value)}
-        />
-      </Field>
-    </Dialog>
-  );
+  const idHint = "Letters, digits and _ . - : @; entities refer to it";
+  return <NamedDialog what="plan" named={plan} {...{ idHint, save, onClose }} />;
 }

@@ -1,6 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Api } from "./api.ts";
+import type { BucketRow } from "./bucket-rows.ts";
+import { type HeldLimit, levelAt, rateOf } from "./level.ts";
+import { addedUp, storedIn } from "./limits-view.ts";
 import type { EffectiveLimits, Limit } from "./shapes.ts";
+import { levelsOf, TOTAL_LEVELS } from "./stored-limits.ts";
+import { TOTALS } from "./words.ts";
 
 /** At most this many questions at once: a page full of buckets must not crowd out what somebody asked for. */
 const AT_ONCE = 4;
@@ -9,7 +14,9 @@ const AT_ONCE = 4;
 export class Rates {
   readonly #api: Api;
   readonly #path: string;
-  readonly #known = new Map<string, Promise<readonly Limit[]>>();
+  readonly #asked = new Map<string, Promise<readonly Limit[]>>();
+  /** What was answered. */
+  readonly #known = new Map<string, readonly Limit[]>();
   readonly #queue: (() => void)[] = [];
   #running = 0;
 
@@ -21,19 +28,32 @@ export class Rates {
   /** Empty where none are stored, or they cannot be read: then the bars stand still until the next reading. */
   limits(entityId: string, resource: string): Promise<readonly Limit[]> {
     const key = `${entityId} ${resource}`;
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const asked = this.#ask(entityId, resource).catch(() => {
-      // Only an answer is remembered: the next reading asks again.
-      if (this.#known.get(key) === asked) this.#known.delete(key);
-      return [];
-    });
-    this.#known.set(key, asked);
+    const before = this.#asked.get(key);
+    if (before !== undefined) return before;
+    const asked = this.#ask(entityId, resource).then(
+      (limits) => {
+        if (this.#asked.get(key) === asked) this.#known.set(key, limits);
+        return limits;
+      },
+      () => {
+        // Only an answer is remembered: the next reading asks again.
+        if (this.#asked.get(key) === asked) this.#asked.delete(key);
+        return [];
+      },
+    );
+    this.#asked.set(key, asked);
     return asked;
+  }
+
+  /** What a limit of a bucket holds at an instant of the page's clock, as far as its rate is known. */
+  levelOf({ key, readAtMs }: BucketRow, held: HeldLimit, nowMs: number): number {
+    const limit = this.#known.get(key)?.find(({ name }) => name === held.limit);
+    return levelAt(held, rateOf(limit, held.capacity), nowMs - readAtMs);
   }
 
   /** Limits changed: a change at one level may concern every bucket. */
   forget(): void {
+    this.#asked.clear();
     this.#known.clear();
   }
 
@@ -41,6 +61,11 @@ export class Rates {
     if (this.#running >= AT_ONCE) await new Promise<void>((resolve) => this.#queue.push(resolve));
     this.#running += 1;
     try {
+      if (resource === TOTALS) {
+        const named = { entityId, resource: "", planId: "" };
+        const { items } = await levelsOf(this.#api, this.#path, named, undefined);
+        return addedUp(TOTAL_LEVELS, storedIn(items)).limits;
+      }
       const { limits } = await this.#api.get<EffectiveLimits>(`${this.#path}/limits/effective`, { entityId, resource });
       return limits;
     } finally {

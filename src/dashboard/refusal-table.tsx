@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import { Link, Name, Pager } from "./parts.tsx";
+import { Pager } from "./parts.tsx";
+import { RefusalCells } from "./refusal-cells.tsx";
 import type { RefusalSum } from "./refusal-sums.ts";
 import { whole } from "./words.ts";
 
@@ -65,23 +66,7 @@ function SumRow({ sum }: { readonly sum: RefusalSum }) {
   }
   return (
     <tr {...attributes}>
-      <td data-label="Who">
-        <Link page="buckets" params={{ filter: entityId }}>
-          <Name text={entityId} class="mono" />
-        </Link>
-      </td>
-      <td data-label="On">
-        <Name text={resource} />
-      </td>
-      <td data-label="Limit in the way">
-        <span class="in-the-way">
-          <Name text={limit} class="strong" />
-          <span class={level === entityId ? "tag" : "tag warn"}>
-            {level === entityId ? "its own" : <>of parent {level}</>}
-          </span>
-          {total && <span class="quiet nowrap">over all resources</span>}
-        </span>
-      </td>
+      <RefusalCells {...{ entityId, resource, limit, level, total }} others={0} />
       <td data-label="Refused" class="number">
         {whole(count)}
       </td>

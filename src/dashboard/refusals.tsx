@@ -3,12 +3,13 @@ import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
-import { Empty, ErrorNote, Field, Link, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
+import { Empty, ErrorNote, Field, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
+import { RefusalCells } from "./refusal-cells.tsx";
 import { refusalSums } from "./refusal-sums.ts";
 import { RefusalTable } from "./refusal-table.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { RefusalCount, UsageWindow } from "./shapes.ts";
-import { plural, stampWords, timeWords, waitWords, whole } from "./words.ts";
+import { plural, stampWords, TOTALS, timeWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
 const REREAD_MS = 15_000;
@@ -143,7 +144,6 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
 
 function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
   const { atMs, entityId, resource, primary, others, retryAfterMs } = refusal;
-  const isParent = primary.entityId !== entityId;
   return (
     <tr
       data-testid="refusal-row"
@@ -157,29 +157,10 @@ function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
           {timeWords(atMs)}
         </time>
       </td>
-      <td data-label="Who">
-        <Link page="buckets" params={{ filter: `${entityId} ${resource}`, open: "1" }}>
-          <Name text={entityId} class="mono" />
-        </Link>
-      </td>
-      <td data-label="On">
-        <Name text={resource} />
-      </td>
-      <td data-label="Limit in the way">
-        <span class="in-the-way">
-          <Name text={primary.limit} class="strong" />
-          <span class={isParent ? "tag warn" : "tag"}>
-            {isParent ? (
-              <Link page="buckets" params={{ filter: `${primary.entityId} ${primary.resource}`, open: "1" }}>
-                of parent {primary.entityId}
-              </Link>
-            ) : (
-              "its own"
-            )}
-          </span>
-          {others > 0 && <span class="quiet nowrap">and {plural(others, "other")}</span>}
-        </span>
-      </td>
+      <RefusalCells
+        {...{ entityId, resource, others, limit: primary.limit, level: primary.entityId }}
+        total={primary.resource === TOTALS}
+      />
       <td data-label="Asked" class="number">
         {whole(primary.requested)}
       </td>

@@ -64,6 +64,8 @@ export interface StoredLimits {
   readonly onUnavailable?: OnUnavailable;
   readonly inherit?: true;
   readonly appliesTo?: "callers";
+  /** Absent: nothing is stored. */
+  readonly etag?: string;
 }
 
 /** `NS/limits/levels`: those that can be named, the most specific first. */

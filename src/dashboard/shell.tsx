@@ -138,7 +138,7 @@ function Unreadable({ leave }: { readonly leave: () => void }) {
   useEffect(ready, [ready]);
   return (
     <div class="note bad" role="alert" data-testid="error" data-code="insufficient_scope">
-      <h1 data-testid="page-title">The token may not look</h1>
+      <h1 data-testid="page-title">This token lacks the read scope</h1>
       <span>
         The token {me.id} has the scopes {me.scopes.join(", ")}; the dashboard needs <code>read</code>.
       </span>

@@ -1,15 +1,26 @@
 import { useRef, useState } from "preact/hooks";
 import { newKey } from "./api.ts";
 import type { BucketRow } from "./bucket-rows.ts";
+import type { Reading } from "./chain-level.tsx";
 import { Dialog } from "./dialog.tsx";
+import { rateOf } from "./level.ts";
 import { numberOf } from "./number-text.ts";
 import { Field } from "./parts.tsx";
 import { useAction, useSession } from "./session.tsx";
+import type { LimitExplanation } from "./shapes.ts";
+import { useLevel } from "./tick.ts";
+import { resourceWords, whole } from "./words.ts";
+
+/** What was given and what of it arrived, by limit. */
+export interface ToppedUp {
+  readonly given: Readonly<Record<string, number>>;
+  readonly gained: Readonly<Record<string, number>>;
+}
 
 /** Adds tokens to a bucket. */
 export function TopUp(props: {
   readonly row: BucketRow;
-  readonly onDone: () => Promise<void>;
+  readonly onDone: (toppedUp: ToppedUp) => Promise<void>;
   readonly onClose: () => void;
 }) {
   const { api, path } = useSession();
@@ -18,12 +29,17 @@ export function TopUp(props: {
   // One key for all attempts of this dialog: pressing twice buys once.
   const key = useRef(newKey());
   const { isBusy, error, run } = useAction();
-  const given = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
+  const typed = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
   const topUp = async () => {
     const done = await run(async () => {
-      const whole = Object.fromEntries(Object.entries(given).map(([limit, text]) => [limit, numberOf(limit, text)]));
-      await api.sendOnce(`${path}/top-up`, key.current, { entityId, resource, amounts: whole });
-      await props.onDone();
+      const given = Object.fromEntries(Object.entries(typed).map(([limit, text]) => [limit, numberOf(limit, text)]));
+      const request = { entityId, resource, amounts: given };
+      const { amounts: gained } = await api.sendOnce<{ amounts: ToppedUp["gained"] }>(
+        `${path}/top-up`,
+        key.current,
+        request,
+      );
+      await props.onDone({ given, gained });
     });
     if (done) props.onClose();
     else key.current = newKey();
@@ -33,13 +49,13 @@ export function TopUp(props: {
       title="Top up"
       submit="Top up"
       {...{ isBusy, error }}
-      isDisabled={Object.keys(given).length === 0}
+      isDisabled={Object.keys(typed).length === 0}
       onSubmit={() => void topUp()}
       onClose={props.onClose}
     >
       <p>
-        Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resource}</b>. A quota gains exactly that
-        until it resets; a limit that drips at most the room it has.
+        Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b>. A quota
+        gains exactly that until it resets; a limit that drips at most the room it has.
       </p>
       {limits.map(({ limit }) => (
         <Field key={limit} label={limit}>
@@ -53,5 +69,46 @@ export function TopUp(props: {
         </Field>
       ))}
     </Dialog>
+  );
+}
+
+/** That it succeeded, and what is there now. */
+export function TopUpDone(
+  props: ToppedUp & {
+    readonly limits: readonly LimitExplanation[];
+    readonly reading: (limit: LimitExplanation) => Reading;
+  },
+) {
+  const { given, gained, limits, reading } = props;
+  return (
+    <>
+      Topped up:{" "}
+      {Object.entries(given).map(([name, amount], i) => {
+        const limit = limits.find((each) => each.limit === name);
+        const arrived = gained[name] ?? 0;
+        return (
+          <span key={name}>
+            {i > 0 && ", "}
+            {whole(arrived)} {name}
+            {arrived < amount && ` (of ${whole(amount)}, there was no more room)`}
+            {limit !== undefined && (
+              <>
+                , now <NowLeft limit={limit} {...reading(limit)} />
+              </>
+            )}
+          </span>
+        );
+      })}
+      .
+    </>
+  );
+}
+
+function NowLeft({ limit, held, readAtMs }: Reading & { readonly limit: LimitExplanation }) {
+  const level = useLevel(held, rateOf(limit.definition, held.capacity), readAtMs);
+  return (
+    <>
+      {whole(level)} of {whole(held.capacity)}
+    </>
   );
 }

@@ -1,6 +1,7 @@
+import type { Kin } from "../domain/own-usage.ts";
 import type { Api } from "./api.ts";
 import type { Entity, UsageSnapshot, UsageWindow } from "./shapes.ts";
-import { chargedTo, type Kin } from "./usage-levels.ts";
+import { chargedTo } from "./usage-levels.ts";
 import { plural } from "./words.ts";
 
 /** Of one question; more would not be looked at. */

@@ -1,14 +1,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { depthOf, type Kin } from "../domain/own-usage.ts";
 import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import { NameFields } from "./name-fields.tsx";
 import { Empty, ErrorNote, Field, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
-
 import { useLoaded, useSession } from "./session.tsx";
 import type { UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { SERIES_MAX, UsageChart } from "./usage-chart.tsx";
 import { UsageExport } from "./usage-export.tsx";
-import { type Counted, countedUsage, depthOf, type Kin, totalsOf } from "./usage-levels.ts";
+import { type Counted, countedUsage, totalsOf } from "./usage-levels.ts";
 import { KeysMissing, kinOf, loadUsage, SNAPSHOTS_MAX, type UsageQuestion } from "./usage-load.tsx";
 import { RANGES, rangeIn, rangeOf, USAGE_WINDOWS } from "./usage-ranges.ts";
 import { metricsOf, REQUESTS, seriesOf, trimmed } from "./usage-series.ts";

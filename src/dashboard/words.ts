@@ -1,8 +1,8 @@
 import { RESETS } from "../domain/reset-names.ts";
 import type { Level, Limit, LimitSource, WaitMs } from "./shapes.ts";
 
-/** 1250 and 12,500: four digits are read at a glance. */
-const WHOLE = new Intl.NumberFormat("en-GB", { useGrouping: "min2" });
+/** Every number alike: 1,250 stands below 12,500. */
+const WHOLE = new Intl.NumberFormat("en-GB");
 const SHORT = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
 
 export function whole(value: number): string {
@@ -81,6 +81,14 @@ export const LEVEL_NAMES: Readonly<Record<Level, string>> = {
 export function sourceWords(source: LimitSource | "request"): string {
   if (source === "none") return "nowhere";
   return source === "request" ? "the request itself" : LEVEL_NAMES[source].toLowerCase();
+}
+
+/** The resource that totals stand under. */
+export const TOTALS = "*";
+
+/** A resource in words: that of totals is no name that anybody gave. */
+export function resourceWords(resource: string): string {
+  return resource === TOTALS ? "all resources together" : resource;
 }
 
 /** One word for a shell, whatever is in it: what is shown to be copied may contain what somebody put into a link. */

@@ -8,6 +8,13 @@ export type ConfigChange =
 
 const UNCHANGED: ConfigChange = { kind: "unchanged" };
 
+/** The scope says something else than the change is for. */
+export interface Conflict {
+  readonly kind: "conflict";
+}
+
+const CONFLICT: Conflict = { kind: "conflict" };
+
 /** A stored configuration with its policy changed, its limits kept. */
 export function policyChanged(config: StoredConfig | undefined, change: PolicyChange): ConfigChange {
   const { access, cascade, ...rest } = config ?? { limits: [] };
@@ -30,6 +37,12 @@ export function policyChanged(config: StoredConfig | undefined, change: PolicyCh
 export function limitsChanged(config: StoredConfig | undefined, change: LimitsChange): ConfigChange {
   if (change.ifAbsent === true) return config === undefined ? written(config, change) : whereAbsent(config, change);
   return written(config, change);
+}
+
+/** The same, where the change is for this very configuration, or for any. */
+export function limitsChangedIf(config: StoredConfig | undefined, change: LimitsChange): ConfigChange | Conflict {
+  const { expected, ...asked } = change;
+  return expected === undefined || isSameConfig(config, expected) ? limitsChanged(config, asked) : CONFLICT;
 }
 
 function whereAbsent(config: StoredConfig, { ifAbsent: _, ...change }: LimitsChange): ConfigChange {
@@ -79,6 +92,10 @@ function saysTheSame(one: StoredConfig, other: StoredConfig): boolean {
     one.onUnavailable === other.onUnavailable &&
     one.usageKeptDays === other.usageKeptDays
   );
+}
+
+function isSameConfig(config: StoredConfig = { limits: [] }, expected: StoredConfig): boolean {
+  return saysTheSame(config, expected) && config.access === expected.access && config.cascade === expected.cascade;
 }
 
 function changedTo(config: StoredConfig): ConfigChange {

@@ -150,6 +150,8 @@ export interface LimitsChange extends LevelOptions {
   readonly usageKeptDays?: number;
   /** Only where no limits are. */
   readonly ifAbsent?: true;
+  /** Only where the scope says exactly this, policy and settings included; one that says nothing has no limits and no more. */
+  readonly expected?: StoredConfig;
 }
 
 function first<Value>(

@@ -23,6 +23,7 @@ import { ConflictError, ExistsError, type LimiterError, NotFoundError, Validatio
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { checkEntityId, checkPrincipal } from "../domain/names.ts";
 import { planMissing } from "../domain/plan.ts";
+import type { SetReply } from "../ports/config-store.ts";
 import type { Acquirer } from "./acquirer.ts";
 import {
   CHANGE_OPTIONS,
@@ -38,6 +39,9 @@ import {
   UPDATE_OPTIONS,
 } from "./level-options.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
+
+/** What became of limits that were set or deleted. */
+export type SetOutcome = Exclude<SetReply, "planMissing">;
 
 /** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
 export class Administration {
@@ -120,6 +124,16 @@ export class Administration {
 
   /** Answers whether it wrote: not where the level says the same already, nor where `ifAbsent` finds limits. */
   async setConfig(scope: ConfigScope, given: readonly Limit[], options: SetOptions & SystemSettings): Promise<boolean> {
+    return (await this.setConfigIf(scope, given, options, undefined)) === "written";
+  }
+
+  /** The same, only while the level says what was read of it; undefined: in any case. */
+  async setConfigIf(
+    scope: ConfigScope,
+    given: readonly Limit[],
+    options: SetOptions & SystemSettings,
+    expected: StoredConfig | undefined,
+  ): Promise<SetOutcome> {
     checkScope(scope);
     checkSetOptions(scope, options);
     // Only the system level has something to say besides limits.
@@ -131,7 +145,7 @@ export class Administration {
     if (created !== undefined) await created;
     const event = this.#configEvent("set", scope, options, { limits, ...level, ...settings });
     const change = { limits, ...level, ...settings, ...(ifAbsent === true ? { ifAbsent } : {}) };
-    return this.#set(scope, change, event);
+    return this.#set(scope, expected === undefined ? change : { ...change, expected }, event);
   }
 
   /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
@@ -168,11 +182,21 @@ export class Administration {
     return deleted;
   }
 
-  async #set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<boolean> {
+  /** Deletes what a level says of limits, only while it says what was read of it. */
+  async deleteConfigIf(scope: ConfigScope, options: ChangeOptions, expected: StoredConfig): Promise<SetOutcome> {
+    const event = this.#configEvent("deleted", scope, options, {});
+    return this.#set(
+      scope,
+      { limits: [], ...(scope.level === "system" ? { onUnavailable: null } : {}), expected },
+      event,
+    );
+  }
+
+  async #set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetOutcome> {
     const reply = await this.#deps.scope.config.set(scope, change, event);
     if (reply === "planMissing") throw planMissing("planId" in scope ? scope.planId : "");
     if (reply === "written") this.changed(event);
-    return reply === "written";
+    return reply;
   }
 
   /** Of a plan that there is not, nothing is stored; whoever misspells one should hear of it. */

@@ -3,8 +3,11 @@ import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig
 import type { Page, PageRequest } from "../domain/paging.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
-/** What became of a change of limits. `planMissing`: the scope is of a plan that there is not. */
-export type SetReply = "written" | "unchanged" | "planMissing";
+/**
+ * What became of a change of limits. `planMissing`: the scope is of a plan that there is not. `conflict`: it says something else than
+ * the change expects.
+ */
+export type SetReply = "written" | "unchanged" | "planMissing" | "conflict";
 
 /** Stored limits of one namespace. Every change is written together with its audit event. */
 export interface ConfigStore {
@@ -22,7 +25,8 @@ export interface ConfigStore {
   get(scope: ConfigScope): MaybePromise<StoredConfig | undefined>;
   /**
    * Replaces the limits of a scope and keeps its policy. What is absent of the change keeps what is stored. `unchanged`: it said
-   * the same already, or there are limits and the change is for where none are; nothing was written or audited. A store that
+   * the same already, or there are limits and the change is for where none are; nothing was written or audited, nor with
+   * `conflict`, which is decided together with the write. A store that
    * keeps usage as it was opened refuses `usageKeptDays` with a `ValidationError`.
    */
   set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): MaybePromise<SetReply>;

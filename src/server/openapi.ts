@@ -11,6 +11,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   "RateLimit-Policy": "The limits that counted the request.",
   RateLimit: "What is left of each.",
   "Retry-After": "Seconds after which it may fit; absent when never.",
+  ETag: "Of what is stored: If-Match with it changes only that.",
   "Idempotency-Replayed": "true: this is the answer to an earlier request with the same key.",
 };
 
@@ -35,11 +36,12 @@ export function openapiDocument(routes: readonly Route[], version: string): obje
 type Registered = Parameters<OpenAPIHono["openAPIRegistry"]["registerPath"]>[0];
 
 function pathOf(route: Route): Registered {
-  const { method, path, summary, scope, query, body, answers, idempotent } = route;
+  const { method, path, summary, scope, query, body, answers, idempotent, conditional } = route;
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
   const params = z.object(Object.fromEntries(names.map((name) => [name, z.string()])));
   const headers = z.object({
-    "idempotency-key": z.string().optional().openapi({ description: "A quoted string, or 1-64 of A-Za-z0-9._:-" }),
+    ...(idempotent === undefined ? {} : KEY_HEADER),
+    ...(conditional === undefined ? {} : CONDITION_HEADERS),
   });
   return {
     method,
@@ -50,12 +52,27 @@ function pathOf(route: Route): Registered {
     request: {
       ...(names.length === 0 ? {} : { params }),
       ...(query === undefined ? {} : { query }),
-      ...(idempotent === undefined ? {} : { headers }),
+      ...(idempotent === undefined && conditional === undefined ? {} : { headers }),
       ...(body === undefined ? {} : { body: { required: true, content: { "application/json": { schema: body } } } }),
     },
     responses: { ...granted(answers), ...refused(route) },
   };
 }
+
+const KEY_HEADER = {
+  "idempotency-key": z.string().optional().openapi({ description: "A quoted string, or 1-64 of A-Za-z0-9._:-" }),
+};
+
+const CONDITION_HEADERS = {
+  "if-match": z
+    .string()
+    .optional()
+    .openapi({ description: "The ETag that was read, or * for whatever is there: else nothing is changed (412)." }),
+  "if-none-match": z
+    .string()
+    .optional()
+    .openapi({ description: "*: only where nothing is stored; else nothing is changed (412)." }),
+};
 
 function granted(answers: Readonly<Record<number, Described>>): Registered["responses"] {
   const responses = Object.entries(answers).map(([status, { description, schema, type, headers = [] }]) => {
@@ -76,12 +93,13 @@ function textOf(type: string): z.ZodType {
 }
 
 function refused(route: Route): Registered["responses"] {
-  const { scope, path, body, method } = route;
+  const { scope, path, body, method, conditional } = route;
   const statuses = new Set<number>([...EVERYWHERE, ...(route.refusals ?? [])]);
   if (scope !== undefined) statuses.add(401);
   if (path.includes("{")) statuses.add(404);
   if (method !== "get") for (const status of [409, 413, 415]) statuses.add(status);
   if (body !== undefined) statuses.add(404);
+  if (conditional !== undefined) statuses.add(412);
   const content = { "application/problem+json": { schema: output.problem } };
   return Object.fromEntries(
     [...statuses].map((status) => {

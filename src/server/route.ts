@@ -52,6 +52,8 @@ export interface Route {
   readonly body: z.ZodObject | undefined;
   /** A repeat with the same `Idempotency-Key` gets the first answer. */
   readonly idempotent?: true;
+  /** With `If-Match` or `If-None-Match: *` only while that is what is there; else 412. */
+  readonly conditional?: true;
   readonly answers: Readonly<Record<number, Described>>;
   /** Statuses of refusals that only this route has. */
   readonly refusals?: readonly number[];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ConfigScope, LevelOptions, LimitsChange } from "../domain/config.ts";
+import type { ConfigScope, LevelOptions, LimitsChange, StoredConfig } from "../domain/config.ts";
 import { Limit } from "../domain/limit.ts";
 import { type Place, type Suite, samePaged } from "./contract-kit.ts";
 
@@ -174,6 +174,42 @@ export function levelContract(suite: Suite): void {
     assert.deepEqual(replies.toSorted(), ["unchanged", "unchanged", "unchanged", "written"]);
     const winner = replies.indexOf("written") + 1;
     assert.deepEqual((await place.scope.config.get(API))?.limits, rpm(winner));
+  });
+
+  suite.test("a set that expects what a scope says is made; one that expects something else is not", async (place) => {
+    await withPlan(place);
+    const nothing = { limits: [] };
+    for (const scope of [...LEVELS, ...TOTALS]) {
+      assert.equal(await set(place, scope, { limits: rpm(1), expected: { limits: rpm(9) } }), "conflict");
+      assert.equal(await set(place, scope, { limits: rpm(1), expected: nothing }), "written");
+      assert.equal(await set(place, scope, { limits: rpm(2), expected: nothing }), "conflict");
+      assert.equal(await set(place, scope, { limits: rpm(1), expected: { limits: rpm(1) } }), "unchanged");
+      assert.equal(await set(place, scope, { limits: rpm(2), expected: { limits: rpm(1) } }), "written");
+      assert.deepEqual((await place.scope.config.get(scope))?.limits, rpm(2));
+    }
+    // Options and policy are part of what it says.
+    assert.equal(
+      await set(place, API, { limits: rpm(3), appliesTo: "callers", expected: { limits: rpm(2) } }),
+      "written",
+    );
+    assert.equal(await set(place, API, { limits: rpm(4), expected: { limits: rpm(3) } }), "conflict");
+    await place.setPolicy(API, { access: "bypass" });
+    const said = await place.scope.config.get(API);
+    assert.equal(
+      await set(place, API, { limits: rpm(4), expected: { limits: rpm(3), appliesTo: "callers" } }),
+      "conflict",
+    );
+    assert.equal(await set(place, API, { limits: [], expected: said as StoredConfig }), "written");
+    assert.deepEqual(await place.scope.config.get(API), { limits: [], access: "bypass" });
+  });
+
+  suite.test("of several sets that expect the same, one is made", async (place) => {
+    await set(place, API, { limits: rpm(9) });
+    const replies = await Promise.all(
+      [1, 2, 3, 4].map((rate) => set(place, API, { limits: rpm(rate), expected: { limits: rpm(9) } })),
+    );
+    assert.deepEqual(replies.toSorted(), ["conflict", "conflict", "conflict", "written"]);
+    assert.deepEqual((await place.scope.config.get(API))?.limits, rpm(replies.indexOf("written") + 1));
   });
 
   suite.test("totals and plans are in no list of resources or of limits of an entity", async (place) => {

@@ -9,10 +9,11 @@ import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit
 import { refusalSums } from "../../src/dashboard/refusal-sums.ts";
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
-import { type Counted, chargedTo, countedUsage, type Kin, totalsOf } from "../../src/dashboard/usage-levels.ts";
+import { type Counted, chargedTo, countedUsage, totalsOf } from "../../src/dashboard/usage-levels.ts";
 import { rangeOf } from "../../src/dashboard/usage-ranges.ts";
 import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
 import { durationWords, quoted, rateWords, waitWords, whole } from "../../src/dashboard/words.ts";
+import type { Kin } from "../../src/domain/own-usage.ts";
 import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
@@ -111,6 +112,7 @@ test("a limit survives being edited, whatever its kind", () => {
     assert.deepEqual(limitOf(draft), limit);
     assert.equal(isChanged(draft, draftOf(limit)), false);
     assert.equal(isChanged(draft, { ...draft, capacity: "8" }), true);
+    assert.equal(isChanged(draft, { ...draft, capacity: String(limit.capacity) }), false, "60000 is 60,000");
     assert.equal(isChanged(draft, { ...draft, windows: [] }), limit.schedule !== undefined);
   }
 });
@@ -244,8 +246,14 @@ test("an address names a page and what it shows; an unknown one is the first pag
   assert.equal(hrefOf("usage", { entity: "", resource: undefined }), "#/usage");
 });
 
+test("a number of four digits has a separator as all others, also in the fields that it is edited in", () => {
+  assert.equal(whole(1_250), "1,250");
+  const draft = draftOf(Limit.custom("tpm", { capacity: 9_000, refillAmount: 1_500, refillPeriodMs: 7_200_000 }));
+  assert.deepEqual([draft.capacity, draft.amount, draft.period], ["9,000", "1,500", "7,200"]);
+});
+
 test("numbers, rates and waits are written for people, and a wait is never said too short", () => {
-  assert.deepEqual([whole(9_999), whole(10_000), whole(-12_345)], ["9999", "10,000", "-12,345"]);
+  assert.deepEqual([whole(9_999), whole(10_000), whole(-12_345)], ["9,999", "10,000", "-12,345"]);
   assert.deepEqual(
     [rateWords(60, 60_000), rateWords(5, 30_000), rateWords(2, 86_400_000)],
     ["60/min", "5 in 30 s", "2/day"],

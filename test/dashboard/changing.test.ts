@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
+import { createService } from "../../src/entry/server.ts";
 import { browserTests } from "./chromium.ts";
 import { attributes, furnish, goTo, PAGES, ready, served, until, visit, wordsOf } from "./page-kit.ts";
 
@@ -98,10 +99,66 @@ inBrowser("limits that somebody else changes are shown at once, but not over wha
     (value) => value === "70",
   );
   await capacity.fill("75");
-  await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 80)]);
-  await page.getByText("The limits were changed elsewhere while you edit.").waitFor();
+  // Another level is not what is being edited.
+  await service.limiter.setLimits("key-2", [Limit.perMinute("rpm", 5)]);
+  await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 80)], { principal: "alice" });
+  await page.getByTestId("limits-conflict").getByText("alice changed these limits while you edit").waitFor();
+  assert.match(
+    await wordsOf(page.getByTestId("limits-conflict")),
+    /rpm 70, drips 70\/min → 80, drips 80\/min.*not saved/,
+  );
   assert.equal(await capacity.inputValue(), "75");
+  await page.getByTestId("conflict-theirs").click();
+  await until(
+    () => capacity.inputValue(),
+    (value) => value === "80",
+  );
+  assert.equal(await page.getByTestId("limits-conflict").count(), 0);
 });
+
+inBrowser(
+  "who saves over limits that were changed meanwhile is told by whom and what, and decides",
+  async (t, open) => {
+    const service = await served(t);
+    await furnish(service);
+    const page = await open();
+    await visit(page, service.url, PAGES.limits);
+    await page.locator("[data-testid=live][data-state=open]").waitFor();
+    // No event arrives: what was read is all that the page knows.
+    await page.context().route("**/events*", (route) => route.abort());
+    await service.service.close();
+    const again = await createService({ limiter: service.limiter, log: () => {}, drainMs: 100 });
+    await again.listen({ port: service.port });
+    t.after(() => again.close());
+    const rpm = page.locator("[data-testid=limit-row][data-limit=rpm]");
+    await rpm.getByTestId("limit-capacity").fill("90");
+    await service.limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 61)], { principal: "bob" });
+    await page.getByTestId("limits-save").click();
+    const conflict = page.getByTestId("limits-conflict");
+    await conflict.waitFor();
+    assert.equal(await conflict.getAttribute("data-principal"), "bob");
+    assert.match(
+      await wordsOf(conflict),
+      /rpm 60, drips 60\/min → 61, drips 61\/min.*tpm 10,000, drips 10,000\/min → none/,
+    );
+    assert.equal((await service.limiter.getResourceDefaults("gpt-4"))[0]?.capacity, 61, "nothing was overwritten");
+    await page.getByTestId("conflict-mine").click();
+    await page.getByTestId("limits-saved").getByText("Saved: 2 limits").waitFor();
+    assert.deepEqual(
+      (await service.limiter.getResourceDefaults("gpt-4")).map(({ name, capacity }) => [name, capacity]),
+      [
+        ["rpm", 90],
+        ["tpm", 10_000],
+      ],
+    );
+    // A level that had none when it was read.
+    await page.getByTestId("limits-level").selectOption("entity");
+    await service.limiter.setLimits("key-1", [Limit.perMinute("rpm", 3)], { resource: "gpt-4", principal: "carol" });
+    await page.getByTestId("limits-save").click();
+    await page.locator("[data-testid=limits-conflict][data-principal=carol]").waitFor();
+    assert.equal((await service.limiter.getLimits("key-1", { resource: "gpt-4" }))[0]?.capacity, 3);
+  },
+);
 
 inBrowser("entities are created, edited, moved and deleted, and the audit trail tells old and new", async (t, open) => {
   const service = await served(t);
@@ -206,7 +263,7 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
   assert.equal(await chart.getAttribute("role"), "img");
   assert.match(
     (await chart.getAttribute("aria-label")) ?? "",
-    /key-1: 4700 in all, at most 4000 in the window of 12:00/,
+    /key-1: 4,700 in all, at most 4,000 in the window of 12:00/,
   );
   assert.ok(((await chart.locator("canvas").boundingBox())?.width ?? 0) > 300);
   await chart.locator(".u-over").hover({ position: { x: 2, y: 20 } });
@@ -214,11 +271,11 @@ inBrowser("usage is drawn and written down with the same numbers", async (t, ope
   const rows = page.getByTestId("usage-table").getByTestId("usage-row");
   assert.equal(await rows.count(), 2);
   assert.match(await wordsOf(rows.nth(0)), /2026-03-10 13:00.*1.*7.*700/);
-  assert.match(await wordsOf(rows.nth(1)), /2026-03-10 12:00.*1.*20.*4000/);
+  assert.match(await wordsOf(rows.nth(1)), /2026-03-10 12:00.*1.*20.*4,000/);
   await page.getByTestId("usage-window").selectOption("daily");
   await until(
     () => rows.count(),
     (count) => count === 1,
   );
-  assert.match(await wordsOf(rows.first()), /2026-03-10.*2.*27.*4700/);
+  assert.match(await wordsOf(rows.first()), /2026-03-10.*2.*27.*4,700/);
 });

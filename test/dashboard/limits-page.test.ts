@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
-import { furnish, PAGES, row, served, until, visit, wordsOf } from "./page-kit.ts";
+import { attributes, furnish, PAGES, row, served, until, visit, wordsOf } from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -13,7 +13,7 @@ inBrowser("9k, 60,000 and $5 are understood in a limit, and what is understood s
   const tpm = page.locator("[data-testid=limit-row][data-limit=tpm]");
   await tpm.getByTestId("limit-capacity").fill("60,000");
   await tpm.getByTestId("limit-amount").fill("9k");
-  assert.deepEqual(await tpm.getByTestId("limit-read").allTextContents(), ["= 60,000", "= 9000"]);
+  assert.deepEqual(await tpm.getByTestId("limit-read").allTextContents(), ["= 9,000"]);
   await page.getByTestId("limit-add").click();
   const added = page.getByTestId("limit-row").last();
   await added.getByTestId("limit-name").fill("usd");
@@ -70,8 +70,39 @@ inBrowser("without a choice the page says where limits are, and leads there", as
   await visit(page, service.url, "#/limits");
   assert.match(await wordsOf(page.getByTestId("limits-source")), /^Nothing is set for everybody on every resource\./);
   await page.getByTestId("limits-overview").getByText("gold").waitFor();
+  assert.equal(await page.getByTestId("limits-save").count(), 0, "no form for what is not there");
+  await page.getByTestId("limits-begin").click();
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "system");
   await page.getByTestId("limits-overview").getByText("gpt-4").click();
   await page.locator("[data-testid=limits-source][data-source=resource]").waitFor();
+});
+
+inBrowser("the page of limits opens with what is stored, not with an empty form", async (t, open) => {
+  const service = await served(t);
+  const { limiter } = service;
+  await limiter.setResourceDefaults("gpt-4", [Limit.perMinute("rpm", 60), Limit.perMinute("tpm", 10_000)]);
+  await limiter.setSystemTotals([Limit.quota("usd", 5_000, { reset: "monthly" })]);
+  await limiter.setLimits("key-1", [Limit.perMinute("rpm", 7)], { resource: "claude" });
+  await limiter.setTotals("key-2", [Limit.perDay("usd", 3)]);
+  const page = await open();
+  await visit(page, service.url, "#/limits");
+  const rows = page.getByTestId("limits-stored-row");
+  await rows.nth(1).waitFor();
+  assert.deepEqual(await attributes(rows, "data-on"), ["all resources together", "gpt-4"]);
+  assert.match(await wordsOf(rows.nth(0)), /usd 5,000, full again monthly/);
+  assert.match(await wordsOf(rows.nth(1)), /rpm 60, drips 60\/min ?tpm 10,000, drips 10,000\/min/);
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "systemTotal", "the form has what is stored");
+  await rows.nth(1).getByText("Edit").click();
+  await page.locator("[data-testid=limit-row][data-limit=tpm]").waitFor();
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "resource");
+
+  // An entity without a resource: what it has of its own, on whatever resource.
+  await visit(page, service.url, "#/limits?entity=key-1");
+  assert.match(await wordsOf(page.getByTestId("limits-own").getByTestId("limits-stored-row")), /claude ?rpm 7/);
+  // One that has totals only: those.
+  await visit(page, service.url, "#/limits?entity=key-2");
+  assert.equal(await page.getByTestId("limits-level").inputValue(), "entityTotal");
+  assert.deepEqual(await attributes(page.getByTestId("limit-row"), "data-limit"), ["usd"]);
 });
 
 inBrowser("a plan gets limits that inherit, with a measure, and totals; its entities show them", async (t, open) => {

@@ -9,6 +9,8 @@ const inBrowser = browserTests();
 inBrowser("all pages load from this origin alone, and nothing offends the security policy", async (t, open) => {
   const service = await served(t);
   await furnish(service);
+  await service.limiter.setTotals("acme", [Limit.perMinute("tpm", 9_000)]);
+  assert.ok(await service.take("key-1", "gpt-4", { tpm: 100 }));
   const page = await open();
   const elsewhere: string[] = [];
   const offences: string[] = [];
@@ -32,6 +34,11 @@ inBrowser("all pages load from this origin alone, and nothing offends the securi
     await page.locator(`[data-testid=app][data-ready=true][data-page=${name}]`).waitFor();
     assert.match((await page.getByTestId("page-title").textContent()) ?? "", new RegExp(name, "i"));
     assert.equal(await page.getByTestId("error").count(), 0, `an error on ${name}`);
+  }
+  for (const hash of ["#/buckets?filter=acme+*&open=1", "#/buckets?filter=key-1+gpt-4&open=1"]) {
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await page.getByTestId("explain-level").first().waitFor();
+    await ready(page);
   }
   for (const hash of ["#/limits?entity=nobody", "#/limits?entity=key-1&resource=gpt-4", "#/limits?resource=none"]) {
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
@@ -77,7 +84,7 @@ inBrowser("what is owed is a bar at 0 and the amount beside it", async (t, open)
   const page = await open();
   await visit(page, service.url);
   assert.equal(await left(bar(page, "key-1", "api", "tpd")), 0);
-  assert.match((await row(page, "key-1", "api").getByTestId("bucket-debt").textContent()) ?? "", /1250/);
+  assert.match((await row(page, "key-1", "api").getByTestId("bucket-debt").textContent()) ?? "", /1,250/);
 });
 
 inBrowser(

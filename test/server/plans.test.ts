@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LIMITS, NS, serviceOf } from "./service-kit.ts";
+import { Limit } from "../../src/entry/index.ts";
+import { LIMITS, NS, problem, serviceOf } from "./service-kit.ts";
 
 test("plans are made, listed, changed, given to entities and deleted", async (t) => {
   const { call } = await serviceOf(t);
@@ -117,4 +118,89 @@ test("the next resets of a quota are told before it is set, and what is wrong wi
     assert.deepEqual([status, body.nextMs], [200, []], query);
     assert.match(body.problem, /montly|25|Mars/);
   }
+});
+
+test("what is stored for everybody is one list: the system, its totals, and every resource", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  const list = async (query = "") => (await call("GET", `${NS}/limits/defaults${query}`)).body;
+  const levels = async () => (await list()).items.map(({ level }: { level: string }) => level);
+  assert.deepEqual(await levels(), ["resource"]);
+  await limiter.setSystemDefaults(LIMITS);
+  await limiter.setSystemTotals(LIMITS);
+  await limiter.setResourceDefaults("api", LIMITS.slice(0, 1), { appliesTo: "callers" });
+  await limiter.setAccess({ resource: "closed" }, "disabled");
+  assert.deepEqual(await levels(), ["system", "systemTotal", "resource", "resource"]);
+  const first = await list("?limit=1");
+  assert.deepEqual(first.items[2], {
+    level: "resource",
+    resource: "api",
+    limits: LIMITS.slice(0, 1),
+    appliesTo: "callers",
+  });
+  const next = await list(`?limit=1&cursor=${encodeURIComponent(first.cursor)}`);
+  assert.deepEqual(
+    next.items.map(({ resource }: { resource: string }) => resource),
+    ["gpt-4"],
+  );
+});
+
+test("limits are changed only while they are what was read: If-Match, or nothing is changed and 412 tells what is there", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  const body = { limits: LIMITS };
+  const other = { limits: LIMITS.slice(0, 1) };
+  for (const path of [
+    ...[`${NS}/limits?entityId=a`, `${NS}/limits?entityId=a&resource=api`, `${NS}/limits?resource=api`, `${NS}/limits`],
+    ...[`${NS}/totals?entityId=a`, `${NS}/totals`],
+  ]) {
+    const put = (sent: object, headers: Record<string, string>) => call("PUT", path, { body: sent, headers });
+    problem(await put(body, { "if-match": '"nothing"' }), 412, "limits_changed");
+    problem(await put(body, { "if-match": "*" }), 412, "limits_changed");
+    const made = await put(body, { "if-none-match": "*" });
+    assert.deepEqual([made.status, made.body.changed], [200, true]);
+    const tag = made.headers.get("etag") ?? "";
+    assert.match(tag, /^"[\w-]{22}"$/);
+    assert.equal((await call("GET", path)).headers.get("etag"), tag);
+    problem(await put(other, { "if-none-match": "*" }), 412, "limits_changed");
+
+    const changed = await put(other, { "if-match": `"else", ${tag}` });
+    assert.equal(changed.body.changed, true);
+    const late = await put(body, { "if-match": tag });
+    problem(late, 412, "limits_changed");
+    assert.deepEqual(late.body.current.limits, other.limits);
+    assert.equal(late.headers.get("etag"), changed.headers.get("etag"));
+    assert.deepEqual((await call("GET", path)).body.limits, other.limits, "nothing was changed");
+    assert.equal((await put(other, { "if-match": "*" })).body.changed, false);
+    problem(await put(body, { "if-match": `W/${changed.headers.get("etag")}` }), 412, "limits_changed");
+
+    problem(await call("DELETE", path, { headers: { "if-match": tag } }), 412, "limits_changed");
+    const gone = await call("DELETE", path, { headers: { "if-match": changed.headers.get("etag") ?? "" } });
+    assert.equal(gone.status, 204);
+    assert.equal((await call("GET", path)).status, 404);
+  }
+  problem(await call("PUT", `${NS}/limits`, { body, headers: { "if-match": "abc" } }), 400, "request_invalid");
+  problem(await call("PUT", `${NS}/limits`, { body, headers: { "if-none-match": '"a"' } }), 400, "request_invalid");
+  const both = { "if-match": "*", "if-none-match": "*" };
+  problem(await call("PUT", `${NS}/limits`, { body, headers: both }), 400, "request_invalid");
+  // The order of limits is nobody's change, and neither the trail nor anybody who listens heard of what was refused.
+  await limiter.setSystemDefaults(LIMITS);
+  const { etag } = (await call("GET", `${NS}/limits/levels`)).body.items[0];
+  await limiter.setSystemDefaults(LIMITS.toReversed());
+  assert.equal((await call("GET", `${NS}/limits`)).headers.get("etag"), etag);
+  const trail = (await call("GET", `${NS}/audit?entityId=$SYSTEM`)).body.items;
+  assert.equal(trail.length, 7, trail.map(({ action }: { action: string }) => action).join());
+});
+
+test("of two who change the same limits at once by what they read, one is told that it lost", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  await limiter.setResourceDefaults("api", LIMITS);
+  const tag = (await call("GET", `${NS}/limits?resource=api`)).headers.get("etag") ?? "";
+  const answers = await Promise.all(
+    [1, 2, 3].map((rate) =>
+      call("PUT", `${NS}/limits?resource=api`, {
+        body: { limits: [Limit.perMinute("rpm", rate)] },
+        headers: { "if-match": tag },
+      }),
+    ),
+  );
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 412, 412]);
 });

@@ -273,6 +273,33 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
   assert.deepEqual([audit.body.items[0].action, typeof audit.body.cursor], ["entity_created", "string"]);
 });
 
+test("the summary of usage has each request once beside what every level was charged, in every window", async (t) => {
+  const { call, limiter, clock } = await serviceOf(t);
+  await limiter.createEntity({ id: "org" });
+  await limiter.createEntity({ id: "proj", parentId: "org" });
+  await limiter.createEntity({ id: "key", parentId: "proj" });
+  const take = (entityId: string, tpm: number) =>
+    limiter.acquire({ entityId, resource: "gpt-4", consume: { rpm: 1, tpm } }).then((lease) => lease.settle());
+  for (let hour = 0; hour < 2; hour++) {
+    for (const [id, tpm] of [
+      ["key", 100],
+      ["key", 10],
+      ["proj", 1],
+      ["stranger", 5],
+    ] as const) {
+      await take(id, tpm);
+    }
+    clock.advance(3_600_000);
+  }
+  const summary = async (query: string) => (await call("GET", `${NS}/usage/summary?window=hourly${query}`)).body;
+  const all = await summary("");
+  // Key and project and organisation: 2 x 3 + 1 x 2 + 1 an hour.
+  assert.deepEqual([all.requests, all.total.tpm], [18, 2 * (330 + 2 + 5)]);
+  assert.deepEqual(all.once, { requests: 8, total: { rpm: 8, tpm: 2 * 116 } });
+  assert.deepEqual((await summary("&entityId=proj")).once, { requests: 6, total: { rpm: 6, tpm: 222 } });
+  assert.deepEqual((await summary("&resource=nothing")).once, { requests: 0, total: {} });
+});
+
 test("top-up and reset answer the library's result", async (t) => {
   const { call, limiter } = await serviceOf(t);
   await limiter.acquire({ entityId: "key-1", resource: "gpt-4", consume: { tpm: 500 } });

@@ -47,7 +47,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
   dashboard: {
     // Small files that need nothing else: what they bring along is loaded by every visitor.
-    folders: ["domain/amount-text.ts", "domain/reset-names.ts", "domain/usage-export.ts"],
+    folders: ["domain/amount-text.ts", "domain/own-usage.ts", "domain/reset-names.ts", "domain/usage-export.ts"],
     packages: ["preact", "preact/*", "uplot*", "eventsource-parser"],
     types: ["domain", "engine"],
   },

@@ -1,6 +1,6 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { auditIdOf, type ConfigScope } from "../../domain/config.ts";
-import type { ConfigChange } from "../../domain/config-change.ts";
+import type { ConfigChange, Conflict } from "../../domain/config-change.ts";
 import type { SetReply } from "../../ports/config-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
@@ -59,7 +59,7 @@ export class ConfigChanges {
   async make(
     scope: ConfigScope,
     event: AuditEvent,
-    change: (before: Attributes | undefined) => ConfigChange,
+    change: (before: Attributes | undefined) => ConfigChange | Conflict,
   ): Promise<SetReply> {
     const { records, audit, recent } = this.#parts;
     for (let attempt = 0; ; attempt++) {
@@ -67,7 +67,7 @@ export class ConfigChanges {
       const { before, isPlanMissing } = await this.#readToChange(scope);
       if (isPlanMissing) return "planMissing";
       const changed = change(before);
-      if (changed.kind === "unchanged") return "unchanged";
+      if (changed.kind !== "changed") return changed.kind;
       recent.note();
       const history = this.#parts.shared ? undefined : historyAfter(before, changed.config, event.atMs);
       const after = encodeConfig(changed.config, before, { namespaceId: this.#namespaceId, scope }, history);

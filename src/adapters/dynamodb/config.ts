@@ -3,7 +3,9 @@ import { type BucketKey, bucketKey } from "../../domain/bucket-key.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config.ts";
 import {
   type ConfigChange,
+  type Conflict,
   limitsChanged,
+  limitsChangedIf,
   limitsDeleted,
   policyChanged,
   withoutLimits,
@@ -206,7 +208,9 @@ export class DynamoConfig implements ConfigStore {
 
 const CONSISTENT = { consistent: true } as const;
 
-function changedItem(before: Attributes | undefined, change: LimitsChange): ConfigChange {
+function changedItem(before: Attributes | undefined, change: LimitsChange): ConfigChange | Conflict {
+  // What is expected was read before, so it is legible.
+  if (change.expected !== undefined) return limitsChangedIf(decodeConfig(before), change);
   if (change.limits === undefined) return limitsChanged(decodeConfig(before), change);
   if (change.ifAbsent === true && hasLimits(before)) return { kind: "unchanged" };
   // Limits that are replaced need not be legible. Without a version it was made by the original's provisioner, which lists

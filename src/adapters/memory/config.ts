@@ -7,7 +7,7 @@ import {
   type StoredConfig,
   scopesOf,
 } from "../../domain/config.ts";
-import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
+import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
 import { resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { refuseUsageKeptDays } from "../../domain/retention.ts";
@@ -46,7 +46,9 @@ export class MemoryConfig extends InNamespace implements ConfigStore {
     refuseUsageKeptDays(change);
     this.requireActive();
     if ("planId" in scope && !this.data.plans.has(scope.planId)) return "planMissing";
-    return this.#make(scope, limitsChanged(this.get(scope), change), event) ? "written" : "unchanged";
+    const changed = limitsChangedIf(this.get(scope), change);
+    if (changed.kind === "conflict") return "conflict";
+    return this.#make(scope, changed, event) ? "written" : "unchanged";
   }
 
   setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): boolean {

@@ -8,7 +8,7 @@ import {
   type StoredConfig,
   scopesOf,
 } from "../../domain/config.ts";
-import { type ConfigChange, limitsChanged, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
+import { type ConfigChange, limitsChangedIf, limitsDeleted, policyChanged } from "../../domain/config-change.ts";
 import { type LimitsVersion, resolveChanges, saidOver } from "../../domain/config-versions.ts";
 import { namespaceNotActive } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
@@ -155,7 +155,9 @@ export class SqliteConfig implements ConfigStore {
     refuseUsageKeptDays(change);
     return this.#changes.makeIn(this.#namespaceId, (record): SetReply => {
       if ("planId" in scope && !this.#rows.hasPlan(scope.planId)) return "planMissing";
-      return this.#make(scope, limitsChanged(this.#rows.get(scope), change), event, record) ? "written" : "unchanged";
+      const changed = limitsChangedIf(this.#rows.get(scope), change);
+      if (changed.kind === "conflict") return "conflict";
+      return this.#make(scope, changed, event, record) ? "written" : "unchanged";
     });
   }
 

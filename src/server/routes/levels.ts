@@ -6,6 +6,7 @@ import type { Answer } from "../answer.ts";
 import type { Caller } from "../caller.ts";
 import { givenLimits } from "../given-limits.ts";
 import { given } from "../page.ts";
+import { etagOf, isMet, type Precondition, preconditionOf, saysSomething } from "../precondition.ts";
 import { Problem } from "../problem.ts";
 import { invalid } from "../read-input.ts";
 
@@ -50,10 +51,10 @@ function oneOwner(query: LevelQuery): LevelQuery {
 }
 
 /** What a level says itself: limits, policy and, at the system level, what an outage means. */
-export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<ConfigScope & StoredConfig> {
+export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<Answer> {
   const config = await partsOf(limiter).admin.getConfig(level, {});
-  if (config.limits.length === 0 && Object.keys(config).length === 1) throw none(level);
-  return { ...level, ...config };
+  if (!saysSomething(config)) throw none(level);
+  return { status: 200, body: { ...level, ...config }, headers: { etag: etagOf(config) } };
 }
 
 /**
@@ -63,7 +64,10 @@ export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<Co
 export async function levelsOf(
   limiter: Limiter,
   { entityId, planId: asked, resource }: LevelQuery,
-): Promise<{ readonly planId?: string; readonly items: readonly (ConfigScope & StoredConfig)[] }> {
+): Promise<{
+  readonly planId?: string;
+  readonly items: readonly (ConfigScope & StoredConfig & { readonly etag?: string })[];
+}> {
   const planId = asked ?? (entityId === undefined ? undefined : await planOf(limiter, entityId));
   const scopes: readonly (ConfigScope | undefined)[] = [
     ...ownScopes(resource, entityId === undefined ? undefined : { level: "entity", entityId }),
@@ -78,9 +82,29 @@ export async function levelsOf(
   const items = await Promise.all(
     scopes
       .filter((scope) => scope !== undefined)
-      .map(async (scope) => ({ ...scope, ...(await admin.getConfig(scope, {})) })),
+      .map(async (scope) => {
+        const config = await admin.getConfig(scope, {});
+        return { ...scope, ...config, ...(saysSomething(config) ? { etag: etagOf(config) } : {}) };
+      }),
   );
   return { ...(planId === undefined ? {} : { planId }), items };
+}
+
+/** What is stored for everybody: on every resource and over all of them, as far as there is something, then resource by resource. */
+export async function defaultsOf(
+  limiter: Limiter,
+  page: { readonly limit: number; readonly cursor?: string },
+): Promise<Answer> {
+  const { admin } = partsOf(limiter);
+  const resources = await limiter.listResources(page);
+  const scopes: readonly ConfigScope[] = [
+    ...(page.cursor === undefined ? ([{ level: "system" }, { level: "systemTotal" }] as const) : []),
+    ...resources.map((resource) => ({ level: "resource" as const, resource })),
+  ];
+  const stored = await Promise.all(scopes.map(async (scope) => ({ ...scope, ...(await admin.getConfig(scope, {})) })));
+  const { cursor } = resources;
+  const items = stored.filter(({ limits }) => limits.length > 0);
+  return { status: 200, body: { items, ...(cursor === undefined ? {} : { cursor }) } };
 }
 
 type Owner =
@@ -106,25 +130,69 @@ async function planOf(limiter: Limiter, entityId: string): Promise<string | unde
   }
 }
 
+/** What is changed, by whom, and what the client expects to be there. */
+export interface LevelCall {
+  readonly limiter: Limiter;
+  readonly caller: Caller;
+  readonly request: Request;
+}
+
 /** Sets the limits of a level; the answer says whether something was written. */
-export async function setAt(limiter: Limiter, caller: Caller, level: ConfigScope, body: LevelBody): Promise<Answer> {
+export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody): Promise<Answer> {
+  const { limiter, caller } = call;
   const { limits, ...options } = body;
   if (options.onUnavailable !== undefined && level.level !== "system") {
     throw invalid([
       { pointer: "/onUnavailable", detail: "only the system level has it; leave entityId and resource out" },
     ]);
   }
-  const changed = await partsOf(limiter).admin.setConfig(level, givenLimits(limiter, limits), {
-    principal: caller.id,
-    ...given(options),
-  });
-  return { status: 200, body: { ...(await storedAt(limiter, level)), changed } };
+  const definitions = givenLimits(limiter, limits);
+  const settings = { principal: caller.id, ...given(options) };
+  const { admin } = partsOf(limiter);
+  const outcome = await admin.setConfigIf(level, definitions, settings, await expectedOf(call, level));
+  if (outcome === "conflict") throw await otherwise(limiter, level);
+  const { body: stored, ...answer } = await storedAt(limiter, level);
+  return { ...answer, body: { ...(stored as object), changed: outcome === "written" } };
 }
 
 /** Deletes the limits of a level. */
-export async function deleteAt(limiter: Limiter, caller: Caller, level: ConfigScope): Promise<Answer> {
-  if (!(await partsOf(limiter).admin.deleteConfig(level, { principal: caller.id }))) throw none(level);
+export async function deleteAt(call: LevelCall, level: ConfigScope): Promise<Answer> {
+  const { limiter, caller } = call;
+  const { admin } = partsOf(limiter);
+  const expected = await expectedOf(call, level);
+  const options = { principal: caller.id };
+  if (expected === undefined) {
+    if (!(await admin.deleteConfig(level, options))) throw none(level);
+    return { status: 204 };
+  }
+  const outcome = await admin.deleteConfigIf(level, options, expected);
+  if (outcome === "conflict") throw await otherwise(limiter, level);
+  if (outcome === "unchanged") throw none(level);
   return { status: 204 };
+}
+
+/** What must still be there when it is written: what the client has seen. Undefined: whatever is there. */
+async function expectedOf({ limiter, request }: LevelCall, level: ConfigScope): Promise<StoredConfig | undefined> {
+  const precondition: Precondition = preconditionOf(request);
+  if (precondition.kind === "absent") return undefined;
+  const config = await partsOf(limiter).admin.getConfig(level, {});
+  if (isMet(precondition, config)) return config;
+  throw changedMeanwhile(level, config);
+}
+
+async function otherwise(limiter: Limiter, level: ConfigScope): Promise<Problem> {
+  return changedMeanwhile(level, await partsOf(limiter).admin.getConfig(level, {}));
+}
+
+function changedMeanwhile(level: ConfigScope, config: StoredConfig): Problem {
+  const isThere = saysSomething(config);
+  const detail = isThere
+    ? `This level (${level.level}) does not say what the request expects: it was changed meanwhile. Read it again, then decide.`
+    : `Nothing is stored at this level (${level.level}), and the request expects something: it was deleted meanwhile, or never set.`;
+  return new Problem("limits_changed", detail, {
+    ...(isThere ? { headers: { etag: etagOf(config) } } : {}),
+    members: { current: { ...level, ...config } },
+  });
 }
 
 function none({ level }: ConfigScope): Problem {

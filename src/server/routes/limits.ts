@@ -11,7 +11,7 @@ import {
   resetQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import { deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
+import { defaultsOf, deleteAt, levelOf, levelsOf, setAt, storedAt } from "./levels.ts";
 import { nextResets } from "./resets.ts";
 
 export const limitRoutes: readonly Route[] = [
@@ -21,8 +21,8 @@ export const limitRoutes: readonly Route[] = [
     scope: "read",
     summary: "The limits stored at one level: entity on resource, entity, plan on resource, plan, resource, or system",
     query: levelQuery,
-    answers: { 200: { description: "What that very level says.", schema: output.levelLimits } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: await storedAt(limiter, levelOf(query)) }),
+    answers: { 200: { description: "What that very level says.", schema: output.levelLimits, headers: ["ETag"] } },
+    handle: ({ limiter, query }) => storedAt(limiter, levelOf(query)),
   }),
   route({
     method: "put",
@@ -31,8 +31,15 @@ export const limitRoutes: readonly Route[] = [
     summary: "Set the limits of one level",
     query: levelQuery,
     body: limitsBody,
-    answers: { 200: { description: "As they are now, and whether they were changed.", schema: output.changedLimits } },
-    handle: ({ limiter, caller, query, body }) => setAt(limiter, caller, levelOf(query), body),
+    conditional: true,
+    answers: {
+      200: {
+        description: "As they are now, and whether they were changed.",
+        schema: output.changedLimits,
+        headers: ["ETag"],
+      },
+    },
+    handle: (call) => setAt(call, levelOf(call.query), call.body),
   }),
   route({
     method: "delete",
@@ -40,8 +47,9 @@ export const limitRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Delete the limits of one level",
     query: levelQuery,
+    conditional: true,
     answers: { 204: { description: "They are gone." } },
-    handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, levelOf(query)),
+    handle: (call) => deleteAt(call, levelOf(call.query)),
   }),
   route({
     method: "get",
@@ -53,6 +61,15 @@ export const limitRoutes: readonly Route[] = [
       200: { description: "The most specific first; one that says nothing has no limits.", schema: output.levels },
     },
     handle: async ({ limiter, query }) => ({ status: 200, body: await levelsOf(limiter, query) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/limits/defaults`,
+    scope: "read",
+    summary: "What is stored for everybody: the limits and totals of the system, then those of every resource",
+    query: listQuery,
+    answers: { 200: { description: "Levels that have limits.", schema: listOf(output.levelLimits) } },
+    handle: ({ limiter, query }) => defaultsOf(limiter, pageOf(query)),
   }),
   route({
     method: "get",

@@ -15,6 +15,7 @@ import {
 import * as output from "../schemas/output.ts";
 import type { z } from "../vendor.ts";
 import { usageExported } from "./usage-export.ts";
+import { summarized } from "./usage-summary.ts";
 
 /** Questions that change nothing. */
 export const lookingRoutes: readonly Route[] = [
@@ -60,10 +61,10 @@ export const lookingRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/usage/summary`,
     scope: "read",
-    summary: "Usage added up",
+    summary: "Usage added up: as it was charged at every level, and with each request once",
     query: summaryQuery,
     answers: { 200: { description: "All windows together.", schema: output.usageSummary } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: await limiter.usageSummary(given(query)) }),
+    handle: async ({ limiter, query }) => ({ status: 200, body: await summarized(limiter, given(query)) }),
   }),
   route({
     method: "get",

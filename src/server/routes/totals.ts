@@ -10,8 +10,8 @@ export const totalRoutes: readonly Route[] = [
     scope: "read",
     summary: "The limits over all resources of an entity, of each entity of a plan, or of everybody",
     query: totalsQuery,
-    answers: { 200: { description: "What that very level says.", schema: output.levelLimits } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: await storedAt(limiter, totalOf(query)) }),
+    answers: { 200: { description: "What that very level says.", schema: output.levelLimits, headers: ["ETag"] } },
+    handle: ({ limiter, query }) => storedAt(limiter, totalOf(query)),
   }),
   route({
     method: "put",
@@ -20,8 +20,15 @@ export const totalRoutes: readonly Route[] = [
     summary: "Set the limits over all resources",
     query: totalsQuery,
     body: totalsBody,
-    answers: { 200: { description: "As they are now, and whether they were changed.", schema: output.changedLimits } },
-    handle: ({ limiter, caller, query, body }) => setAt(limiter, caller, totalOf(query), body),
+    conditional: true,
+    answers: {
+      200: {
+        description: "As they are now, and whether they were changed.",
+        schema: output.changedLimits,
+        headers: ["ETag"],
+      },
+    },
+    handle: (call) => setAt(call, totalOf(call.query), call.body),
   }),
   route({
     method: "delete",
@@ -29,7 +36,8 @@ export const totalRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Delete the limits over all resources",
     query: totalsQuery,
+    conditional: true,
     answers: { 204: { description: "They are gone." } },
-    handle: ({ limiter, caller, query }) => deleteAt(limiter, caller, totalOf(query)),
+    handle: (call) => deleteAt(call, totalOf(call.query)),
   }),
 ];

@@ -204,7 +204,9 @@ export const resets = z
 export const levels = z
   .object({
     planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
-    items: z.array(level),
+    items: z.array(
+      level.extend({ etag: z.string().optional().openapi({ description: "For If-Match; absent: it says nothing." }) }),
+    ),
   })
   .openapi("Levels");
 export const levelLimits = level.openapi("LevelLimits");
@@ -238,9 +240,15 @@ export const usage = z
 export const usageSummary = z
   .object({
     snapshotCount: z.int(),
-    total: amounts,
+    total: amounts.openapi({
+      description: "Tokens per limit, at every level that they were charged to: a parent's and a child's count both.",
+    }),
     average: amounts,
-    requests: z.int(),
+    requests: z.int().openapi({ description: "Granted requests, at every level that they were charged to." }),
+    once: z.object({ requests: z.int(), total: amounts }).openapi({
+      description:
+        "Each request once, at the entity that asked for it, by the hierarchy as it is now. Of one entity: all that was charged to it.",
+    }),
     overdrafts: amounts,
     bypassed: amounts,
     firstWindowStartMs: instant.optional(),

@@ -1,0 +1,137 @@
+import type { ComponentChildren } from "preact";
+import { type BucketRow, keyOf } from "./bucket-rows.ts";
+import { type HeldLimit, rateOf, stateOf } from "./level.ts";
+import { Name } from "./parts.tsx";
+import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
+import { useLevel } from "./tick.ts";
+import { refillWords, sourceWords, stampWords, TOTALS, whole } from "./words.ts";
+
+/** What a limit holds, and when that was read on the page's clock. */
+export interface Reading {
+  readonly held: HeldLimit;
+  readonly readAtMs: number;
+}
+
+/** One balance, one number: what a row of the page says of a limit counts, else what was explained. */
+export function readingOf(
+  limit: LimitExplanation,
+  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+  explainedAtMs: number,
+  rowOf: (key: string) => BucketRow | undefined,
+): Reading {
+  const row = rowOf(keyOf({ entityId, resource }));
+  const held = row?.limits.find((each) => each.limit === limit.limit);
+  return row === undefined || held === undefined
+    ? { held: limit, readAtMs: explainedAtMs }
+    : { held, readAtMs: row.readAtMs };
+}
+
+/** One entity of the chain: its limits on the resource, and those over all resources. */
+export function ChainLevel(props: {
+  readonly level: LevelExplanation;
+  readonly resource: string;
+  readonly isParent: boolean;
+  /** The limit that stands in the way, where it is one of this level. */
+  readonly blocking: { readonly limit: string; readonly isTotal: boolean } | undefined;
+  readonly reading: (limit: LimitExplanation, resource: string) => Reading;
+}) {
+  const { level, resource, isParent, blocking, reading } = props;
+  const { entityId, source, planId, reason, access, accessSource, cascade, parentId, limits, totals } = level;
+  const blocked = blocking === undefined ? undefined : `${blocking.isTotal ? "*/" : ""}${blocking.limit}`;
+  return (
+    <li data-testid="explain-level" data-entity={entityId} data-source={source} data-blocking={blocked}>
+      <div class="chain-head">
+        <span class="chain-who">
+          <Name text={entityId} class="mono strong" />
+          {isParent && <span class="tag">parent</span>}
+          {planId !== undefined && <span class="tag">plan {planId}</span>}
+          {blocking !== undefined && (
+            <span class="tag bad">
+              {blocking.limit}
+              {blocking.isTotal ? " over all resources" : ""} is in the way
+            </span>
+          )}
+          {access !== "enforce" && (
+            <span class={access === "disabled" ? "tag bad" : "tag warn"}>
+              {access === "disabled" ? "disabled" : "bypassed"} by {sourceWords(accessSource)}
+            </span>
+          )}
+        </span>
+        <span class="quiet">
+          limits from <b>{sourceWords(source)}</b>
+          {parentId !== undefined && !cascade ? `; its parent ${parentId} is not charged` : ""}
+        </span>
+      </div>
+      {reason !== undefined && <p class="quiet wrap">{reason}</p>}
+      {limits.length > 0 && (
+        <LimitTable isOverAll={resource === TOTALS} testid="explain-limits">
+          {limits.map((limit) => (
+            <LimitLine key={limit.limit} {...{ limit, source }} {...reading(limit, resource)} />
+          ))}
+        </LimitTable>
+      )}
+      {totals.length > 0 && (
+        <LimitTable isOverAll testid="explain-totals">
+          {totals.map((limit) => (
+            <LimitLine key={limit.limit} {...{ limit, source: "none" }} {...reading(limit, TOTALS)} />
+          ))}
+        </LimitTable>
+      )}
+    </li>
+  );
+}
+
+function LimitTable(props: {
+  readonly isOverAll: boolean;
+  readonly testid: string;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <table class="plain" data-testid={props.testid}>
+      {props.isOverAll && <caption>Over all resources together</caption>}
+      <thead>
+        <tr>
+          <th scope="col">Limit</th>
+          <th scope="col" class="number">
+            Left
+          </th>
+          <th scope="col" class="number">
+            Capacity
+          </th>
+          <th scope="col">Fills up</th>
+        </tr>
+      </thead>
+      <tbody>{props.children}</tbody>
+    </table>
+  );
+}
+
+function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
+  const { limit, source, held, readAtMs } = props;
+  const { soft, definition, inWindow, toppedUp, resetsAtMs } = limit;
+  const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
+  const notes = [
+    refillWords(definition),
+    ...(resetsAtMs === undefined ? [] : [`next on ${stampWords(resetsAtMs)}`]),
+    ...(inWindow ? ["a window of its schedule is open"] : []),
+    ...(toppedUp > 0 ? [`${whole(toppedUp)} topped up`] : []),
+    ...(soft ? ["soft: measured only"] : []),
+    // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
+    ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
+    ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),
+  ];
+  return (
+    <tr data-level={stateOf(level, held.capacity)} data-limit={limit.limit}>
+      <th scope="row">
+        <Name text={limit.limit} />
+      </th>
+      <td class="number" data-label="Left" data-testid="explain-left">
+        {whole(level)}
+      </td>
+      <td class="number" data-label="Capacity">
+        {whole(held.capacity)}
+      </td>
+      <td data-label="Fills up">{notes.join("; ")}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,66 @@
+import { type Api, ApiError } from "./api.ts";
+import { type RefusalSum, refusalSums } from "./refusal-sums.ts";
+import type { Explained, RefusalCount } from "./shapes.ts";
+import { TOTALS } from "./words.ts";
+
+/** Refusals of a bucket that the store has kept: by which limit, how many and when, not for which amounts. */
+export interface KeptRefusals {
+  /** The one that refused last. */
+  readonly last: RefusalSum;
+  /** All of the bucket in that time. */
+  readonly count: number;
+}
+
+const HOUR_MS = 3_600_000;
+const LOOKED_BACK_MS = 24 * HOUR_MS;
+/** Whose limit it was cannot be asked for: of so many counts of the last hours those of the bucket are looked for. */
+const COUNTS_MAX = 1_000;
+
+/** Services that keep none: they are not asked again and again. */
+const keepNone = new WeakSet<Api>();
+
+/** What was refused to the bucket's own requests in the last day; else what its limits refused to others in the last two hours. */
+export async function keptRefusals(
+  api: Api,
+  path: string,
+  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+): Promise<KeptRefusals | undefined> {
+  if (keepNone.has(api)) return undefined;
+  const counts = (query: Readonly<Record<string, string>>, backMs: number) =>
+    api.all<RefusalCount>(`${path}/refusals`, { window: "hourly", fromMs: Date.now() - backMs, ...query }, COUNTS_MAX);
+  const isTotals = resource === TOTALS;
+  try {
+    if (!isTotals) {
+      const own = lastOf((await counts({ entityId, resource }, LOOKED_BACK_MS)).items);
+      if (own !== undefined) return own;
+    }
+    const { items } = await counts(isTotals ? {} : { resource }, HOUR_MS);
+    return lastOf(items.filter(({ level, total }) => level === entityId && total === isTotals));
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "refusals_not_kept") throw error;
+    keepNone.add(api);
+    return undefined;
+  }
+}
+
+/** Those of the newest window, the most refused first. */
+function lastOf(counts: readonly RefusalCount[]): KeptRefusals | undefined {
+  const { sums, all } = refusalSums(counts);
+  const [last] = sums.toSorted((a, b) => b.lastMs - a.lastMs || b.count - a.count);
+  return last === undefined ? undefined : { last, count: all };
+}
+
+/**
+ * Amounts by measure that the limit in the way would refuse now: the least of what it counts. Undefined where it would refuse
+ * nothing that fits into it, or is not there any more.
+ */
+export function leastRefused(
+  { last: { level, limit, total } }: KeptRefusals,
+  { levels, resource }: Explained,
+): Readonly<Record<string, number>> | undefined {
+  const at = levels.find(({ entityId }) => entityId === level);
+  const limits = total && resource !== TOTALS ? at?.totals : at?.limits;
+  const held = limits?.find((each) => each.limit === limit);
+  if (held === undefined || held.soft || held.available >= held.capacity) return undefined;
+  return { [held.counts]: Math.max(0, held.available) + 1 };
+}

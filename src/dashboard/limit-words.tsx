@@ -1,0 +1,30 @@
+import type { Limit, StoredLimits } from "./shapes.ts";
+import { refillWords, whole } from "./words.ts";
+
+/** The limits of a level in words, a line each. */
+export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined }) {
+  if (stored === undefined || stored.limits.length === 0) return <span class="quiet">none</span>;
+  return (
+    <ul class="changes">
+      {stored.limits.map((limit) => (
+        <li key={limit.name}>
+          <b>{limit.name}</b> {limitWords(limit)}
+        </li>
+      ))}
+      {stored.inherit === true && <li class="quiet">and what the levels after it have</li>}
+      {stored.appliesTo === "callers" && <li class="quiet">only for whoever asks</li>}
+    </ul>
+  );
+}
+
+export type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo">;
+
+function limitWords(limit: Limit): string {
+  const { capacity, counts, soft } = limit;
+  return [
+    whole(capacity),
+    refillWords(limit),
+    ...(counts === undefined ? [] : [`counts ${counts}`]),
+    ...(soft === true ? ["soft"] : []),
+  ].join(", ");
+}

@@ -1,0 +1,129 @@
+import { useState } from "preact/hooks";
+import type { KeptRefusals } from "./kept-refusals.ts";
+import type { Refusal } from "./live.ts";
+import { numberIn } from "./number-text.ts";
+import type { Explained } from "./shapes.ts";
+import { useTicking } from "./tick.ts";
+import { TOTALS, timeWords, waitWords, whole } from "./words.ts";
+
+/** What was refused last: heard of with its amounts, or kept by the store without them. */
+export type LastRefused =
+  | { readonly by: "heard"; readonly refusal: Refusal }
+  | { readonly by: "kept"; readonly kept: KeptRefusals; readonly isLeast: boolean };
+
+/** Whether a request would be granted, and what stands in its way. */
+export function Verdict(props: {
+  readonly value: Explained;
+  /** What the limit in the way has left now. */
+  readonly left: number | undefined;
+  /** When the explanation was read, on the page's clock. */
+  readonly readAtMs: number;
+  readonly refused: LastRefused | undefined;
+  readonly measures: readonly string[];
+  readonly amountOf: (measure: string) => number;
+  readonly setAmount: (measure: string, amount: number) => void;
+}) {
+  const { value, left, readAtMs, refused, measures, amountOf, setAmount } = props;
+  const { outcome, reason, primary, retryAfterMs } = value;
+  const words = {
+    granted: "Would be granted.",
+    refused:
+      primary === undefined
+        ? "It would be refused."
+        : `In the way: ${limitWords(primary.limit, primary.entityId, primary.resource === TOTALS)}.`,
+    disabled: "Switched off.",
+    never: "It can never fit.",
+  }[outcome];
+  // It is waited for as long as one looks at it.
+  const waitMs = useTicking(
+    (nowMs) => (retryAfterMs === null ? null : Math.max(1, retryAfterMs - Math.max(0, nowMs - readAtMs))),
+    outcome === "refused" && retryAfterMs !== null,
+  );
+  const available = left ?? primary?.available ?? 0;
+  return (
+    <div class="verdict" data-outcome={outcome} data-testid="explain-outcome">
+      <p>
+        <strong class="wrap">{words}</strong>{" "}
+        {outcome === "refused" && primary !== undefined ? (
+          <span>
+            {available < 0 ? `It owes ${whole(-available)}` : `It has ${whole(available)} left`} and is asked for{" "}
+            {whole(primary.requested)}; it fits in {waitWords(waitMs)}.
+          </span>
+        ) : (
+          reason !== undefined && <span class="wrap">{reason}</span>
+        )}
+      </p>
+      {refused !== undefined && (
+        <p class="quiet wrap" data-testid="explain-refused" data-by={refused.by}>
+          {refused.by === "heard" ? heardWords(refused.refusal) : keptWords(refused.kept, refused.isLeast)}
+        </p>
+      )}
+      <fieldset class="what-if">
+        <legend>If it asked for</legend>
+        {measures.map((measure) => (
+          <AmountField
+            key={measure}
+            measure={measure}
+            amount={amountOf(measure)}
+            onAmount={(amount) => setAmount(measure, amount)}
+          />
+        ))}
+      </fieldset>
+    </div>
+  );
+}
+
+/** A limit and whose it is, in words. */
+export function limitWords(limit: string, entityId: string, isTotal: boolean): string {
+  return `${limit} of ${entityId}${isTotal ? " over all resources" : ""}`;
+}
+
+function heardWords({ atMs, entityId, asked, primary }: Refusal): string {
+  const limit = limitWords(primary.limit, primary.entityId, primary.resource === TOTALS);
+  return (
+    `Last refused at ${timeWords(atMs)}: ${entityId} asked for ${amountsText(asked)}; ` +
+    `${limit} had ${whole(primary.available)} left.`
+  );
+}
+
+function keptWords({ last, count }: KeptRefusals, isLeast: boolean): string {
+  const { lastMs, entityId, limit, level, total } = last;
+  const hour = `${timeWords(lastMs).slice(0, 5)} to ${timeWords(lastMs + 3_600_000).slice(0, 5)}`;
+  const said = `Refused ${count === 1 ? "once" : `${whole(count)} times`}, last in the hour of ${hour}: ${entityId}, by ${limitWords(limit, level, total)}.`;
+  return `${said} Counts are kept, amounts are not${isLeast ? "; the fields ask for the least that it would refuse now" : ""}.`;
+}
+
+function amountsText(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .filter(([, amount]) => amount > 0)
+    .map(([measure, amount]) => `${whole(amount)} ${measure}`)
+    .join(", ");
+}
+
+/** What is typed stays while the numbers around it move; it is asked for when the field is left. */
+function AmountField(props: {
+  readonly measure: string;
+  readonly amount: number;
+  readonly onAmount: (amount: number) => void;
+}) {
+  const { measure, amount, onAmount } = props;
+  const [typed, setTyped] = useState<string>();
+  return (
+    <label>
+      <input
+        type="text"
+        inputMode="numeric"
+        data-testid="explain-amount"
+        data-limit={measure}
+        value={typed ?? whole(amount)}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        onChange={(event) => {
+          const next = numberIn(event.currentTarget.value);
+          setTyped(undefined);
+          if (next !== undefined && Number.isSafeInteger(next) && next >= 0) onAmount(next);
+        }}
+      />
+      <span>{measure}</span>
+    </label>
+  );
+}
