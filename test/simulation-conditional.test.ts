@@ -6,6 +6,7 @@ import { GIVE_BACK_MUTANTS } from "./simulation/give-back-mutants.ts";
 import { playSeeds } from "./simulation/pool.ts";
 import { type SeedReport, simulate } from "./simulation/simulation.ts";
 import { openFor } from "./simulation/stores.ts";
+import { WHOLE_MUTANTS } from "./simulation/whole-mutants.ts";
 
 const SEEDS = 540;
 const MUTANT_SEEDS_MAX = 1_000;
@@ -82,7 +83,12 @@ test("a seed plays the same way again, step by step, on conditional writes", asy
   for (const seed of [3, 10, 17]) assert.deepEqual(await played(seed), await played(seed));
 });
 
-for (const [bug, mutant] of Object.entries({ ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS, ...CROWD_MUTANTS })) {
+for (const [bug, mutant] of Object.entries({
+  ...CONDITIONAL_MUTANTS,
+  ...GIVE_BACK_MUTANTS,
+  ...CROWD_MUTANTS,
+  ...WHOLE_MUTANTS,
+})) {
   test(`the simulation catches ${bug}`, async () => {
     const others: string[] = [];
     for (let seed = 1; seed <= MUTANT_SEEDS_MAX; seed++) {

@@ -49,13 +49,14 @@ export function drawCharged(random: SeededRandom): readonly ChargedLimit[] {
 }
 
 function drawLimit(name: string, { capacity, mayDrip }: Measure, random: SeededRandom): Limit {
+  const soft = random.chance(0.15) ? { soft: true } : {};
   return random.weighted<() => Limit>([
     [
       mayDrip ? 2 : 0,
       () => Limit.custom(name, { capacity, refillAmount: 3, refillPeriodMs: random.pick([7_000, 86_400_000]) }),
     ],
-    [4, () => Limit.quota(name, capacity, { reset: { cron: random.pick(RESETS) } })],
-    [1, () => Limit.quota(name, capacity, { resetAfterMs: random.pick([10_000, 60_000]) })],
+    [4, () => Limit.quota(name, capacity, { reset: { cron: random.pick(RESETS) }, ...soft })],
+    [1, () => Limit.quota(name, capacity, { resetAfterMs: random.pick([10_000, 60_000]), ...soft })],
   ])();
 }
 

@@ -1,7 +1,9 @@
 import type { Limit } from "../../src/domain/limit.ts";
 import type { ModelLimit, ModelPeriod } from "../../src/testing/model.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
-import { shareOf } from "../../src/testing/model-terms.ts";
+import { inForceAt, shareOf } from "../../src/testing/model-terms.ts";
+import { calendar } from "./calendar.ts";
+import { PARTS, WindowRefill } from "./window-refill.ts";
 
 /** One write on one limit of one bucket, whichever of its shards it went to. */
 export interface LimitWrite {
@@ -35,6 +37,7 @@ interface Spent {
 /** Writes of a limit that drips while it stays the same. */
 interface Run {
   readonly terms: string;
+  readonly refill: WindowRefill;
   readonly spent: Spent[];
   taken: bigint;
   /** The most shards it had. */
@@ -44,7 +47,14 @@ interface Run {
 interface Period {
   allowed: bigint;
   granted: bigint;
+  /** Measured from what the shards held together: each of them rounds by one. */
+  rounding: bigint;
+  /** The largest capacity that was in force at a take. */
+  windowMost: bigint;
 }
+
+/** So long before its first take a run may have readings: clocks are off by less. */
+const BEFORE_MS = 3_600_000;
 
 /**
  * The promise as it is worded, for whole buckets, whatever happens to their shards: over every run of writes, from one take
@@ -62,12 +72,13 @@ export class PromiseLedger {
 
   /** What is wrong now that this was written; empty when nothing is. */
   wrote(write: LimitWrite): string[] {
-    const { limit } = write;
-    if (limit.soft || limit.schedule !== undefined || limit.resetAfterMs !== undefined) {
-      this.forget(write.bucketId, limit.name);
-      return [];
-    }
-    return limit.reset === undefined ? this.#dripped(write) : this.#metered(write);
+    const { limit, kind, shards } = write;
+    if (limit.reset !== undefined) return this.#metered(write);
+    if (limit.resetAfterMs === undefined && !limit.soft) return this.#dripped(write);
+    this.forget(write.bucketId, limit.name);
+    // Of one piece the model is the whole.
+    const isApart = limit.resetAfterMs !== undefined && kind === "take" && shards > 1;
+    return isApart ? [`a session was taken from, of ${limit.name} on ${shards} shards`] : [];
   }
 
   /** By what a limit of a bucket goes from now on: where that changed, another run begins. */
@@ -150,24 +161,45 @@ export class PromiseLedger {
         (sum, limit, index) => sum + heldIn(limit, latest, { index, count: limits.length }),
         0n,
       );
-      const apart = held - due;
-      const rounding = BigInt(most);
+      const apart = held - due.milli;
+      const rounding = BigInt(most) + due.rounding;
       const mayBeLess = (latest.period?.untilMs ?? 0) <= (this.#lessUntilMs.get(idOf(bucketId, name)) ?? 0);
       if (apart <= rounding && (apart >= -rounding || mayBeLess)) return [];
-      return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due}`];
+      return [`the bucket holds ${held} of ${name} on ${shards.length} shards, and its period leaves ${due.milli}`];
     });
   }
 
   /** What the period of a limit leaves, where that is measured. */
-  #dueIn(bucketId: string, { limit, period }: ModelLimit, all: readonly ModelLimit[]): bigint | undefined {
-    if (limit.reset === undefined || limit.soft || limit.schedule !== undefined || period === undefined)
-      return undefined;
+  #dueIn(
+    bucketId: string,
+    latest: ModelLimit,
+    all: readonly ModelLimit[],
+  ): { readonly milli: bigint; readonly rounding: bigint } | undefined {
+    const { limit, period } = latest;
+    if (limit.reset === undefined || limit.schedule !== undefined || period === undefined) return undefined;
     const terms = JSON.stringify(limit);
     if (all.some((one) => JSON.stringify(one.limit) !== terms || isBeside(one.period, period))) return undefined;
     const quota = this.#quotas.get(idOf(bucketId, limit.name));
-    if (quota === undefined || quota.terms !== terms || period.untilMs <= quota.unmeasuredMs) return undefined;
+    if (quota === undefined || quota.terms !== terms) return undefined;
+    if (period.untilMs <= quota.unmeasuredMs) this.#measure(bucketId, latest, all);
     const known = this.#periods.get(periodId(bucketId, limit, period));
-    return known === undefined ? undefined : known.allowed - known.granted;
+    if (known === undefined) return undefined;
+    // What was taken before its capacity was lowered comes back as far as there is room in the whole bucket.
+    const brim = BigInt(limit.capacity) * 1000n + all.reduce((sum, one) => sum + one.toppedUpMilli, 0n);
+    if (known.allowed - known.granted > brim) known.allowed = known.granted + brim;
+    return { milli: known.allowed - known.granted, rounding: known.rounding };
+  }
+
+  /** All shards have come to the rule that a quota got within its period: from now on it is measured by what they hold together. */
+  #measure(bucketId: string, { limit, period }: ModelLimit, all: readonly ModelLimit[]): void {
+    if (period === undefined || all.some((one) => one.period?.untilMs !== period.untilMs)) return;
+    const of = this.#period(bucketId, limit, period);
+    of.allowed = of.granted + all.reduce((sum, one) => sum + one.levelMilli(Number.NEGATIVE_INFINITY), 0n);
+    of.rounding = BigInt(all.length);
+    this.#quotas.set(idOf(bucketId, limit.name), {
+      terms: JSON.stringify(limit),
+      unmeasuredMs: Number.NEGATIVE_INFINITY,
+    });
   }
 
   #dripped(write: LimitWrite): string[] {
@@ -176,7 +208,7 @@ export class PromiseLedger {
     const id = idOf(bucketId, limit.name);
     let run = this.#runs.get(id);
     if (run?.terms !== terms) {
-      run = { terms, spent: [], taken: 0n, shards };
+      run = { terms, refill: new WindowRefill(limit, readingMs - BEFORE_MS), spent: [], taken: 0n, shards };
       this.#runs.set(id, run);
     }
     run.shards = Math.max(run.shards, shards);
@@ -191,14 +223,17 @@ export class PromiseLedger {
   }
 
   #metered(write: LimitWrite): string[] {
-    const { bucketId, limit, period, kind, milli, owedElsewhereMilli } = write;
+    const { bucketId, limit, period, kind, milli, owedElsewhereMilli, readingMs } = write;
     if (period === undefined) return [];
     const of = this.#period(bucketId, limit, period);
     of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
+    if (kind !== "credit") of.windowMost = greater(of.windowMost, inForceAt(limit, readingMs, calendar).capacity);
     this.goesBy(bucketId, limit, period);
     const isMeasured = period.untilMs > (this.#quotas.get(idOf(bucketId, limit.name))?.unmeasuredMs ?? period.untilMs);
-    const over = of.granted - of.allowed - owedElsewhereMilli;
-    if (kind !== "take" || milli === 0 || !isMeasured || over <= 0n) return [];
+    // Where windows change what it holds, each shard counts by the one in which it was first taken from.
+    const windows = limit.schedule === undefined ? 0n : of.windowMost - BigInt(limit.capacity) * 1000n;
+    const over = of.granted - of.allowed - windows - of.rounding - owedElsewhereMilli;
+    if (kind !== "take" || milli === 0 || limit.soft || !isMeasured || over <= 0n) return [];
     return [`${over} of ${limit.name} were granted above what its period allows`];
   }
 
@@ -212,7 +247,7 @@ export class PromiseLedger {
     const id = periodId(bucketId, limit, of);
     let period = this.#periods.get(id);
     if (period === undefined) {
-      period = { allowed: BigInt(limit.capacity) * 1000n, granted: 0n };
+      period = { allowed: BigInt(limit.capacity) * 1000n, granted: 0n, rounding: 0n, windowMost: 0n };
       this.#periods.set(id, period);
     }
     return period;
@@ -243,10 +278,8 @@ function idOf(bucketId: string, limit: string): string {
 }
 
 /** Where a run is over the promise that ends now, however far back it is counted. */
-function overIn({ spent, taken, shards }: Run, limit: Limit, owedElsewhere: bigint, trueMs: number): string[] {
-  const { name, capacity, refillAmount, refillPeriodMs } = limit;
-  const [period, refill] = [BigInt(refillPeriodMs), BigInt(refillAmount) * 1000n];
-  const most = (BigInt(capacity) * 1000n + BigInt(shards) + owedElsewhere) * period;
+function overIn({ spent, taken, shards, refill }: Run, limit: Limit, owedElsewhere: bigint, trueMs: number): string[] {
+  const { name } = limit;
   const last = (spent.at(-1) as Spent).readingMs;
   let [earliest, latest, earliestTrue] = [last, last, trueMs];
   for (let i = spent.length - 1; i >= 0; i--) {
@@ -256,11 +289,18 @@ function overIn({ spent, taken, shards }: Run, limit: Limit, owedElsewhere: bigi
     earliest = shards === 1 ? one.readingMs : Math.min(earliest, one.readingMs);
     if (shards > 1) latest = Math.max(latest, one.readingMs);
     earliestTrue = Math.min(earliestTrue, one.trueMs);
-    const net = (taken - one.before) * period;
-    const over = net - most - BigInt(latest - earliest) * refill;
-    if (over > 0n) return [`${over / period} millitokens of ${name} were granted above the promise`];
-    const overTrue = net - most - BigInt(trueMs - earliestTrue) * refill;
-    if (overTrue > 0n) return [`${overTrue / period} of ${name} were granted above the promise in true time`];
+    const capacity = refill.capacityMost(earliest, shards === 1 ? earliest : latest);
+    const most = (capacity + BigInt(shards) + owedElsewhere) * PARTS;
+    const net = (taken - one.before) * PARTS;
+    const over = net - most - (refill.drippedTo(latest) - refill.drippedTo(earliest));
+    if (over > 0n) return [`${over / PARTS} millitokens of ${name} were granted above the promise`];
+    if (limit.schedule !== undefined) continue;
+    const overTrue = net - most - (refill.drippedTo(trueMs) - refill.drippedTo(earliestTrue));
+    if (overTrue > 0n) return [`${overTrue / PARTS} of ${name} were granted above the promise in true time`];
   }
   return [];
+}
+
+function greater(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
 }
