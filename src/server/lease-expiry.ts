@@ -1,5 +1,5 @@
 import type { Limiter } from "../engine/limiter.ts";
-import type { NamespaceLimiters } from "./namespace-limiters.ts";
+import type { Tenants } from "./tenants.ts";
 
 /** Every lease whose time is up ends within two of these. */
 const LOOK_MS = 1_000;
@@ -13,7 +13,7 @@ const LOOKS_PER_LIST = 10;
 /** Writes down the end of leases whose time is up, in all namespaces of the store, whoever opened them. */
 export class LeaseExpiry {
   readonly #limiter: Limiter;
-  readonly #limiters: NamespaceLimiters;
+  readonly #tenants: Tenants;
   readonly #log: (line: string) => void;
   #timer: NodeJS.Timeout | undefined;
   #names: readonly string[] = [];
@@ -22,9 +22,9 @@ export class LeaseExpiry {
   #looking: Promise<void> | undefined;
   #hasFailed = false;
 
-  constructor(limiter: Limiter, limiters: NamespaceLimiters, log: (line: string) => void) {
+  constructor(limiter: Limiter, tenants: Tenants, log: (line: string) => void) {
     this.#limiter = limiter;
-    this.#limiters = limiters;
+    this.#tenants = tenants;
     this.#log = log;
   }
 
@@ -61,7 +61,7 @@ export class LeaseExpiry {
 
   async #visit(name: string): Promise<void> {
     try {
-      await this.#limiters.desk(name).expireDue();
+      await (await this.#tenants.get(name).tools()).desk.expireDue();
     } catch (error) {
       // The namespace may have been deleted since it was listed.
       if ((error as { code?: unknown }).code !== "namespace_not_found") throw error;

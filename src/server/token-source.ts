@@ -44,8 +44,16 @@ export class TokenSource {
     return this.#set?.find(token, this.#clock.now());
   }
 
-  isGood(entry: TokenEntry): boolean {
-    return this.#set?.has(entry, this.#clock.now()) ?? false;
+  /** How many there are; undefined: the service is open. */
+  get count(): number | undefined {
+    return this.#set?.size;
+  }
+
+  /** Whether a token that was good once may still look into a namespace, as its entry is now. */
+  mayRead(entry: TokenEntry, namespace: string): boolean {
+    const now = this.#set?.now(entry, this.#clock.now());
+    if (now === undefined || !now.scopes.includes("read")) return false;
+    return now.namespaces === "*" || now.namespaces.includes(namespace);
   }
 
   /** Calls back after every look, with what is good from then on. */
