@@ -6,7 +6,7 @@ import type { TokenEntry } from "./token-entry.ts";
 
 /** How a service behaves. All may be left out; the names are those of `zae-limiter serve`, in camelCase. */
 export interface ServiceBehaviour {
-  /** A file that says who may do what; it is read again within 2 s of a change. */
+  /** A file that says who may do what; it is read again within a second of a change. */
   readonly tokenFile?: string;
   /** The same, as the entries themselves. */
   readonly tokens?: readonly TokenEntry[];

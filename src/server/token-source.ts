@@ -11,8 +11,8 @@ interface SourceOptions {
   readonly log: (line: string) => void;
 }
 
-/** How often the file is looked at; a change counts within twice that. */
-const LOOK_MS = 1_000;
+/** How often the file is looked at; a change counts, and what is expired has lost its streams, within twice that. */
+const LOOK_MS = 500;
 
 /** The tokens that are good at present, read again when their file changes. */
 export class TokenSource {
