@@ -52,7 +52,13 @@ export class LeaseChanges {
     key: ChangeKey | undefined,
   ): Promise<{ readonly record: LeaseRecord; readonly charge: Charge | undefined }> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
-      const record = compacted(await this.read(leaseId));
+      await this.#attempts.resolve(leaseId);
+      const read = await this.read(leaseId);
+      if (read.owed !== undefined) {
+        await this.#attempts.collect(read);
+        continue;
+      }
+      const record = compacted(read);
       const plan = step(record, this.#deps.engine.clock.now());
       if (plan === "done") return { record, charge: undefined };
       const changed = await this.#attempt(record, plan, key);
@@ -66,6 +72,7 @@ export class LeaseChanges {
    * for example, does not keep the others from it.
    */
   async expireDue(max: number): Promise<ExpiryRun> {
+    await this.#attempts.resolve(undefined);
     const due = await this.#deps.leases.findDue(this.#deps.engine.clock.now(), max);
     let expired = 0;
     let failure: ExpiryRun["failure"];
@@ -84,11 +91,19 @@ export class LeaseChanges {
   /** Whether it was this one that ended it: another that does so at the same time does as well. */
   async #expire(leaseId: string): Promise<boolean> {
     const record = await this.#deps.leases.get(leaseId);
+    if (record?.owed !== undefined) {
+      await this.#attempts.collect(record);
+      return false;
+    }
     if (record?.status !== "open" || this.#deps.engine.clock.now() < record.expiresAtMs) return false;
     return (await this.#attempt(record, expiry(record), undefined)) !== undefined;
   }
 
   async #attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
+    if (record.owed !== undefined) {
+      await this.#attempts.collect(record);
+      return undefined;
+    }
     const changed = await this.#attempts.attempt(record, plan, key);
     if (changed !== undefined && changed.next.status !== record.status) {
       this.#deps.onChange(viewOf(changed.next, this.#deps.namespace));

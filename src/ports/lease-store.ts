@@ -52,7 +52,10 @@ export interface LeaseStore {
   /** Writes a new record, the answer under its key, or both or neither. */
   create(write: LeaseWrite, nowMs: number): MaybePromise<LeaseReply>;
   get(leaseId: string): MaybePromise<LeaseRecord | undefined>;
-  /** Replaces the version before this one; with `finish` in one step with the answer under a key. */
+  /**
+   * Replaces the version before this one; with `finish` in one step with the answer under a key. One that owes something also
+   * replaces the same version of the same writer: that says afterwards what it owes.
+   */
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): MaybePromise<LeaseReply>;
   /**
    * Changes a lease together with the buckets it was taken from. Only of a store whose transaction covers both; on others the

@@ -132,6 +132,27 @@ export function leaseContract(suite: Suite): void {
     },
   );
 
+  suite.test("what a record owes is said by a repeat of its own move, and by nobody else's", async (place) => {
+    const { leases } = place.scope;
+    const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
+    const owed = first.holdings;
+    const second = { ...settled(first, T0), holdings: [] };
+    assert.deepEqual(await leases.move(second, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.findDue(T0, 10), []);
+    const other = { ...second, writer: "somebody else", owed };
+    assert.deepEqual(await leases.move(other, undefined, T0), { kind: "conflict" });
+    const marked = { ...second, owed };
+    assert.deepEqual(await leases.move(marked, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.get("l_1"), marked);
+    assert.deepEqual(await leases.findDue(T0, 10), ["l_1"], "it is due until somebody has given it back");
+    assert.deepEqual((await leases.listOpen({}, { limit: 10 })).items, []);
+    const third = { ...moved(second, {}, "collects") };
+    assert.deepEqual(await leases.move(third, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.move(marked, undefined, T0), { kind: "conflict" }, "a repeat that came too late");
+    assert.deepEqual(await leases.findDue(T0, 10), []);
+    assert.deepEqual(await leases.get("l_1"), third);
+  });
+
   suite.test("of several that end a lease at once, one does", async (place) => {
     const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     const ends = Array.from({ length: 8 }, (_, i) => settled(first, T0 + i, `writer-${i}`));

@@ -1,6 +1,6 @@
 import { divCeil } from "../../bucket/integers.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
@@ -9,7 +9,7 @@ import type { Attributes } from "./codec.ts";
 import { LeaseKeys } from "./lease-keys.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
-import { isStill, missing, putRecord, type RecordWrite, texts } from "./records-write.ts";
+import { all, any, isStill, missing, putRecord, type RecordWrite, texts } from "./records-write.ts";
 import { ENTITY_INDEX, GSI3PK, GSI3SK, LEASE, LEASE_VERSION, LEASE_WRITER, TTL } from "./schema.ts";
 import {
   dueRange,
@@ -56,7 +56,9 @@ export class DynamoLeases implements LeaseStore {
   }
 
   async move(next: LeaseRecord, finish: KeyFinish | undefined): Promise<LeaseReply> {
-    const unmoved = isStill(LEASE_VERSION, { N: String(next.version - 1) });
+    const before = isStill(LEASE_VERSION, { N: String(next.version - 1) });
+    const own = all(isStill(LEASE_VERSION, { N: String(next.version) }), isStill(LEASE_WRITER, { S: next.writer }));
+    const unmoved = next.owed === undefined ? before : any(before, own);
     return this.#put(next, putRecord(this.#key(next.leaseId), this.#itemOf(next), unmoved), finish);
   }
 
@@ -156,13 +158,15 @@ export class DynamoLeases implements LeaseStore {
     const { leaseId, entityId, resources, expiresAtMs, version, writer } = record;
     const forgetAtMs = forgottenAtMs(record);
     const resource = resources[0]?.resource ?? "";
-    const open = forgetAtMs === undefined;
+    const dueMs = dueAtMs(record);
     return {
       [LEASE]: { S: leaseText(record) },
       [LEASE_VERSION]: { N: String(version) },
       [LEASE_WRITER]: { S: writer },
       [TTL]: { N: String(divCeil(forgetAtMs ?? expiresAtMs + UNENDED_KEPT_MS, 1000)) },
-      ...(open ? texts(openLeaseKeys(this.#namespaceId, { leaseId, entityId, resource, expiresAtMs })) : {}),
+      ...(dueMs === undefined
+        ? {}
+        : texts(openLeaseKeys(this.#namespaceId, { leaseId, entityId, resource, expiresAtMs: dueMs }))),
     };
   }
 }

@@ -1,5 +1,5 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
-import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { Answer, LeaseDraft, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
 import type {
@@ -57,8 +57,9 @@ export class LeaseRows {
 
   move(next: LeaseRecord, finish: KeyFinish | undefined): LeaseReply {
     const known = this.#sql.versionOf.get(this.#namespaceId, next.leaseId);
-    if (known?.[0] === next.version && known[1] === next.writer) return STORED;
-    if (known?.[0] !== next.version - 1) return { kind: "conflict" };
+    const isOwn = known?.[0] === next.version && known[1] === next.writer;
+    if (isOwn && next.owed === undefined) return STORED;
+    if (!isOwn && known?.[0] !== next.version - 1) return { kind: "conflict" };
     if (!this.#isOurs(finish)) return { kind: "keyLost" };
     this.#sql.update.run(...columnsOf(next), this.#namespaceId, next.leaseId);
     this.#finish(finish);
@@ -197,11 +198,10 @@ function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
 }
 
 function columnsOf(record: LeaseRecord) {
-  const { entityId, resources, version, writer, expiresAtMs } = record;
-  const forgetAtMs = forgottenAtMs(record) ?? null;
-  const dueAtMs = forgetAtMs === null ? expiresAtMs : null;
+  const { entityId, resources, version, writer } = record;
+  const [dueMs, forgetMs] = [dueAtMs(record) ?? null, forgottenAtMs(record) ?? null];
   const resource = resources[0]?.resource ?? "";
-  return [entityId, resource, version, writer, dueAtMs, forgetAtMs, leaseText(record)] as const;
+  return [entityId, resource, version, writer, dueMs, forgetMs, leaseText(record)] as const;
 }
 
 type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
