@@ -34,6 +34,12 @@ export type LeaseReply =
   | { readonly kind: "keyLost" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
+/** A lease that is to be ended, or owes something. */
+export interface DueLease {
+  readonly leaseId: string;
+  readonly dueAtMs: number;
+}
+
 /** Which leases are wanted; absent: all. */
 export interface LeaseFilter {
   readonly entityId?: string;
@@ -64,8 +70,8 @@ export interface LeaseStore {
   change?(change: LeaseChange, context: CallContext): MaybePromise<ChangeReply>;
   /** Leases that are open as stored; also those whose time is up but whose end nobody has written yet. */
   listOpen(filter: LeaseFilter, page: PageRequest): MaybePromise<Page<LeaseRecord>>;
-  /** Ids of some open leases whose time was up at `nowMs`, the oldest first where the store can tell. */
-  findDue(nowMs: number, limitMax: number): MaybePromise<readonly string[]>;
+  /** Some leases that were due at `nowMs` (`dueAtMs`), the oldest first where the store can tell. */
+  findDue(nowMs: number, limitMax: number): MaybePromise<readonly DueLease[]>;
   /** Takes a key that is new, forgotten, or whose work has died. */
   beginKey(begin: KeyBegin): MaybePromise<BeginReply>;
   /** The work goes on. Answers whether the key is still the caller's. */

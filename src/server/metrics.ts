@@ -20,7 +20,7 @@ export class Metrics {
   );
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
-    "Leases that this instance has opened less those it has seen end.",
+    "Leases that this instance opened and that are open; one that another instance ended counts until its hold is over.",
   );
   readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests that wait for tokens.");
   readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", HELD_SECONDS);

@@ -53,19 +53,30 @@ export class ServiceCore {
     const tokenCount = () => this.#tokens.count;
     this.#inflight = new Inflight(settings, tokenCount);
     const instance = random.id();
+    // Where a look costs, it is made less often.
+    const isRemote = this.storeName.startsWith("dynamodb");
     const metrics = new Metrics({ version, store: this.storeName });
     this.#feeds = new EventFeeds({
       ...{ instance, clock, tokenCount, streamsMax: settings.streamsMax },
       tenants: () => tenants,
-      // Where a look costs, it is made less often.
-      lookSeconds: this.storeName.startsWith("dynamodb") ? 3 : 1,
+      lookSeconds: isRemote ? 3 : 1,
     });
     const leaseLog = new LeaseLog(this.#feeds, metrics, clock);
     const { holdMs, holdMaxMs, onExpiry } = settings;
-    const onChange = (lease: LeaseView) => leaseLog.changed(lease);
+    const onChange = (lease: LeaseView) => {
+      leaseLog.changed(lease);
+      this.#expiry.changed(lease);
+    };
     const tenants = new Tenants(limiter, { holdMs, holdMaxMs, onExpiry, onChange }, (gone) => this.#feeds.ended(gone));
     const readiness = new Readiness(() => limiter.isAvailable(), clock);
-    this.#expiry = new LeaseExpiry(limiter, tenants, settings.log);
+    this.#expiry = new LeaseExpiry({
+      ...{ limiter, tenants, namespaces: deps.store.namespaces, log: settings.log },
+      named: () => this.#tokens.namespaces,
+      now: () => clock.now(),
+      lookEveryMs: isRemote ? 60_000 : 0,
+      visitsAll: isRemote,
+      onClosed: (lease) => leaseLog.closed(lease),
+    });
     const heard = (...published: Published) => {
       if (published[0] === "unavailable" || published[0] === "degraded") readiness.doubted();
       metrics.heard(published);

@@ -67,6 +67,23 @@ export class Tenants {
     return true;
   }
 
+  /** Tools on a namespace that is known to be there: those of the tenant, where it is at hand. It is not asked for by that. */
+  toolsOf(name: string, id: string): TenantTools {
+    const known = this.#known.get(name);
+    return known?.state.kind === "ready" && known.state.id === id ? known.readyTools : this.#deps.toolsOn(name, id);
+  }
+
+  /** The tenants at hand that are known to be there. */
+  ready(): readonly { readonly name: string; readonly id: string }[] {
+    return [...this.#known.values()].flatMap(({ name, state }) =>
+      state.kind === "ready" ? [{ name, id: state.id }] : [],
+    );
+  }
+
+  readyTools(): readonly TenantTools[] {
+    return [...this.#known.values()].flatMap((tenant) => (tenant.state.kind === "ready" ? [tenant.readyTools] : []));
+  }
+
   /** How many there are in each state. */
   counts(): Readonly<Record<TenantState["kind"], number>> {
     const counts = { unknown: 0, looking: 0, ready: 0, failed: 0, gone: 0 };

@@ -49,6 +49,11 @@ export class TokenSource {
     return this.#set?.size;
   }
 
+  /** Those that tokens name. */
+  get namespaces(): readonly string[] {
+    return this.#set?.namespaces ?? [];
+  }
+
   /** Whether a token that was good once may still look into a namespace, as its entry is now. */
   mayRead(entry: TokenEntry, namespace: string): boolean {
     const now = this.#set?.now(entry, this.#clock.now());

@@ -23,6 +23,11 @@ export class TokenSet {
     return this.#entries.length;
   }
 
+  get namespaces(): readonly string[] {
+    const named = this.#entries.flatMap(({ entry }) => (entry.namespaces === "*" ? [] : entry.namespaces));
+    return [...new Set(named)];
+  }
+
   /** What an entry that was good once has become; undefined where it is no longer good. */
   now({ id, sha256 }: TokenEntry, nowMs: number): TokenEntry | undefined {
     const known = this.#entries.find(({ entry }) => entry.id === id && entry.sha256 === sha256)?.entry;

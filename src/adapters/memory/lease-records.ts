@@ -2,7 +2,7 @@ import { keyInProgress } from "../../domain/idempotency.ts";
 import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { BeginReply, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import { requireActive } from "./config.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
@@ -74,9 +74,13 @@ export class LeaseRecords {
     return this.#data.orders.pageByTurns(textList(`leases ${entityId ?? ""}\n${resource ?? ""}`, ids, openOf), page);
   }
 
-  findDue(nowMs: number, limitMax: number): readonly string[] {
+  findDue(nowMs: number, limitMax: number): readonly DueLease[] {
     this.#forget(nowMs);
-    return this.#shelf.due.upTo(nowMs, limitMax);
+    return this.#shelf.due.upTo(nowMs, limitMax).flatMap((leaseId) => {
+      const record = this.#shelf.records.get(leaseId);
+      const atMs = record === undefined ? undefined : dueAtMs(record);
+      return atMs === undefined ? [] : [{ leaseId, dueAtMs: atMs }];
+    });
   }
 
   beginKey({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {

@@ -10,7 +10,7 @@ import type {
   LeaseMoves,
   Movement,
 } from "../../ports/lease-change.ts";
-import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import { credit, debit, type RowsContext, takeAll } from "./bucket-changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
@@ -121,9 +121,9 @@ export class LeaseRows {
     return row === undefined ? undefined : leaseFrom(leaseId, row[0] as string);
   }
 
-  due(nowMs: number, limitMax: number): readonly string[] {
+  due(nowMs: number, limitMax: number): readonly DueLease[] {
     const rows = this.#connection.read(() => this.#sql.due.all(this.#namespaceId, nowMs, limitMax));
-    return rows.map(([id]) => id as string);
+    return rows.map(([id, atMs]) => ({ leaseId: id as string, dueAtMs: atMs as number }));
   }
 
   /** Open leases after a place, soonest due first; null: of every entity, for every resource. */
@@ -215,7 +215,7 @@ const SQL = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   update: `UPDATE lease SET entity = ?, resource = ?, version = ?, writer = ?, due_at_ms = ?, forget_at_ms = ?, record = ?
     WHERE namespace = ? AND id = ?`,
-  due: "SELECT id FROM lease WHERE namespace = ? AND due_at_ms <= ? ORDER BY due_at_ms, id LIMIT ?",
+  due: "SELECT id, due_at_ms FROM lease WHERE namespace = ? AND due_at_ms <= ? ORDER BY due_at_ms, id LIMIT ?",
   open: `SELECT id, record FROM lease
     WHERE namespace = ? AND due_at_ms IS NOT NULL AND (due_at_ms, id) > (?, ?)
       AND (? IS NULL OR entity = ?) AND (? IS NULL OR resource = ?) ORDER BY due_at_ms, id LIMIT ?`,

@@ -4,7 +4,7 @@ import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
-import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import type { RowsContext } from "./bucket-changes.ts";
 import type { Connection } from "./connection.ts";
@@ -69,7 +69,7 @@ export class SqliteLeases implements LeaseStore {
     return { ...page, items: page.items.filter(({ status }) => status === "open") };
   }
 
-  findDue(nowMs: number, limitMax: number): readonly string[] {
+  findDue(nowMs: number, limitMax: number): readonly DueLease[] {
     return this.#rows.due(nowMs, limitMax);
   }
 
