@@ -71,6 +71,11 @@ export interface LeaseRecord {
   readonly onExpiry: OnExpiry;
   /** Undefined while it is open. */
   readonly closing: LeaseClosing | undefined;
+  /**
+   * What the change to this version takes out of `holdings`, and may not have been given back: it is written only when an answer
+   * was lost. Whoever moves the record to a version without it gives it back, and nobody else.
+   */
+  readonly owed?: readonly LeaseHolding[];
   /** As the request had them. */
   readonly requestId: string | undefined;
   readonly idempotencyKey: string | undefined;
@@ -78,6 +83,12 @@ export interface LeaseRecord {
 
 /** How long a lease is remembered after it was closed, and an answer under its idempotency key. */
 export const LEASE_REMEMBERED_MS = 24 * 3_600_000;
+
+/** From when on somebody has to look after a lease: to end it, or to give back what it owes. Undefined: there is nothing to do. */
+export function dueAtMs({ owed, closing, openedAtMs, expiresAtMs }: LeaseRecord): number | undefined {
+  if (owed !== undefined) return closing?.atMs ?? openedAtMs;
+  return closing === undefined ? expiresAtMs : undefined;
+}
 
 /** From when on a closed lease is as if it had never been; undefined while it is open. */
 export function forgottenAtMs({ closing }: Pick<LeaseRecord, "closing">): number | undefined {

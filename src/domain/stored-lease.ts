@@ -26,11 +26,11 @@ export function leaseText(record: LeaseRecord): string {
     levels.map((level) => levelRow(level, setOf(level.limits))),
     overdrawn,
   ]);
-  const holdings = record.holdings.map(({ at, ticket, held }) => {
+  const holdingRow = ({ at, ticket, held }: LeaseHolding) => {
     const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
     const amounts = held.flatMap(({ limit, milli }) => [placeOf(limits, limit), milli]);
     return [...at, [storedTicket(ticket)], amounts];
-  });
+  };
   const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
   return JSON.stringify([
     ...[VERSION, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry],
@@ -39,7 +39,8 @@ export function leaseText(record: LeaseRecord): string {
     record.idempotencyKey ?? null,
     sets.map((text) => JSON.parse(text) as unknown),
     resources,
-    holdings,
+    record.holdings.map(holdingRow),
+    ...(record.owed === undefined ? [] : [record.owed.map(holdingRow)]),
   ]);
 }
 
@@ -48,8 +49,10 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
   const form = new StoredForm(`The stored lease ${leaseId}`);
   const fields = form.list(form.parse(text));
   if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
-  const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, 14);
-  const [closing, requestId, idempotencyKey, sets, resources, holdings] = rest;
+  // The last is there only while something is owed.
+  const length = fields.length === 15 ? 15 : 14;
+  const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, length);
+  const [closing, requestId, idempotencyKey, sets, resources, holdings, owed] = rest;
   const limitSets = form.list(sets).map((set) => form.list(set).map((row) => limitFrom(form, row)));
   const read = form.list(resources).map((each) => resourceFrom(form, each, limitSets));
   return {
@@ -69,6 +72,7 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
     }),
     requestId: form.orNone(requestId, (value) => form.text(value)),
     idempotencyKey: form.orNone(idempotencyKey, (value) => form.text(value)),
+    ...(length === 14 ? {} : { owed: form.list(owed).map((each) => holdingFrom(form, each, read)) }),
   };
 }
 

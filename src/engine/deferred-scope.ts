@@ -5,15 +5,24 @@ import type { ScopedStore, Store } from "../ports/store.ts";
 import { namespaceMissing } from "./namespaces.ts";
 import { RememberedAnswer } from "./remembered-answer.ts";
 
+/** The ports of a namespace, and its id. */
+export interface NamedScope {
+  readonly scoped: ScopedStore;
+  readonly namespaceId: () => MaybePromise<string>;
+}
+
+/** A namespace that cannot be reached at present: every use fails with the cause. */
+export function unreachableScope(cause: unknown): NamedScope {
+  const failed = () => Promise.reject(cause);
+  return { scoped: deferred(failed), namespaceId: failed };
+}
+
 /**
  * The ports of a namespace by its name, and its id. Where the store has to be asked over a network, both wait for its answer
  * when they are used; a name that is not registered is the error of that use. Only an id is remembered: after an outage, and
  * after the name was registered, the next use asks again.
  */
-export function scopeOfNamed(
-  store: Store,
-  name: string,
-): { readonly scoped: ScopedStore; readonly namespaceId: () => MaybePromise<string> } {
+export function scopeOfNamed(store: Store, name: string): NamedScope {
   const found = store.namespaces.get(name);
   if (!(found instanceof Promise)) {
     const { id } = registered(found, name);

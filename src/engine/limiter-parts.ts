@@ -1,6 +1,7 @@
 import { ValidationError } from "../domain/errors.ts";
 import type { Acquirer } from "./acquirer.ts";
 import type { Administration } from "./administration.ts";
+import type { NamedScope } from "./deferred-scope.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
 /** What a limiter is made of, for other parts of this package that are given one. */
@@ -9,6 +10,8 @@ export interface LimiterParts {
   readonly settings: Settings;
   readonly admin: Administration;
   readonly acquirer: Acquirer;
+  /** A `Limiter` on another namespace of the same store, by ports that the caller has. Closing it leaves the store open. */
+  readonly on: (name: string, scope: NamedScope) => object;
 }
 
 // Not on the limiter itself: its members are the public interface.

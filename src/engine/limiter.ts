@@ -13,7 +13,7 @@ import type { Availability } from "./availability.ts";
 import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-listing.ts";
 import { type CloseOptions, drainOf } from "./close-options.ts";
 import type { CacheStats } from "./config-cache.ts";
-import { scopeOfNamed } from "./deferred-scope.ts";
+import { type NamedScope, scopeOfNamed } from "./deferred-scope.ts";
 import { ensureEntity } from "./ensure-entity.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { type GuardedDeps, guardedDeps } from "./guarded-deps.ts";
@@ -74,17 +74,20 @@ export class Limiter extends StoredLimits {
     this.#namespaces = new Namespaces(deps, settings, this.#admin);
     this.#inspect = new Inspection(deps, this.#acquirer);
     this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    handOut(this, { deps, settings, admin, acquirer });
+    handOut(this, { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) });
   }
 
   /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
   namespace(name: string): this {
     checkNamespace(name);
     this.#lifecycle.requireOpen();
-    const scope = scopeOfNamed(this.#given.store, name);
-    const settings = { ...this.#settings, namespace: name, namespaceId: scope.namespaceId };
+    return this.#on(name, scopeOfNamed(this.#given.store, name));
+  }
+
+  #on(name: string, { scoped, namespaceId }: NamedScope): this {
+    const settings = { ...this.#settings, namespace: name, namespaceId };
     const make = this.constructor as new (...args: ConstructorParameters<typeof Limiter>) => this;
-    return new make({ ...this.#given, scope: scope.scoped }, settings, false, this.#lifecycle);
+    return new make({ ...this.#given, scope: scoped }, settings, false, this.#lifecycle);
   }
 
   // Taking

@@ -44,6 +44,11 @@ export class ChangesAtOnce implements ChangeAttempts {
     }
   }
 
+  /** Nothing is ever owed: what a change gives back is given back with it. */
+  async collect(): Promise<void> {}
+
+  async resolve(): Promise<void> {}
+
   /** A repeat of a change that was applied unseen is answered as stored. */
   async #changed(draft: ChangeDraft, { reason }: ChangePlan): Promise<LeaseChanged> {
     let isAmbiguous = false;

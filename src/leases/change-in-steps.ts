@@ -1,22 +1,34 @@
+import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { keyInProgress } from "../domain/idempotency.ts";
 import type { LeaseRecord } from "../domain/lease-record.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
 import type { KeyFinish } from "../ports/lease-write.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
-import { REPEATS_MAX } from "./change-plan.ts";
 import { Charging } from "./charging.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import { heldAt, without, withReturned } from "./ledger.ts";
 
+type GiveBack = Pick<ChangePlan, "returns" | "reason">;
+
+/** A change of which nobody knows whether it is stored, and what it gives back if it is. */
+interface Unresolved {
+  readonly next: LeaseRecord;
+  readonly back: GiveBack;
+}
+
+/** Of so many changes it is remembered that nobody knows. */
+const UNRESOLVED_MAX = 1_000;
+
 /**
  * Changes of leases in a store that has no transaction over records and buckets. A debit is written before the record, a credit
- * after it: so of two that change a lease at once only the one that wins credits. Whoever is cut off in between leaves charged
+ * after it: so of two that change a lease at once only the one that wins credits. Whoever is killed in between leaves charged
  * what it took, and never gives anything back twice.
  */
 export class ChangesInSteps implements ChangeAttempts {
   readonly #deps: DeskDeps;
   readonly #charging: Charging;
+  readonly #unresolved = new Map<string, Unresolved>();
 
   constructor(deps: DeskDeps) {
     this.#deps = deps;
@@ -34,10 +46,9 @@ export class ChangesInSteps implements ChangeAttempts {
       resources: withReturned(charge.resources, plan.returns),
       holdings: charge.holdings,
     };
-    const reply = await this.#move(next, key?.finishOf(next, charge));
+    const reply = await this.#move(next, plan, key?.finishOf(next, charge));
     switch (reply.kind) {
       case "stored":
-        await this.#giveBack(record, plan);
         return { next, charge };
       case "conflict":
         await charge.undo();
@@ -52,18 +63,59 @@ export class ChangesInSteps implements ChangeAttempts {
     }
   }
 
-  /** A repeat of a move that was applied unseen is answered as stored. */
-  async #move(next: LeaseRecord, finish: KeyFinish | undefined): Promise<LeaseReply> {
-    let isAmbiguous = false;
-    for (let repeats = 0; ; repeats++) {
-      const reply = await this.#deps.leases.move(next, finish, this.#deps.engine.clock.now());
-      if (reply.kind === "unavailable" && reply.applied === "unknown") {
-        if (repeats === REPEATS_MAX) return reply;
-        isAmbiguous = true;
-        continue;
-      }
-      if (isAmbiguous && reply.kind !== "stored") return this.#resolved(next, reply);
-      return reply;
+  async collect(record: LeaseRecord): Promise<void> {
+    const { owed = [], ...kept } = record;
+    const next = { ...kept, version: record.version + 1, writer: this.#deps.engine.random.id() };
+    const reply = await this.#move(next, { returns: owed, reason: "rollback" }, undefined);
+    if (reply.kind === "unavailable") {
+      throw leaseNotStored(`What the lease ${record.leaseId} gives back`, reply.cause);
+    }
+  }
+
+  async resolve(leaseId: string | undefined): Promise<void> {
+    const all = leaseId === undefined ? [...this.#unresolved.values()] : [this.#unresolved.get(leaseId)];
+    for (const one of all) if (one !== undefined) await this.#resolveOne(one);
+  }
+
+  /** Only this process knows of it: where the record is as it wrote it, it owes what the change gives back. */
+  async #resolveOne({ next, back }: Unresolved): Promise<void> {
+    const now = await this.#deps.leases.get(next.leaseId);
+    if (now?.version === next.version && now.writer === next.writer) await this.collect({ ...now, owed: back.returns });
+    this.#unresolved.delete(next.leaseId);
+  }
+
+  /**
+   * Moves the record, then gives back. Where the answer to the move is lost, it is sent again and says what it owes: whoever meets
+   * the record from then on, this process or another, takes that off first and gives it back after. So the give-back is made
+   * however many answers are lost, and never twice: a move that arrives late finds another version.
+   */
+  async #move(next: LeaseRecord, back: GiveBack, finish: KeyFinish | undefined): Promise<LeaseReply> {
+    const first = await this.#deps.leases.move(next, finish, this.#deps.engine.clock.now());
+    if (first.kind === "stored") await this.#giveBack(next, back);
+    if (first.kind !== "unavailable" || first.applied === "no") return first;
+    const marked = back.returns.length === 0 ? next : { ...next, owed: back.returns };
+    const second = await this.#deps.leases.move(marked, finish, this.#deps.engine.clock.now());
+    if (second.kind === "stored") {
+      if (marked.owed !== undefined) await this.#collectLater(marked);
+      return second;
+    }
+    const reply = await this.#resolved(next, second);
+    if (reply.kind === "unavailable" && back.returns.length > 0) this.#remember(next, back);
+    return reply;
+  }
+
+  #remember(next: LeaseRecord, back: GiveBack): void {
+    const [oldest] = this.#unresolved.keys();
+    if (this.#unresolved.size >= UNRESOLVED_MAX && oldest !== undefined) this.#unresolved.delete(oldest);
+    this.#unresolved.set(next.leaseId, { next, back });
+  }
+
+  /** The change is stored, and what it owes with it: where that cannot be given back now, whoever looks for due leases does. */
+  async #collectLater(marked: LeaseRecord): Promise<void> {
+    try {
+      await this.collect(marked);
+    } catch (error) {
+      if (!(error instanceof RateLimiterUnavailable)) throw error;
     }
   }
 
@@ -79,7 +131,7 @@ export class ChangesInSteps implements ChangeAttempts {
     return now?.version === next.version ? reply : hidden;
   }
 
-  async #giveBack(record: LeaseRecord, { returns, reason }: ChangePlan): Promise<void> {
+  async #giveBack(record: LeaseRecord, { returns, reason }: GiveBack): Promise<void> {
     if (returns.length === 0) return;
     await this.#deps.acquirer.client.giveBack(
       returns.map(({ at, ticket }) => heldAt(record, at, ticket)),

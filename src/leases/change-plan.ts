@@ -42,6 +42,10 @@ export interface Changed {
 /** One attempt to change a lease; undefined when another was faster, and then nothing is changed. */
 export interface ChangeAttempts {
   attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined>;
+  /** Gives back what a record owes, unless another does. */
+  collect(record: LeaseRecord): Promise<void>;
+  /** Finds out about changes of this process whose answers were lost: of one lease, or of all. */
+  resolve(leaseId: string | undefined): Promise<void>;
 }
 
 /** How often a write whose answer was lost is sent again; a store that has a line to lose it on has done so before. */

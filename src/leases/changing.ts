@@ -1,12 +1,12 @@
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { forgottenAtMs, type LeaseRecord } from "../domain/lease-record.ts";
-import type { LeaseStore } from "../ports/lease-store.ts";
+import type { DueLease, LeaseStore } from "../ports/lease-store.ts";
 import { ChangesAtOnce } from "./change-at-once.ts";
 import { ChangesInSteps } from "./change-in-steps.ts";
 import type { ChangeAttempts, Changed, ChangeKey, ChangePlan, ChangeStep, Charge } from "./change-plan.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseContended, leaseMissing } from "./errors.ts";
-import { viewOf } from "./lease-view.ts";
+import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, compacted } from "./ledger.ts";
 
 /** What came of looking for leases whose time is up. */
@@ -16,6 +16,20 @@ export interface ExpiryRun {
   /** The first that was met, if any. */
   readonly failure: { readonly error: unknown } | undefined;
 }
+
+/**
+ * What became of a lease that was to be ended.
+ * - `open`: its hold ends later than was thought.
+ * - `closed`: somebody has ended it.
+ * - `waiting`: it has to be looked at again.
+ */
+export type DueOutcome =
+  | { readonly kind: "expired" | "missing" | "waiting" }
+  | { readonly kind: "open"; readonly expiresAtMs: number }
+  | { readonly kind: "closed"; readonly lease: LeaseView }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+const WAITS: DueOutcome = { kind: "waiting" };
 
 const CHANGES_MAX = 20;
 const EXPIRED_AT_ONCE = 16;
@@ -52,7 +66,13 @@ export class LeaseChanges {
     key: ChangeKey | undefined,
   ): Promise<{ readonly record: LeaseRecord; readonly charge: Charge | undefined }> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
-      const record = compacted(await this.read(leaseId));
+      await this.#attempts.resolve(leaseId);
+      const read = await this.read(leaseId);
+      if (read.owed !== undefined) {
+        await this.#attempts.collect(read);
+        continue;
+      }
+      const record = compacted(read);
       const plan = step(record, this.#deps.engine.clock.now());
       if (plan === "done") return { record, charge: undefined };
       const changed = await this.#attempt(record, plan, key);
@@ -66,29 +86,64 @@ export class LeaseChanges {
    * for example, does not keep the others from it.
    */
   async expireDue(max: number): Promise<ExpiryRun> {
-    const due = await this.#deps.leases.findDue(this.#deps.engine.clock.now(), max);
-    let expired = 0;
-    let failure: ExpiryRun["failure"];
-    for (let from = 0; from < due.length; from += EXPIRED_AT_ONCE) {
-      const some = due.slice(from, from + EXPIRED_AT_ONCE);
-      for (const outcome of await Promise.allSettled(some.map((leaseId) => this.#expire(leaseId)))) {
-        if (outcome.status === "rejected") failure ??= { error: outcome.reason };
-        else if (outcome.value) expired++;
-      }
-      // While the store is down the others can wait.
-      if (failure?.error instanceof RateLimiterUnavailable) break;
-    }
-    return { found: due.length, expired, failure };
+    await this.resolve();
+    const due = await this.findDue(this.#deps.engine.clock.now(), max);
+    const outcomes = await this.endDue(due.map(({ leaseId }) => leaseId));
+    const failed = outcomes.find((one) => one.kind === "failed");
+    return {
+      found: due.length,
+      expired: outcomes.filter(({ kind }) => kind === "expired").length,
+      failure: failed?.kind === "failed" ? { error: failed.error } : undefined,
+    };
   }
 
-  /** Whether it was this one that ended it: another that does so at the same time does as well. */
-  async #expire(leaseId: string): Promise<boolean> {
+  /** Leases that are due until then. */
+  async findDue(untilMs: number, max: number): Promise<readonly DueLease[]> {
+    return this.#deps.leases.findDue(untilMs, max);
+  }
+
+  /** Finds out about changes of this process whose answers were lost. */
+  resolve(): Promise<void> {
+    return this.#attempts.resolve(undefined);
+  }
+
+  /** Ends those of these leases whose time is up, in their order. While the store is down the others wait. */
+  async endDue(leaseIds: readonly string[]): Promise<readonly DueOutcome[]> {
+    const outcomes: DueOutcome[] = [];
+    for (let from = 0; from < leaseIds.length; from += EXPIRED_AT_ONCE) {
+      const isDown = outcomes.some((one) => one.kind === "failed" && one.error instanceof RateLimiterUnavailable);
+      const some = leaseIds.slice(from, from + EXPIRED_AT_ONCE);
+      const ended = isDown ? some.map((): DueOutcome => WAITS) : await Promise.all(some.map((id) => this.#endOne(id)));
+      outcomes.push(...ended);
+    }
+    return outcomes;
+  }
+
+  async #endOne(leaseId: string): Promise<DueOutcome> {
+    try {
+      return await this.#expire(leaseId);
+    } catch (error) {
+      return { kind: "failed", error };
+    }
+  }
+
+  async #expire(leaseId: string): Promise<DueOutcome> {
     const record = await this.#deps.leases.get(leaseId);
-    if (record?.status !== "open" || this.#deps.engine.clock.now() < record.expiresAtMs) return false;
-    return (await this.#attempt(record, expiry(record), undefined)) !== undefined;
+    if (record?.owed !== undefined) await this.#attempts.collect(record);
+    if (record === undefined) return { kind: "missing" };
+    if (record.status !== "open") return { kind: "closed", lease: viewOf(record, this.#deps.namespace) };
+    if (this.#deps.engine.clock.now() < record.expiresAtMs || record.owed !== undefined) {
+      return { kind: "open", expiresAtMs: record.expiresAtMs };
+    }
+    // Another that ends it at the same time does as well.
+    return (await this.#attempt(record, expiry(record), undefined)) === undefined ? WAITS : { kind: "expired" };
   }
 
   async #attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
+    if (record.owed !== undefined) {
+      await this.#attempts.collect(record);
+      return undefined;
+    }
     const changed = await this.#attempts.attempt(record, plan, key);
     if (changed !== undefined && changed.next.status !== record.status) {
       this.#deps.onChange(viewOf(changed.next, this.#deps.namespace));

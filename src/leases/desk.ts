@@ -10,10 +10,10 @@ import { partsOf } from "../engine/limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "../engine/listing.ts";
 import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/policies.ts";
 import type { Refusal } from "../engine/refusal.ts";
-import type { LeaseFilter } from "../ports/lease-store.ts";
+import type { DueLease, LeaseFilter } from "../ports/lease-store.ts";
 import type { KeyMark } from "../ports/lease-write.ts";
 import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
-import { LeaseChanges } from "./changing.ts";
+import { type DueOutcome, LeaseChanges } from "./changing.ts";
 import type { DeskDeps, HoldDefaults } from "./desk-deps.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
@@ -195,6 +195,21 @@ export class LeaseDesk {
       if (run.failure !== undefined) throw run.failure.error;
       return expired;
     }
+  }
+
+  /** Leases that are due until then, some of them where there are more. */
+  findDue(untilMs: number, max: number): Promise<readonly DueLease[]> {
+    return this.#changes.findDue(untilMs, max);
+  }
+
+  /** Ends those of these leases whose time is up; answers what became of each. */
+  endDue(leaseIds: readonly string[]): Promise<readonly DueOutcome[]> {
+    return this.#changes.endDue(leaseIds);
+  }
+
+  /** Finds out about changes of this desk whose answers were lost, and gives back what they owe. */
+  resolveLost(): Promise<void> {
+    return this.#changes.resolve();
   }
 
   /** `Limiter.topUp` under a key of the namespace: a repeat gets the first answer. */

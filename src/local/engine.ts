@@ -16,8 +16,8 @@ import {
 } from "./engine-record.ts";
 import { chosenEngine, ranTool } from "./engine-tools.ts";
 import { fetchedDynamodbLocal } from "./fetch-engine.ts";
+import { locked } from "./file-lock.ts";
 import { JAVA_ENGINE_ENV, javaEngineCommand } from "./java-engine.ts";
-import { locked } from "./kept-folder.ts";
 import { siblingModule } from "./sibling-module.ts";
 
 /** What is told of an engine. */

@@ -34,6 +34,12 @@ export type LeaseReply =
   | { readonly kind: "keyLost" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
+/** A lease that is to be ended, or owes something. */
+export interface DueLease {
+  readonly leaseId: string;
+  readonly dueAtMs: number;
+}
+
 /** Which leases are wanted; absent: all. */
 export interface LeaseFilter {
   readonly entityId?: string;
@@ -52,7 +58,10 @@ export interface LeaseStore {
   /** Writes a new record, the answer under its key, or both or neither. */
   create(write: LeaseWrite, nowMs: number): MaybePromise<LeaseReply>;
   get(leaseId: string): MaybePromise<LeaseRecord | undefined>;
-  /** Replaces the version before this one; with `finish` in one step with the answer under a key. */
+  /**
+   * Replaces the version before this one; with `finish` in one step with the answer under a key. One that owes something also
+   * replaces the same version of the same writer: that says afterwards what it owes.
+   */
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): MaybePromise<LeaseReply>;
   /**
    * Changes a lease together with the buckets it was taken from. Only of a store whose transaction covers both; on others the
@@ -61,8 +70,8 @@ export interface LeaseStore {
   change?(change: LeaseChange, context: CallContext): MaybePromise<ChangeReply>;
   /** Leases that are open as stored; also those whose time is up but whose end nobody has written yet. */
   listOpen(filter: LeaseFilter, page: PageRequest): MaybePromise<Page<LeaseRecord>>;
-  /** Ids of some open leases whose time was up at `nowMs`, the oldest first where the store can tell. */
-  findDue(nowMs: number, limitMax: number): MaybePromise<readonly string[]>;
+  /** Some leases that were due at `nowMs` (`dueAtMs`), the oldest first where the store can tell. */
+  findDue(nowMs: number, limitMax: number): MaybePromise<readonly DueLease[]>;
   /** Takes a key that is new, forgotten, or whose work has died. */
   beginKey(begin: KeyBegin): MaybePromise<BeginReply>;
   /** The work goes on. Answers whether the key is still the caller's. */

@@ -14,6 +14,13 @@ export type PurgeReply =
   | { readonly kind: "missing" }
   | { readonly kind: "active"; readonly name: string };
 
+/** An active namespace in which leases may be due. */
+export interface DueNamespace {
+  readonly namespace: Namespace;
+  /** Since when they may be. */
+  readonly sinceMs: number;
+}
+
 /** Namespaces of a store. Their audit events go to the namespace `auditIn`: that of the limiter that made the change. */
 export interface NamespaceStore {
   /** Registers the name under the given new id, unless it is registered already; answers what then is. */
@@ -25,6 +32,10 @@ export interface NamespaceStore {
   delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): MaybePromise<Namespace | undefined>;
   recover(id: string, event: AuditEvent, auditIn: string): MaybePromise<RecoverReply>;
   listOrphans(page: PageRequest): MaybePromise<Page<Namespace>>;
+  /** All in which a lease may be due until then, whoever opened it: one question, however many namespaces there are. */
+  withDueLeases(untilMs: number): MaybePromise<readonly DueNamespace[]>;
+  /** Whoever looked found nothing due there: a store that keeps notes of it may forget the oldest. */
+  nothingDue(namespaceId: string, sinceMs: number, nowMs: number): MaybePromise<void>;
   /** Removes everything of a deleted namespace, in steps; may be run again after it was cut off. */
   purge(
     id: string,

@@ -48,8 +48,6 @@ export function makeApp(options: AppOptions): Respond {
           return responseOf({ status: 204, headers: preflightFields(origin) }, fields);
         }
       }
-      // Whether the process lives must be told however busy it is.
-      if (inflight.isFull && path === "/healthz") return responseOf({ status: 200, body: { status: "ok" } }, fields);
       return await inflight.run(BODY_MS, async (underway) =>
         app.fetch(request, { gate, requestId, fields, underway, cutOff }),
       );

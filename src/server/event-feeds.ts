@@ -1,10 +1,12 @@
-import type { Limiter } from "../engine/limiter.ts";
 import type { Published } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 import { BucketWatch } from "./bucket-watch.ts";
 import { EventFeed } from "./event-feed.ts";
 import { type EventFilter, EventStream } from "./event-stream.ts";
-import { Problem } from "./problem.ts";
+import { overloaded } from "./inflight.ts";
+import { SharedPool, type TokenCount } from "./shared-pool.ts";
+import type { Tenant } from "./tenant.ts";
+import type { Tenants } from "./tenants.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
 /** What opens a stream. */
@@ -21,9 +23,24 @@ interface FeedsOptions {
   readonly instance: string;
   readonly clock: Clock;
   readonly streamsMax: number;
-  readonly limiterOf: (namespace: string) => Limiter;
+  readonly tokenCount: TokenCount;
+  readonly tenants: () => Tenants;
   /** Every how many seconds all buckets of a namespace are read while somebody watches them. */
   readonly lookSeconds: number;
+}
+
+/** What is kept for a tenant while somebody listens to it, and for a while after. */
+class TenantFeed {
+  readonly tenant: Tenant;
+  readonly feed: EventFeed;
+  readonly watch: BucketWatch;
+  idleSeconds = 0;
+
+  constructor(tenant: Tenant, feed: EventFeed, watch: BucketWatch) {
+    this.tenant = tenant;
+    this.feed = feed;
+    this.watch = watch;
+  }
 }
 
 /** The names of the library's channels in streams. */
@@ -43,26 +60,27 @@ const COMMENT_SECONDS = 5;
 /** For how long events are kept after the last stream of a namespace has ended. */
 const KEPT_SECONDS = 60;
 
-/** The event streams of a service, a feed for each namespace that somebody listens to. */
+/** The event streams of a service, a feed for each tenant that somebody listens to. */
 export class EventFeeds {
   readonly #options: FeedsOptions;
-  readonly #feeds = new Map<string, { readonly feed: EventFeed; readonly watch: BucketWatch; idleSeconds: number }>();
+  readonly #listened = new Set<TenantFeed>();
+  readonly #places: SharedPool;
   #n = 0;
-  #streams = 0;
   #seconds = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: FeedsOptions) {
     this.#options = options;
+    this.#places = new SharedPool(options.streamsMax, options.tokenCount);
   }
 
   get streamCount(): number {
-    return this.#streams;
+    return this.#places.count;
   }
 
   /** An event of the library. What the store said of an outage is for the log. */
   heard([channel, event]: Published): void {
-    const known = this.#feeds.get(event.namespace);
+    const known = this.#known(event.namespace);
     if (known === undefined) return;
     const { cause: _, ...told } = event as typeof event & { cause?: unknown };
     this.#publish(known.feed, TYPES[channel], event.namespace, told);
@@ -74,24 +92,20 @@ export class EventFeeds {
 
   /** An event of the service itself. */
   tell(namespace: string, type: string, data: object): void {
-    const known = this.#feeds.get(namespace);
+    const known = this.#known(namespace);
     if (known !== undefined) this.#publish(known.feed, type, namespace, data);
   }
 
   open({ namespace, filter, token, lastEventId, cutOff }: StreamRequest): ReadableStream<Uint8Array> {
-    const { instance, streamsMax } = this.#options;
-    if (this.#streams >= streamsMax) {
-      throw new Problem(
-        "overloaded",
-        `There are ${streamsMax} event streams already; end one, or raise --streams-max.`,
-      );
-    }
+    const { instance } = this.#options;
+    const holder = { token: token?.id, namespace };
+    const place = this.#places.take(holder);
+    if (place === undefined) throw overloaded("event streams", this.#places, holder);
     const known = this.#feedOf(namespace);
     const { feed } = known;
     known.idleSeconds = 0;
-    this.#streams += 1;
     const onEnd = () => {
-      this.#streams -= 1;
+      place.release();
       feed.streams.delete(stream);
     };
     const stream = new EventStream({ filter, token, instance, onEnd, cutOff });
@@ -112,23 +126,48 @@ export class EventFeeds {
     return stream.body;
   }
 
-  /** Ends the streams whose token is no longer good. */
-  endWhere(isOver: (token: TokenEntry | undefined) => boolean): void {
-    for (const { feed } of this.#feeds.values()) {
-      for (const stream of [...feed.streams]) if (isOver(stream.token)) stream.end();
+  /** Ends the streams whose token is no longer good for the namespace. */
+  endWhere(isOver: (token: TokenEntry | undefined, namespace: string) => boolean): void {
+    for (const { feed, tenant } of this.#listened) {
+      for (const stream of [...feed.streams]) if (isOver(stream.token, tenant.name)) stream.end();
     }
+  }
+
+  /** The tenant is gone: whoever listens to it hears nothing more. */
+  ended(tenant: Tenant): void {
+    if (!(tenant.feed instanceof TenantFeed)) return;
+    this.#sayGoodbye(tenant.feed);
+    this.#letGo(tenant.feed);
   }
 
   /** Says goodbye and ends every stream. */
   close(): void {
     clearInterval(this.#timer);
-    for (const [namespace, { feed }] of this.#feeds) {
-      for (const stream of [...feed.streams]) {
-        stream.send({ n: this.#n, type: "bye", data: { atMs: this.#options.clock.now(), namespace } });
-        stream.end();
-      }
+    for (const known of [...this.#listened]) {
+      this.#sayGoodbye(known);
+      this.#letGo(known);
     }
-    this.#feeds.clear();
+  }
+
+  #sayGoodbye({ feed, tenant }: TenantFeed): void {
+    for (const stream of [...feed.streams]) {
+      stream.send({
+        n: this.#n,
+        type: "bye",
+        data: { atMs: this.#options.clock.now(), namespace: tenant.name },
+      });
+      stream.end();
+    }
+  }
+
+  #letGo(known: TenantFeed): void {
+    this.#listened.delete(known);
+    known.tenant.feed = undefined;
+  }
+
+  #known(namespace: string): TenantFeed | undefined {
+    const feed = this.#options.tenants().find(namespace)?.feed;
+    return feed instanceof TenantFeed ? feed : undefined;
   }
 
   #publish(feed: EventFeed, type: string, namespace: string, data: object): void {
@@ -136,32 +175,33 @@ export class EventFeeds {
     feed.add({ n: this.#n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } });
   }
 
-  #feedOf(namespace: string) {
-    const known = this.#feeds.get(namespace);
-    if (known !== undefined) return known;
+  #feedOf(namespace: string): TenantFeed {
+    const tenant = this.#options.tenants().get(namespace);
+    if (tenant.feed instanceof TenantFeed) return tenant.feed;
     const feed = new EventFeed(this.#n);
     const watch = new BucketWatch({
-      limiterOf: () => this.#options.limiterOf(namespace),
+      limiterOf: () => tenant.readyTools.limiter,
       filters: () => [...feed.streams].map(({ filter }) => filter).filter(({ types }) => types?.has("bucket") ?? true),
       tell: (bucket) => this.#publish(feed, "bucket", namespace, bucket),
     });
-    const made = { feed, watch, idleSeconds: 0 };
-    this.#feeds.set(namespace, made);
+    const made = new TenantFeed(tenant, feed, watch);
+    tenant.feed = made;
+    this.#listened.add(made);
     return made;
   }
 
   #tick(): void {
     this.#seconds += 1;
-    for (const [namespace, known] of this.#feeds) {
+    for (const known of [...this.#listened]) {
       const { feed, watch } = known;
       known.idleSeconds = feed.streams.size === 0 ? known.idleSeconds + 1 : 0;
-      if (known.idleSeconds > KEPT_SECONDS) this.#feeds.delete(namespace);
+      if (known.idleSeconds > KEPT_SECONDS) this.#letGo(known);
       if (feed.streams.size === 0) continue;
       if (this.#seconds % COMMENT_SECONDS === 0) for (const stream of [...feed.streams]) stream.comment();
       if (this.#seconds % this.#options.lookSeconds === 0) watch.look();
       else watch.lookAtTouched();
     }
-    if (this.#feeds.size > 0) return;
+    if (this.#listened.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }

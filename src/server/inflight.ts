@@ -1,11 +1,17 @@
 import { Problem } from "./problem.ts";
+import { type Holder, type Place, SharedPool, type TokenCount } from "./shared-pool.ts";
 
 /** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
 const TICK_MS = 250;
 
+/** What a request does to capacity: one that ends a lease, or keeps it from ending, frees it or guards what is there. */
+export type RequestKind = "plain" | "ending";
+
 /** A request that has begun; under way once its body is there. */
 export interface Underway {
-  isCounted: boolean;
+  /** Undefined until its body is there. */
+  place: Place | undefined;
+  holder: Holder | undefined;
   /** Rejects its answer with this, unless it has one. */
   fail: (problem: Problem) => void;
   /** Aborted when the time is over; made when somebody asks for it. */
@@ -14,30 +20,45 @@ export interface Underway {
   deadline: number;
 }
 
+export interface InflightBounds {
+  /** Requests that are worked on. */
+  readonly inflightMax: number;
+  /** Requests that wait for tokens: they only sleep, and are not worked on meanwhile. */
+  readonly waitingMax: number;
+}
+
+/** Of the bound on requests, so much more stands ready for those that end leases. */
+const ENDING_PART = 4;
+
 /**
- * The requests under way: how many there may be, and how long each may take. One whose body has not come yet only waits: bodies
- * that are never sent to their end must not keep out those that are.
+ * The requests under way: how many there may be, whose, and how long each may take. One whose body has not come yet only waits:
+ * bodies that are never sent to their end must not keep out those that are. Nor does one that waits for tokens.
  */
 export class Inflight {
-  readonly #max: number;
+  readonly #plain: SharedPool;
+  readonly #ending: SharedPool;
+  readonly #waiting: SharedPool;
   readonly #underway = new Set<Underway>();
   readonly #onIdle: (() => void)[] = [];
-  #count = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(max: number) {
-    this.#max = max;
+  constructor({ inflightMax, waitingMax }: InflightBounds, tokenCount: TokenCount) {
+    this.#plain = new SharedPool(inflightMax, tokenCount);
+    this.#ending = new SharedPool(Math.ceil(inflightMax / ENDING_PART), tokenCount);
+    this.#waiting = new SharedPool(waitingMax, tokenCount);
   }
 
-  get isFull(): boolean {
-    return this.#count >= this.#max;
+  /** How many are worked on, and how many wait for tokens. */
+  get counts(): { readonly working: number; readonly waiting: number } {
+    return { working: this.#plain.count + this.#ending.count, waiting: this.#waiting.count };
   }
 
   /** Runs a request with at most so many ms for its body. */
   run<Value>(bodyMs: number, work: (underway: Underway) => Promise<Value>): Promise<Value> {
     const underway: Underway = {
-      isCounted: false,
+      place: undefined,
+      holder: undefined,
       fail: () => {},
       controller: undefined,
       deadline: this.#in(bodyMs),
@@ -46,7 +67,7 @@ export class Inflight {
     this.#timer ??= setInterval(() => this.#look(), TICK_MS).unref();
     const ended = () => {
       this.#underway.delete(underway);
-      if (underway.isCounted) this.#count -= 1;
+      underway.place?.release();
       if (this.#underway.size === 0) for (const wake of this.#onIdle.splice(0)) wake();
     };
     return new Promise<Value>((resolve, reject) => {
@@ -68,13 +89,22 @@ export class Inflight {
   }
 
   /** The body is there: from here on it is under way, and its answer may take so many ms. */
-  begin(underway: Underway, answerMs: number): void {
-    if (this.isFull) {
-      throw new Problem("overloaded", `There are ${this.#max} requests under way; try again in a second.`);
-    }
-    underway.isCounted = true;
-    this.#count += 1;
+  begin(underway: Underway, holder: Holder, kind: RequestKind, answerMs: number): void {
+    const place = this.#plain.take(holder) ?? (kind === "ending" ? this.#ending.take(holder) : undefined);
+    if (place === undefined) throw overloaded("requests under way", this.#plain, holder);
+    underway.holder = holder;
+    underway.place = place;
     this.extend(underway, answerMs);
+  }
+
+  /** It waits for tokens from here on, so long at most: it gives up its place among those that are worked on. */
+  wait(underway: Underway, waitMs: number): void {
+    const { holder = { token: undefined, namespace: "" } } = underway;
+    const place = this.#waiting.take(holder);
+    if (place === undefined) throw overloaded("requests that wait", this.#waiting, holder);
+    underway.place?.release();
+    underway.place = place;
+    this.extend(underway, waitMs);
   }
 
   /** The answer may take so many ms from now. */
@@ -107,4 +137,15 @@ export class Inflight {
       underway.fail(new Problem("overloaded", "The answer took too long; what was asked for may have been done."));
     }
   }
+}
+
+/** All places are taken, or all that are for this one. */
+export function overloaded(what: string, { count, max }: SharedPool, { token }: Holder): Problem {
+  if (count >= max || token === undefined) {
+    return new Problem("overloaded", `There are ${count} ${what}, of ${max}; try again in a second.`);
+  }
+  return new Problem(
+    "overloaded",
+    `The token ${token}, or its namespace, has all the ${what} that it may have while others need room; try again in a second.`,
+  );
 }

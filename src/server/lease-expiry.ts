@@ -1,76 +1,234 @@
+import { LimiterError } from "../domain/errors.ts";
+import type { Namespace } from "../domain/namespace.ts";
 import type { Limiter } from "../engine/limiter.ts";
-import type { NamespaceLimiters } from "./namespace-limiters.ts";
+import type { DueOutcome } from "../leases/changing.ts";
+import type { LeaseView } from "../leases/lease-view.ts";
+import type { MaybePromise } from "../ports/bucket-store.ts";
+import type { NamespaceStore } from "../ports/namespace-store.ts";
+import { DueLeases, type ListedLease } from "./due-leases.ts";
+import type { Tenants } from "./tenants.ts";
 
-/** Every lease whose time is up ends within two of these. */
-const LOOK_MS = 1_000;
+export interface ExpiryOptions {
+  /** On the namespace that the service was opened on. */
+  readonly limiter: Limiter;
+  readonly namespaces: Pick<NamespaceStore, "withDueLeases" | "nothingDue">;
+  readonly tenants: Tenants;
+  /** The namespaces that tokens name. */
+  readonly named: () => readonly string[];
+  readonly now: () => number;
+  /** How often the store is asked what else is due: leases of instances that are gone. Where a question costs, less often. */
+  readonly lookEveryMs: number;
+  /** Whether leases may be there that the store does not find by one question, written by an earlier version: then all namespaces are visited once. */
+  readonly visitsAll: boolean;
+  /** A lease of this instance was ended by another. */
+  readonly onClosed: (lease: LeaseView) => void;
+  readonly log: (line: string) => void;
+}
 
-/** How many namespaces one look visits; further ones have their turn with the next. */
-const VISITS_MAX = 200;
+/** Every lease that this instance opened ends within two of these. */
+const TICK_MS = 1_000;
 
-/** After so many looks the list of namespaces is read again. */
-const LOOKS_PER_LIST = 10;
+/** How many due leases of a namespace one question finds. */
+const FOUND_MAX = 100;
 
-/** Writes down the end of leases whose time is up, in all namespaces of the store, whoever opened them. */
+/** So many namespaces are worked on at a time. */
+const AT_ONCE = 8;
+
+/**
+ * Ends leases whose time is up. Those that this instance opened it knows, and does not have to look for. For those of others it asks
+ * the store now and then, once for all namespaces, and for what ends until the next time: so an idle service costs one
+ * question each time, however many tenants there are.
+ */
 export class LeaseExpiry {
-  readonly #limiter: Limiter;
-  readonly #limiters: NamespaceLimiters;
-  readonly #log: (line: string) => void;
+  readonly #options: ExpiryOptions;
+  readonly #due = new DueLeases();
   #timer: NodeJS.Timeout | undefined;
-  #names: readonly string[] = [];
-  #looks = 0;
-  #next = 0;
-  #looking: Promise<void> | undefined;
+  #nextLookMs = Number.NEGATIVE_INFINITY;
+  #hasVisited: boolean;
+  #working: Promise<void> | undefined;
   #hasFailed = false;
+  #isDenied = false;
 
-  constructor(limiter: Limiter, limiters: NamespaceLimiters, log: (line: string) => void) {
-    this.#limiter = limiter;
-    this.#limiters = limiters;
-    this.#log = log;
+  constructor(options: ExpiryOptions) {
+    this.#options = options;
+    this.#hasVisited = !options.visitsAll;
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
-    this.look();
+    this.#timer = setInterval(() => void this.look(), TICK_MS).unref();
+    void this.look();
   }
 
-  /** Resolves when a look that is under way has ended. */
+  /** Resolves when work that is under way has ended. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#looking;
+    await this.#working;
   }
 
-  /** One look at a time: a store that is slow is not asked again before it has answered. */
-  look(): void {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
+  /** A lease of this instance was opened or has ended. */
+  changed({ leaseId, namespace, status, expiresAtMs }: LeaseView): void {
+    if (leaseId === null) return;
+    if (status !== "open" || expiresAtMs === null) this.#due.delete(leaseId);
+    else this.#due.add({ leaseId, namespace: { name: namespace, id: undefined } }, expiresAtMs);
+  }
+
+  /** One at a time: a store that is slow is not asked again before it has answered. */
+  look(): Promise<void> {
+    this.#working ??= this.#look().finally(() => {
+      this.#working = undefined;
     });
+    return this.#working;
   }
 
   async #look(): Promise<void> {
+    const { tenants, lookEveryMs, now, log } = this.#options;
     try {
-      if (this.#looks++ % LOOKS_PER_LIST === 0) this.#names = await namesOf(this.#limiter);
-      const count = Math.min(VISITS_MAX, this.#names.length);
-      for (let i = 0; i < count; i++) await this.#visit(this.#names[this.#next++ % this.#names.length] ?? "");
+      for (const { desk } of tenants.readyTools()) await desk.resolveLost();
+      if (now() >= this.#nextLookMs) {
+        this.#nextLookMs = now() + lookEveryMs;
+        await this.#find(now() + lookEveryMs);
+      }
+      await this.#end();
       this.#hasFailed = false;
     } catch (error) {
       // Once for an outage, not once a second.
-      if (!this.#hasFailed) this.#log(`Leases whose time is up could not be ended: ${(error as Error).message}`);
+      if (!this.#hasFailed) log(`Leases whose time is up could not be ended: ${(error as Error).message}`);
       this.#hasFailed = true;
     }
   }
 
-  async #visit(name: string): Promise<void> {
-    try {
-      await this.#limiters.desk(name).expireDue();
-    } catch (error) {
-      // The namespace may have been deleted since it was listed.
-      if ((error as { code?: unknown }).code !== "namespace_not_found") throw error;
+  /** Lists what is due until then in all namespaces. */
+  async #find(untilMs: number): Promise<void> {
+    const { namespaces, now } = this.#options;
+    if (!this.#hasVisited) {
+      await eachOf(await this.#all(), async (namespace) => {
+        await this.#findIn(namespace, untilMs);
+      });
+      this.#hasVisited = true;
     }
+    if (this.#isDenied) return this.#findInOwn(untilMs);
+    let due: Awaited<ReturnType<NamespaceStore["withDueLeases"]>>;
+    try {
+      due = await namespaces.withDueLeases(untilMs);
+    } catch (error) {
+      if (!isDenied(error)) throw error;
+      this.#denied();
+      return this.#findInOwn(untilMs);
+    }
+    await eachOf(due, async ({ namespace, sinceMs }) => {
+      if ((await this.#findIn(namespace, untilMs)) === 0) await namespaces.nothingDue(namespace.id, sinceMs, now());
+    });
+  }
+
+  /** Where the credentials are those of one tenant, only namespaces that this instance serves are looked into. */
+  async #findInOwn(untilMs: number): Promise<void> {
+    await eachOf(await this.#own(), async (tenant) => {
+      await this.#findIn(tenant, untilMs);
+    });
+  }
+
+  /** The namespaces that tokens name, and those that somebody has asked for. */
+  async #own(): Promise<readonly Pick<Namespace, "name" | "id">[]> {
+    const { tenants, named } = this.#options;
+    for (const name of named()) {
+      try {
+        await tenants.get(name).tools();
+      } catch {
+        // It is not there, or not for these credentials; requests for it are told so.
+      }
+    }
+    return tenants.ready();
+  }
+
+  #denied(): void {
+    if (this.#isDenied) return;
+    this.#isDenied = true;
+    this.#options.log(
+      "The credentials may not ask for due leases of all namespaces: those of namespaces that this instance serves are ended, others by their own services.",
+    );
+  }
+
+  async #all(): Promise<readonly Pick<Namespace, "name" | "id">[]> {
+    try {
+      const all: Namespace[] = [];
+      for await (const namespace of this.#options.limiter.listNamespaces({ limit: 1000 })) all.push(namespace);
+      return all;
+    } catch (error) {
+      if (!isDenied(error)) throw error;
+      this.#denied();
+      return this.#own();
+    }
+  }
+
+  /** Answers how many there are. */
+  async #findIn({ name, id }: Pick<Namespace, "name" | "id">, untilMs: number): Promise<number> {
+    const { desk } = this.#options.tenants.toolsOf(name, id);
+    const found = await desk.findDue(untilMs, FOUND_MAX);
+    for (const { leaseId, dueAtMs } of found) this.#due.add({ leaseId, namespace: { name, id } }, dueAtMs);
+    // There may be more of them: not in a minute, but as soon as these are ended.
+    if (found.length === FOUND_MAX) this.#nextLookMs = Math.min(this.#nextLookMs, found.at(-1)?.dueAtMs ?? 0);
+    return found.length;
+  }
+
+  /** Ends what is due now, namespace by namespace, so that one with many does not hold up the others. */
+  async #end(): Promise<void> {
+    const byNamespace = new Map<string, ListedLease[]>();
+    for (const lease of this.#due.takeDue(this.#options.now())) {
+      const known = byNamespace.get(lease.namespace.name) ?? [];
+      byNamespace.set(lease.namespace.name, known);
+      known.push(lease);
+    }
+    let failure: { readonly error: unknown } | undefined;
+    await eachOf([...byNamespace.values()], async (leases) => {
+      const failed = await this.#endThese(leases);
+      failure ??= failed;
+    });
+    if (failure !== undefined) throw failure.error;
+  }
+
+  async #endThese(leases: readonly ListedLease[]): Promise<{ readonly error: unknown } | undefined> {
+    const { tenants, now } = this.#options;
+    const again = (lease: ListedLease) => this.#due.add(lease, now() + TICK_MS);
+    try {
+      const { name, id } = (leases[0] as ListedLease).namespace;
+      const found = id === undefined ? tenants.get(name).tools() : tenants.toolsOf(name, id);
+      const { desk } = found instanceof Promise ? await found : found;
+      const outcomes = await desk.endDue(leases.map(({ leaseId }) => leaseId));
+      for (const [i, outcome] of outcomes.entries()) this.#note(leases[i] as ListedLease, outcome, again);
+      const failed = outcomes.find((one) => one.kind === "failed");
+      return failed?.kind === "failed" ? { error: failed.error } : undefined;
+    } catch (error) {
+      // The namespace may have been deleted since.
+      if (error instanceof LimiterError && error.code === "namespace_not_found") return undefined;
+      for (const lease of leases) again(lease);
+      return { error };
+    }
+  }
+
+  #note(lease: ListedLease, outcome: DueOutcome, again: (lease: ListedLease) => void): void {
+    if (outcome.kind === "open") this.#due.add(lease, outcome.expiresAtMs);
+    else if (outcome.kind === "closed") this.#options.onClosed(outcome.lease);
+    else if (outcome.kind === "waiting") again(lease);
+    else if (outcome.kind === "failed" && !isDamaged(outcome.error)) again(lease);
   }
 }
 
-async function namesOf(limiter: Limiter): Promise<readonly string[]> {
-  const names: string[] = [];
-  for await (const { name } of limiter.listNamespaces({ limit: 1000 })) names.push(name);
-  return names;
+/** Work on all of them, a few at a time. The first failure is thrown when the others are done. */
+async function eachOf<Item>(items: readonly Item[], work: (item: Item) => MaybePromise<void>): Promise<void> {
+  let failure: { readonly error: unknown } | undefined;
+  for (let from = 0; from < items.length; from += AT_ONCE) {
+    const done = await Promise.allSettled(items.slice(from, from + AT_ONCE).map(async (item) => work(item)));
+    const failed = done.find((one) => one.status === "rejected");
+    if (failed?.status === "rejected") failure ??= { error: failed.reason };
+  }
+  if (failure !== undefined) throw failure.error;
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof LimiterError && error.code === "access_denied";
+}
+
+/** Looked at again, it would fail again: whoever asks the store next finds it. */
+function isDamaged(error: unknown): boolean {
+  return error instanceof LimiterError && error.code === "stored_form_unknown";
 }

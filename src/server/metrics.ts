@@ -20,7 +20,7 @@ export class Metrics {
   );
   readonly #active = new Gauge(
     "zae_limiter_active_leases",
-    "Leases that this instance has opened less those it has seen end.",
+    "Leases that this instance opened and that are open; one that another instance ended counts until its hold is over.",
   );
   readonly #queued = new Gauge("zae_limiter_queued_requests", "Requests that wait for tokens.");
   readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", HELD_SECONDS);
@@ -93,13 +93,15 @@ export class Metrics {
   }
 
   /** The text format, of these namespaces; what belongs to no namespace is always there. */
-  text(namespaces: readonly string[] | "*"): string {
+  text(namespaces: readonly string[] | "*", states: Readonly<Record<string, number>>): string {
     const isShown = (labels: Readonly<Record<string, string>>) =>
       namespaces === "*" || labels.namespace === undefined || namespaces.includes(labels.namespace);
     const info = new Gauge("zae_limiter_info", "The version, and the store it works on.");
     info.add({ version: this.#info.version, store: this.#info.store }, 1);
+    const tenants = new Gauge("zae_limiter_namespaces", "Namespaces at hand, by what is known of them.");
+    if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
-      ...[info, this.#requests, this.#tokens, this.#active, this.#held],
+      ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],
       ...[this.#queued, this.#waited, this.#took, this.#degraded],
     ];
     return families.map((family) => family.text(isShown)).join("");

@@ -6,7 +6,7 @@ import type { TokenEntry } from "./token-entry.ts";
 
 /** How a service behaves. All may be left out; the names are those of `zae-limiter serve`, in camelCase. */
 export interface ServiceBehaviour {
-  /** A file that says who may do what; it is read again within 2 s of a change. */
+  /** A file that says who may do what; it is read again within a second of a change. */
   readonly tokenFile?: string;
   /** The same, as the entries themselves. */
   readonly tokens?: readonly TokenEntry[];
@@ -32,6 +32,8 @@ export interface ServiceBehaviour {
   readonly bodyMax?: number;
   /** Requests under way. Default 1,000. */
   readonly inflightMax?: number;
+  /** Requests that wait for tokens. Default 10,000. */
+  readonly waitingMax?: number;
   /** Event streams. Default 100. */
   readonly streamsMax?: number;
   /** How long a stop waits for requests under way. Default 10,000. */
@@ -57,6 +59,7 @@ export interface ServiceSettings {
   readonly units: ReadonlyMap<string, string>;
   readonly bodyMax: number;
   readonly inflightMax: number;
+  readonly waitingMax: number;
   readonly streamsMax: number;
   readonly drainMs: number;
   readonly dashboard: boolean;
@@ -65,8 +68,8 @@ export interface ServiceSettings {
 
 const BEHAVIOUR = new KnownNames<ServiceBehaviour & { limiter?: Limiter }>({
   ...{ tokenFile: true, tokens: true, open: true, host: true, port: true, allowHost: true, allowOrigin: true },
-  ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true, streamsMax: true },
-  ...{ drainMs: true, dashboard: true, log: true, limiter: true },
+  ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true },
+  ...{ waitingMax: true, streamsMax: true, drainMs: true, dashboard: true, log: true, limiter: true },
 });
 
 /** The options, checked. An error names the option, its value and the remedy. */
@@ -90,6 +93,7 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     units: unitsOf(options.unit ?? {}),
     bodyMax: whole("bodyMax", options.bodyMax ?? 65_536, { least: 1, most: 16_777_216 }),
     inflightMax: whole("inflightMax", options.inflightMax ?? 1_000, { least: 1, most: 1_000_000 }),
+    waitingMax: whole("waitingMax", options.waitingMax ?? 10_000, { least: 1, most: 1_000_000 }),
     streamsMax: whole("streamsMax", options.streamsMax ?? 100, { least: 0, most: 100_000 }),
     drainMs: whole("drainMs", options.drainMs ?? 10_000, { least: 0, most: 3_600_000 }),
     dashboard: flag("dashboard", options.dashboard ?? true),

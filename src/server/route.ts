@@ -1,4 +1,5 @@
 import type { Limiter } from "../engine/limiter.ts";
+import type { LeaseDesk } from "../leases/desk.ts";
 import type { Answer } from "./answer.ts";
 import type { Caller } from "./caller.ts";
 import type { ServiceParts } from "./service-parts.ts";
@@ -10,6 +11,8 @@ export interface Call<Query, Body> {
   readonly service: ServiceParts;
   /** On the namespace of the path; on routes without one, on the namespace that the service was opened on. */
   readonly limiter: Limiter;
+  /** Stored leases of the same namespace. */
+  readonly desk: LeaseDesk;
   /** As the path has it; empty on routes without one. */
   readonly namespace: string;
   /** `{id}` of the path; empty on routes without one. */
@@ -19,7 +22,7 @@ export interface Call<Query, Body> {
   readonly body: Body;
   readonly requestId: string;
   readonly request: Request;
-  /** Aborted when the client leaves or the time is over. With `waitMs` the answer may take so much longer. */
+  /** Aborted when the client leaves or the time is over. The request waits for tokens for up to `waitMs`. */
   signal(waitMs: number): AbortSignal;
   /** Ends the connection at once; undefined where another program has it. */
   readonly cutOff: (() => void) | undefined;
@@ -48,6 +51,8 @@ export interface Route {
   readonly scope: Scope | "any" | undefined;
   /** All namespaces are needed. */
   readonly everywhere?: true;
+  /** It ends a lease or keeps it from ending: such requests have places of their own, as they free capacity. */
+  readonly endsLeases?: true;
   readonly query: z.ZodObject | undefined;
   readonly body: z.ZodObject | undefined;
   /** A repeat with the same `Idempotency-Key` gets the first answer. */

@@ -1,12 +1,12 @@
 import type { Answer } from "./answer.ts";
 import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";
 import type { Inflight } from "./inflight.ts";
-import { isNamespaceMissing } from "./namespace-limiters.ts";
 import { Problem } from "./problem.ts";
 import { readBody, readQuery } from "./read-input.ts";
 import type { RequestContext } from "./request-context.ts";
-import type { Call, Route } from "./route.ts";
+import type { Route } from "./route.ts";
 import type { ServiceParts } from "./service-parts.ts";
+import { isNamespaceMissing, type Tenant } from "./tenant.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
 /** What every route is run with. */
@@ -41,27 +41,37 @@ export async function runRoute(
     route.method === "get"
       ? undefined
       : await readBody(request, route.body, { bytesMax: service.settings.bodyMax, isFetch: gate.isFetch });
-  inflight.begin(underway, ANSWER_MS);
-  const call = (): Call<unknown, unknown> => ({
-    ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
-    limiter: namespace === "" ? service.limiter : service.limiters.get(namespace),
-    signal: (waitMs) => {
-      inflight.extend(underway, ANSWER_MS + waitMs);
-      underway.controller ??= new AbortController();
-      return AbortSignal.any([underway.controller.signal, request.signal]);
-    },
-    extend: (answerMs) => inflight.extend(underway, ANSWER_MS + answerMs),
-  });
-  const first = call();
+  if (!UNCOUNTED_ROUTES.has(route.path)) {
+    const holder = { token: caller.token?.id, namespace };
+    inflight.begin(underway, holder, route.endsLeases === true ? "ending" : "plain", ANSWER_MS);
+  }
+  const handled = async (tenant: Tenant | undefined): Promise<Answer> => {
+    const found = tenant?.tools();
+    const tools = found instanceof Promise ? await found : found;
+    return route.handle({
+      ...{ service, namespace, id, caller, query, body, requestId, request, cutOff },
+      limiter: (tools ?? service.tenants.rootTools).limiter,
+      desk: (tools ?? service.tenants.rootTools).desk,
+      signal: (waitMs) => {
+        if (waitMs > 0) inflight.wait(underway, ANSWER_MS + waitMs);
+        underway.controller ??= new AbortController();
+        return AbortSignal.any([underway.controller.signal, request.signal]);
+      },
+      extend: (answerMs) => inflight.extend(underway, ANSWER_MS + answerMs),
+    });
+  };
+  const tenant = namespace === "" ? undefined : service.tenants.get(namespace);
   try {
-    return await route.handle(first);
+    return await handled(tenant);
   } catch (error) {
-    // The name may have been deleted and registered anew since the limiter was made: then it stands for another namespace.
-    if (namespace === "" || !isNamespaceMissing(error) || !service.limiters.forget(namespace, first.limiter))
-      throw error;
-    return await route.handle(call());
+    // The name may have been deleted and registered anew since it was looked up: then it stands for another namespace.
+    if (tenant === undefined || !isNamespaceMissing(error) || !service.tenants.lost(tenant)) throw error;
+    return await handled(service.tenants.get(namespace));
   }
 }
+
+/** Probes: whether the process lives, and takes requests, is told however many are under way. */
+const UNCOUNTED_ROUTES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
 /** What is answered while the service stops. */
 const STOPPING_ROUTES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);

@@ -3,15 +3,15 @@ import type { Limiter } from "../engine/limiter.ts";
 import type { Clock, Random } from "../ports/system.ts";
 import type { EventFeeds } from "./event-feeds.ts";
 import type { Metrics } from "./metrics.ts";
-import type { NamespaceLimiters } from "./namespace-limiters.ts";
 import type { ServiceSettings } from "./options.ts";
+import type { Tenants } from "./tenants.ts";
 
 /** What the routes of one service share. */
 export interface ServiceParts {
   readonly settings: ServiceSettings;
   /** On the namespace that the service was opened on. */
   readonly limiter: Limiter;
-  readonly limiters: NamespaceLimiters;
+  readonly tenants: Tenants;
   readonly feeds: EventFeeds;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -22,6 +22,8 @@ export interface ServiceParts {
   readonly version: string;
   /** Seconds since some instant, evenly, with fractions: how long something took. */
   seconds(): number;
+  /** Whether the store answers; asked at most once a second. */
+  isReady(): Promise<boolean>;
   /** True from the first sign of a stop on. */
   isStopping(): boolean;
   /** The OpenAPI document; made when it is first asked for. */

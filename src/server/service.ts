@@ -9,14 +9,15 @@ import { Inflight } from "./inflight.ts";
 import { LeaseExpiry } from "./lease-expiry.ts";
 import { LeaseLog } from "./lease-log.ts";
 import { Metrics } from "./metrics.ts";
-import { NamespaceLimiters } from "./namespace-limiters.ts";
 import { openapiDocument } from "./openapi.ts";
 import type { ServiceSettings } from "./options.ts";
 import { OriginGuard } from "./origin-guard.ts";
 import { Problem } from "./problem.ts";
+import { Readiness } from "./readiness.ts";
 import type { Gate } from "./request-context.ts";
 import { routes } from "./routes.ts";
 import type { ServiceParts } from "./service-parts.ts";
+import { Tenants } from "./tenants.ts";
 import { TokenSource } from "./token-source.ts";
 
 /** What a service is made of besides its settings. */
@@ -43,36 +44,51 @@ export class ServiceCore {
   #isStopping = false;
 
   constructor({ limiter, settings, version, page, seconds }: ServiceDeps) {
-    const { deps, settings: opened } = partsOf(limiter);
+    const { deps } = partsOf(limiter);
     const { clock, random, calendar, events } = deps;
     this.settings = settings;
     this.version = version;
     this.storeName = deps.store.name;
     this.#tokens = new TokenSource({ file: settings.tokenFile, tokens: settings.tokens, clock, log: settings.log });
-    this.#inflight = new Inflight(settings.inflightMax);
+    const tokenCount = () => this.#tokens.count;
+    this.#inflight = new Inflight(settings, tokenCount);
     const instance = random.id();
+    // Where a look costs, it is made less often.
+    const isRemote = this.storeName.startsWith("dynamodb");
     const metrics = new Metrics({ version, store: this.storeName });
     this.#feeds = new EventFeeds({
-      ...{ instance, clock, streamsMax: settings.streamsMax },
-      limiterOf: (namespace) => limiters.get(namespace),
-      // Where a look costs, it is made less often.
-      lookSeconds: this.storeName.startsWith("dynamodb") ? 3 : 1,
+      ...{ instance, clock, tokenCount, streamsMax: settings.streamsMax },
+      tenants: () => tenants,
+      lookSeconds: isRemote ? 3 : 1,
     });
     const leaseLog = new LeaseLog(this.#feeds, metrics, clock);
     const { holdMs, holdMaxMs, onExpiry } = settings;
-    const onChange = (lease: LeaseView) => leaseLog.changed(lease);
-    const limiters = new NamespaceLimiters(limiter, opened.namespace, { holdMs, holdMaxMs, onExpiry, onChange });
-    this.#expiry = new LeaseExpiry(limiter, limiters, settings.log);
+    const onChange = (lease: LeaseView) => {
+      leaseLog.changed(lease);
+      this.#expiry.changed(lease);
+    };
+    const tenants = new Tenants(limiter, { holdMs, holdMaxMs, onExpiry, onChange }, (gone) => this.#feeds.ended(gone));
+    const readiness = new Readiness(() => limiter.isAvailable(), clock);
+    this.#expiry = new LeaseExpiry({
+      ...{ limiter, tenants, namespaces: deps.store.namespaces, log: settings.log },
+      named: () => this.#tokens.namespaces,
+      now: () => clock.now(),
+      lookEveryMs: isRemote ? 60_000 : 0,
+      visitsAll: isRemote,
+      onClosed: (lease) => leaseLog.closed(lease),
+    });
     const heard = (...published: Published) => {
+      if (published[0] === "unavailable" || published[0] === "degraded") readiness.doubted();
       metrics.heard(published);
       this.#feeds.heard(published);
     };
     this.#unlisten = events.listen?.(heard) ?? (() => {});
     let document: object | undefined;
     const service: ServiceParts = {
-      ...{ settings, limiter, limiters, metrics, clock, random, calendar, version, seconds },
+      ...{ settings, limiter, tenants, metrics, clock, random, calendar, version, seconds },
       feeds: this.#feeds,
       storeName: this.storeName,
+      isReady: () => readiness.get(),
       isStopping: () => this.#isStopping,
       document: () => {
         document ??= openapiDocument(routes, version);
@@ -87,7 +103,9 @@ export class ServiceCore {
       newRequestId: () => `${instance}-${++requests}`,
     });
     this.#expiry.start();
-    this.#tokens.watch(() => this.#feeds.endWhere((token) => token !== undefined && !this.#tokens.isGood(token)));
+    this.#tokens.watch(() =>
+      this.#feeds.endWhere((token, namespace) => token !== undefined && !this.#tokens.mayRead(token, namespace)),
+    );
   }
 
   /** Whether nobody is asked for a token. */

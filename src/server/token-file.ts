@@ -1,10 +1,26 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { ExistsError, NotFoundError } from "../domain/errors.ts";
+import { ExistsError, NotFoundError, ValidationError } from "../domain/errors.ts";
 import type { TokenEntry } from "./token-entry.ts";
 import { readTokens } from "./token-source.ts";
 import { checkTokens, sha256Of } from "./tokens.ts";
+
+function keepOwner(file: string, beside: string): void {
+  const [was, made] = [statSync(file), statSync(beside)];
+  if (was.uid !== made.uid || was.gid !== made.gid) {
+    try {
+      chownSync(beside, was.uid, was.gid);
+    } catch (error) {
+      throw new ValidationError(
+        "tokens_invalid",
+        `${file} belongs to the user ${was.uid} and the group ${was.gid}, who could not read it any more; run this as that user, or as root. Nothing was changed.`,
+        { cause: error },
+      );
+    }
+  }
+  chmodSync(beside, was.mode & 0o777);
+}
 
 /** A new token: 256 random bits after a prefix by which scanners find it where it should not be. */
 export function newToken(): string {
@@ -49,13 +65,16 @@ export function findEntry(
   throw new NotFoundError("token_not_found", `${file} has no token ${JSON.stringify(id)}; ${known}.`);
 }
 
-/** In one step: a service that reads the file sees the old one or the new one. Only its owner may read it. */
+/**
+ * In one step: a service that reads the file sees the old one or the new one. A new file only its owner may read; one that is there
+ * stays whose it is, or the service that it was made for could not read it any more.
+ */
 function writeTokens(file: string, tokens: readonly TokenEntry[]): void {
   mkdirSync(dirname(file), { recursive: true });
   const beside = `${file}.${randomBytes(6).toString("hex")}`;
   try {
     writeFileSync(beside, `${JSON.stringify({ tokens }, undefined, 2)}\n`, { mode: 0o600, flag: "wx" });
-    if (existsSync(file)) chmodSync(beside, statSync(file).mode & 0o777);
+    if (existsSync(file)) keepOwner(file, beside);
     renameSync(beside, file);
   } catch (error) {
     rmSync(beside, { force: true });

@@ -11,8 +11,8 @@ interface SourceOptions {
   readonly log: (line: string) => void;
 }
 
-/** How often the file is looked at; a change counts within twice that. */
-const LOOK_MS = 1_000;
+/** How often the file is looked at; a change counts, and what is expired has lost its streams, within twice that. */
+const LOOK_MS = 500;
 
 /** The tokens that are good at present, read again when their file changes. */
 export class TokenSource {
@@ -44,8 +44,21 @@ export class TokenSource {
     return this.#set?.find(token, this.#clock.now());
   }
 
-  isGood(entry: TokenEntry): boolean {
-    return this.#set?.has(entry, this.#clock.now()) ?? false;
+  /** How many there are; undefined: the service is open. */
+  get count(): number | undefined {
+    return this.#set?.size;
+  }
+
+  /** Those that tokens name. */
+  get namespaces(): readonly string[] {
+    return this.#set?.namespaces ?? [];
+  }
+
+  /** Whether a token that was good once may still look into a namespace, as its entry is now. */
+  mayRead(entry: TokenEntry, namespace: string): boolean {
+    const now = this.#set?.now(entry, this.#clock.now());
+    if (now === undefined || !now.scopes.includes("read")) return false;
+    return now.namespaces === "*" || now.namespaces.includes(namespace);
   }
 
   /** Calls back after every look, with what is good from then on. */

@@ -19,10 +19,19 @@ export class TokenSet {
     return found !== undefined && !isExpired(found, nowMs) ? found : undefined;
   }
 
-  /** Whether an entry that was good once still is, unchanged. */
-  has({ id, sha256 }: TokenEntry, nowMs: number): boolean {
-    const known = this.#entries.find(({ entry }) => entry.id === id && entry.sha256 === sha256);
-    return known !== undefined && !isExpired(known.entry, nowMs);
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  get namespaces(): readonly string[] {
+    const named = this.#entries.flatMap(({ entry }) => (entry.namespaces === "*" ? [] : entry.namespaces));
+    return [...new Set(named)];
+  }
+
+  /** What an entry that was good once has become; undefined where it is no longer good. */
+  now({ id, sha256 }: TokenEntry, nowMs: number): TokenEntry | undefined {
+    const known = this.#entries.find(({ entry }) => entry.id === id && entry.sha256 === sha256)?.entry;
+    return known !== undefined && !isExpired(known, nowMs) ? known : undefined;
   }
 }
 

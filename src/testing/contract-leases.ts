@@ -132,6 +132,31 @@ export function leaseContract(suite: Suite): void {
     },
   );
 
+  suite.test("what a record owes is said by a repeat of its own move, and by nobody else's", async (place) => {
+    const { leases } = place.scope;
+    const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
+    const owed = first.holdings;
+    const second = { ...settled(first, T0), holdings: [] };
+    assert.deepEqual(await leases.move(second, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.findDue(T0, 10), []);
+    const other = { ...second, writer: "somebody else", owed };
+    assert.deepEqual(await leases.move(other, undefined, T0), { kind: "conflict" });
+    const marked = { ...second, owed };
+    assert.deepEqual(await leases.move(marked, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.get("l_1"), marked);
+    assert.deepEqual(
+      await leases.findDue(T0, 10),
+      [{ leaseId: "l_1", dueAtMs: T0 }],
+      "it is due until somebody has given it back",
+    );
+    assert.deepEqual((await leases.listOpen({}, { limit: 10 })).items, []);
+    const third = { ...moved(second, {}, "collects") };
+    assert.deepEqual(await leases.move(third, undefined, T0), { kind: "stored" });
+    assert.deepEqual(await leases.move(marked, undefined, T0), { kind: "conflict" }, "a repeat that came too late");
+    assert.deepEqual(await leases.findDue(T0, 10), []);
+    assert.deepEqual(await leases.get("l_1"), third);
+  });
+
   suite.test("of several that end a lease at once, one does", async (place) => {
     const first = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     const ends = Array.from({ length: 8 }, (_, i) => settled(first, T0 + i, `writer-${i}`));
@@ -167,7 +192,7 @@ export function leaseContract(suite: Suite): void {
 
   suite.test("a lease is due at the end of its hold, wherever that was moved to, until it is closed", async (place) => {
     const { leases } = place.scope;
-    const due = async (nowMs: number) => [...(await leases.findDue(nowMs, 100))].sort();
+    const due = async (nowMs: number) => (await leases.findDue(nowMs, 100)).map(({ leaseId }) => leaseId).sort();
     const one = await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     const two = await stored(place, {
       ...leaseOn(claim("b", rpm, { rpm: 1 }), PLAIN_TICKET, "l_2"),
@@ -184,12 +209,48 @@ export function leaseContract(suite: Suite): void {
     assert.deepEqual(await due(T0 + 3 * MINUTE_MS), ["l_1"]);
   });
 
+  suite.test("one question finds the namespaces in which leases may be due, and those alone", async (place) => {
+    const { namespaces } = place.store;
+    const others = [
+      await place.register("tenant-b"),
+      await place.register("tenant-c"),
+      await place.register("tenant-d"),
+    ];
+    const [b, c, d] = others as [Place, Place, Place];
+    const hourMs = 60 * MINUTE_MS;
+    const startMs = Math.floor(T0 / hourMs) * hourMs;
+    const lease = (leaseId: string, expiresAtMs: number) => ({
+      ...leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, leaseId),
+      expiresAtMs,
+    });
+    const due = async (untilMs: number) =>
+      (await namespaces.withDueLeases(untilMs)).map(({ namespace }) => namespace.name).sort();
+    await stored(b, lease("l_b", startMs + 2 * hourMs + 1));
+    const later = await stored(c, lease("l_c", startMs + 4 * hourMs));
+    await stored(d, lease("l_d", startMs + 9 * hourMs));
+    assert.deepEqual(await due(startMs + 2 * hourMs - 1), []);
+    assert.deepEqual(await due(startMs + 2 * hourMs + 1), ["tenant-b"]);
+    assert.deepEqual(await due(startMs + 5 * hourMs), ["tenant-b", "tenant-c"]);
+    await c.scope.leases.move(moved(later, { expiresAtMs: startMs + 6 * hourMs }, "extends"), undefined, T0);
+    assert.ok((await due(startMs + 6 * hourMs)).includes("tenant-c"), "where it was moved to");
+    // Nothing is due there any more: what is still said of it can be forgotten.
+    const [end] = await b.scope.leases.findDue(startMs + 3 * hourMs, 10);
+    assert.equal(end?.leaseId, "l_b");
+    await b.scope.leases.move(settled(lease("l_b", startMs + 2 * hourMs + 1), startMs), undefined, startMs);
+    for (const { namespace, sinceMs } of await namespaces.withDueLeases(startMs + 4 * hourMs)) {
+      if (namespace.name === "tenant-b") await namespaces.nothingDue(namespace.id, sinceMs, startMs + 4 * hourMs);
+    }
+    assert.equal((await due(startMs + 4 * hourMs)).includes("tenant-b"), false);
+  });
+
   suite.test("leases of one namespace are in no other, and go with it", async (place) => {
     const other = await place.register("tenant-b");
     await stored(place, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_1"));
     await stored(other, leaseOn(claim("a", rpm, { rpm: 1 }), PLAIN_TICKET, "l_2"));
     assert.equal(await other.scope.leases.get("l_1"), undefined);
-    assert.deepEqual(await other.scope.leases.findDue(T0 + MINUTE_MS, 10), ["l_2"]);
+    assert.deepEqual(await other.scope.leases.findDue(T0 + MINUTE_MS, 10), [
+      { leaseId: "l_2", dueAtMs: T0 + MINUTE_MS },
+    ]);
     const begin = { key: "k", fingerprint: "f", nowMs: T0, untilMs: T0 + 15_000 };
     for (const [scope, mark] of [
       [place, "m1"],

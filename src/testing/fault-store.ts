@@ -241,6 +241,8 @@ export class FaultStore implements Store {
       delete: (...args) => this.#plain("change", () => inner.delete(...args)),
       recover: (...args) => this.#plain("change", () => inner.recover(...args)),
       listOrphans: (...args) => this.#plain("look", () => inner.listOrphans(...args)),
+      withDueLeases: (...args) => this.#plain("look", () => inner.withDueLeases(...args)),
+      nothingDue: (...args) => this.#plain("look", () => inner.nothingDue(...args)),
       purge: (...args) => this.#plain("change", () => inner.purge(...args)),
     };
   }

@@ -114,7 +114,7 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
     assert.deepEqual(await scene.levels(), before);
   });
 
-  test("a rollback whose move is lost for good credits nothing, and the next one nothing either: never twice", async (t) => {
+  test("a rollback whose answers are all lost is credited by the next one, once", async (t) => {
     const { scene, asked, before } = await open(t);
     const desk = deskOn(await scene.open({ timeoutMs: 2_000 }));
     const leaseId = (await desk.acquire(asked)).lease.leaseId as string;
@@ -122,7 +122,7 @@ await describeDynamo("stored leases under faults", (dynamodb) => {
       isLeaseWrite(passage) ? AFTER["a gateway gives up after it was done"] : undefined;
     await assert.rejects(desk.rollback(leaseId), RateLimiterUnavailable);
     scene.proxy.choose = () => undefined;
-    assert.equal((await desk.rollback(leaseId)).status, "rolledBack");
-    assert.deepEqual(await scene.levels(), { ...before, ada: before.ada - 3, parent: before.parent - 3 });
+    for (let i = 0; i < 3; i++) assert.equal((await desk.rollback(leaseId)).status, "rolledBack");
+    assert.deepEqual(await scene.levels(), before);
   });
 });

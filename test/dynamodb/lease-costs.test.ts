@@ -43,6 +43,9 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   };
   const held = async (more: object = {}) => (await desk.acquire({ ...key, ...more })).lease.leaseId as string;
 
+  await cost("the first of a namespace, process and hour that holds, noted before", async () => {
+    await desk.settle(await held());
+  });
   await cost("`acquire` with `holdMs: 0`", () => desk.acquire({ ...key, holdMs: 0 }));
   const one = await cost("`acquire` that holds", () => held());
   await cost("`acquire` that holds, child and parent", () => held({ entityId: "child" }));
@@ -62,7 +65,13 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     desk.acquire({ ...key, holdMs: 0, idempotencyKey: "order-8" }),
   );
   await desk.settle((await desk.acquire(keyed)).lease.leaseId as string);
-  await cost("looking for what is due, and nothing is", () => desk.expireDue());
+  await cost("looking for namespaces with something due in the next minute, and none has", async () => {
+    assert.deepEqual(await store.namespaces.withDueLeases(T0 - 60_000), []);
+  });
+  await cost("the same, and one namespace may have", async () => {
+    assert.equal((await store.namespaces.withDueLeases(T0 + 60_000)).length, 1);
+  });
+  await cost("looking for what is due in a namespace, and nothing is", () => desk.expireDue());
   await clock.advance(300_000);
   await cost("the same, and one lease is: given back", () => desk.expireDue());
   return costs;

@@ -28,23 +28,22 @@ test("a body above the bound is 413, by its length or as it comes, and nothing w
   );
 });
 
-test("so many requests are under way and no more; whether the process lives is still told", {
+test("so many requests wait and no more, and those that wait keep nobody from being served", {
   timeout: 60_000,
 }, async (t) => {
-  const { call, clock } = await serviceOf(t, { inflightMax: 3 });
+  const { call, clock } = await serviceOf(t, { inflightMax: 1, waitingMax: 3 });
   await call("POST", `${NS}/acquire`, { body: drain });
-  const held = Array.from({ length: 3 }, () => call("POST", `${NS}/acquire`, { body: waiting }));
-  for (;;) {
-    const answer = await call("GET", "/v1/me");
-    if (answer.status === 200) continue;
-    problem(answer, 503, "overloaded");
-    assert.equal(answer.headers.get("retry-after"), "1");
-    break;
+  const held: ReturnType<typeof call>[] = [];
+  for (let i = 1; i <= 3; i++) {
+    held.push(call("POST", `${NS}/acquire`, { body: waiting }));
+    while (!new RegExp(`queued_requests\\{[^}]*\\} ${i}$`, "m").test((await call("GET", "/metrics")).body));
   }
-  assert.equal((await call("GET", "/healthz")).status, 200);
+  const fourth = await call("POST", `${NS}/acquire`, { body: waiting });
+  problem(fourth, 503, "overloaded");
+  assert.equal(fourth.headers.get("retry-after"), "1");
+  assert.equal((await call("GET", "/v1/me")).status, 200);
   await clock.advance(30_000);
   assert.deepEqual((await Promise.all(held)).map(({ status }) => status).sort(), [200, 429, 429]);
-  assert.equal((await call("GET", "/v1/me")).status, 200);
 });
 
 async function opened(port: number, text: string): Promise<Socket> {
@@ -175,10 +174,11 @@ test("many requests on one connection, one after the other and all at once, are 
 });
 
 test("an answer that takes too long is 503, and what waits for it is told", { timeout: 60_000 }, async () => {
-  const inflight = new Inflight(1);
+  const inflight = new Inflight({ inflightMax: 1, waitingMax: 1 }, () => undefined);
+  const holder = { token: undefined, namespace: "default" };
   let aborted: unknown;
   const never = inflight.run(1, (underway) => {
-    inflight.begin(underway, 1);
+    inflight.begin(underway, holder, "plain", 1);
     underway.controller = new AbortController();
     underway.controller.signal.addEventListener("abort", () => {
       aborted = underway.controller?.signal.reason;
@@ -189,7 +189,7 @@ test("an answer that takes too long is 503, and what waits for it is told", { ti
   assert.equal((aborted as { code: string }).code, "overloaded");
   // It is still under way, and counts.
   await assert.rejects(
-    inflight.run(1, async (underway) => inflight.begin(underway, 1)),
+    inflight.run(1, async (underway) => inflight.begin(underway, holder, "plain", 1)),
     { code: "overloaded" },
   );
   inflight.close();

@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { RateLimiter } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
 import { parseTokens } from "../../src/server/tokens.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { eventsOf, NS, problem, serviceOf, tokenOf } from "./service-kit.ts";
 
 const take = { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 }, holdMs: 0 };
@@ -143,6 +145,52 @@ test("an expired token is refused from that very millisecond, and its streams en
   await clock.advance(1);
   problem(await call("GET", "/v1/me", { token }), 401, "token_unknown");
   while ((await events.frame()) !== undefined);
+});
+
+test("a token that is narrowed, removed or expires loses its streams within the second, and those it may keep go on", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const full = ["acquire", "read", "admin"] as const;
+  const [kept, narrowed, unread, removed] = ["kept", "narrowed", "unread", "removed"].map((id) => tokenOf(id));
+  const short = tokenOf("short", { expiresAtMs: 1_800_000_000_700 });
+  const file = tokenFile(t, ...[kept, narrowed, unread, removed, short].map((one) => one?.entry ?? {}));
+  const clock = new SimulatedClock(1_800_000_000_000);
+  const limiter = await RateLimiter.open({ store: "memory", clock });
+  const service = await createService({ limiter, tokenFile: file, log: () => {}, dashboard: false });
+  t.after(async () => {
+    await service.close();
+    await limiter.close();
+  });
+  const ended = new Set<string>();
+  for (const one of [kept, narrowed, unread, removed, short]) {
+    const { token = "", entry } = one ?? {};
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await service.fetch(new Request(`http://localhost${NS}/events`, { headers }));
+    assert.equal(response.status, 200);
+    void (async () => {
+      for await (const _ of response.body as ReadableStream<Uint8Array>);
+      ended.add(entry?.id ?? "");
+    })();
+  }
+  const second = async () => {
+    t.mock.timers.tick(1_000);
+    await clock.advance(1_000);
+    t.mock.timers.tick(0);
+  };
+  // More scopes, fewer that matter not: the stream of `kept` stays.
+  writeFileSync(
+    file,
+    JSON.stringify({
+      tokens: [
+        { ...kept?.entry, scopes: ["read"], namespaces: ["default", "other"] },
+        { ...narrowed?.entry, namespaces: ["other"], scopes: full },
+        { ...unread?.entry, scopes: ["acquire", "admin"] },
+        short.entry,
+      ],
+    }),
+  );
+  clock.set(1_800_000_000_700);
+  await second();
+  assert.deepEqual([...ended].sort(), ["narrowed", "removed", "short", "unread"]);
 });
 
 test("what is wrong in a token file is told with the entry, the value and the remedy", () => {

@@ -294,7 +294,7 @@ for (const [name, openStore] of EVERY_STORE) {
       const { desk, store, clock, left } = await openWorld(t, openStore);
       for (const tpm of [1, 2, 3]) await desk.acquire(taking({ tpm }, { holdMs: 1_000, onExpiry: "refund" }));
       const { leases } = store.scope("default");
-      const [damaged] = await leases.findDue(T0 + 1_000, 10);
+      const [damaged] = (await leases.findDue(T0 + 1_000, 10)).map(({ leaseId }) => leaseId);
       const broken = overriding(store, {
         scope: (id: string) => {
           const scope = store.scope(id);

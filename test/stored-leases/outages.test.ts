@@ -118,14 +118,69 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal((await left())["key-1.tpm"], 5_900);
     });
 
-    test("a rollback that never gets an answer is done whole, or gives nothing back by itself: never twice", async (t) => {
-      const { faulty, failing, left, desk, store } = await open(t);
+    // What became of the two writes of the record; what the repeat finds is given back once, whoever repeats.
+    const LOST: readonly (readonly Fault[])[] = [
+      ["lostAfter", "lostAfter"],
+      ["lostAfter", "lostBefore"],
+      ["lostAfter", "refused"],
+      ["lostBefore", "lostAfter"],
+      ["lostBefore", "lostBefore"],
+    ];
+    for (const faults of LOST) {
+      test(`a give-back whose answers were lost (${faults.join(", ")}) is made by the repeat, once`, async (t) => {
+        for (const end of ["settle", "rollback"] as const) {
+          const { faulty, failing, left, desk } = await open(t);
+          const lease = id(await desk.acquire(taking({ tpm: 500 })));
+          const ended = (by: typeof desk) =>
+            end === "settle" ? by.settle(lease, { consumed: { tpm: 100 } }) : by.rollback(lease);
+          const after = end === "rollback" ? FULL : { ...FULL, "key-1.tpm": 5_900, "proj-1.tpm": 8_900 };
+          for (const fault of faults) failing("lease", fault);
+          await assert.rejects(ended(faulty), RateLimiterUnavailable);
+          await ended(faulty);
+          assert.deepEqual(await left(), after);
+          for (const by of [desk, faulty, desk]) await ended(by);
+          assert.equal(await faulty.expireDue(), 0);
+          assert.deepEqual(await left(), after, "and not again");
+        }
+      });
+    }
+
+    test("what a lost answer owes is given back by another process, or by whoever looks for due leases", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
+      const one = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "lostAfter", 2);
+      await assert.rejects(faulty.rollback(one), RateLimiterUnavailable);
+      assert.equal((await desk.rollback(one)).status, "rolledBack");
+      assert.deepEqual(await left(), FULL, "the repeat was sent to another process");
+      const two = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "lostAfter", 2);
+      await assert.rejects(faulty.rollback(two), RateLimiterUnavailable);
+      await desk.expireDue();
+      assert.deepEqual(await left(), FULL, "nobody repeated anything");
+      const three = id(await desk.acquire(taking({ tpm: 500 })));
+      failing("lease", "lostAfter");
+      failing("lease", "refused");
+      await assert.rejects(faulty.rollback(three), RateLimiterUnavailable);
+      await faulty.expireDue();
+      assert.deepEqual(await left(), FULL, "only the process that sent it knows of it");
+      await Promise.all([desk, faulty].map((by) => by.rollback(three)));
+      await Promise.all([desk, faulty].map((by) => by.expireDue()));
+      assert.deepEqual(await left(), FULL);
+    });
+
+    test("of many that meet what a lost answer owes, one gives it back", async (t) => {
+      const { faulty, failing, left, desk } = await open(t);
       const lease = id(await desk.acquire(taking({ tpm: 500 })));
-      failing("lease", "lostAfter", 10);
-      await assert.rejects(faulty.rollback(lease), RateLimiterUnavailable);
-      assert.equal((await desk.rollback(lease)).status, "rolledBack", "it was applied");
-      const isAtOnce = store.scope("default").leases.change !== undefined;
-      assert.deepEqual(await left(), isAtOnce ? FULL : TAKEN, "without a transaction over both the give-back is lost");
+      const held = id(await desk.acquire(taking({ tpm: 700 })));
+      failing("lease", "lostAfter", 2);
+      await assert.rejects(faulty.release(lease, { amounts: { tpm: 200 } }), RateLimiterUnavailable);
+      await Promise.all([
+        ...[desk, faulty, desk].map((by) => by.expireDue()),
+        ...[desk, faulty].map((by) => by.settle(lease, { consumed: { tpm: 300 } })),
+      ]);
+      assert.equal((await left())["key-1.tpm"], 6_000 - 300 - 700);
+      await desk.rollback(held);
+      assert.equal((await left())["key-1.tpm"], 5_700);
     });
 
     test("a change that was not applied, and whose answers were lost, is made by its repeat", async (t) => {

@@ -1,18 +1,20 @@
 import { divCeil } from "../../bucket/integers.ts";
 import { RateLimiterUnavailable } from "../../domain/errors.ts";
-import { forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
-import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import type { Attributes } from "./codec.ts";
+import { LeaseHours } from "./lease-hours.ts";
 import { LeaseKeys } from "./lease-keys.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
 import type { Records } from "./records.ts";
-import { isStill, missing, putRecord, type RecordWrite, texts } from "./records-write.ts";
+import { all, any, isStill, missing, putRecord, type RecordWrite, texts } from "./records-write.ts";
 import { ENTITY_INDEX, GSI3PK, GSI3SK, LEASE, LEASE_VERSION, LEASE_WRITER, TTL } from "./schema.ts";
 import {
   dueRange,
+  hourOf,
   LEASE_SLOTS,
   leaseKey,
   leasesPk,
@@ -29,6 +31,9 @@ const UNENDED_KEPT_MS = 7 * 24 * 3_600_000;
 
 const READ_AT_ONCE = 100;
 
+/** More hours than leases are held for: a month. */
+const NOTED_MAX = 1_000;
+
 /**
  * Leases of one namespace: an item a lease, replaced by a condition on its version. While it is open it is in an index by the
  * instant of its end, in one of a few slots: what is due is found by a query of each, not by a scan. TTL removes it.
@@ -38,11 +43,15 @@ export class DynamoLeases implements LeaseStore {
   readonly #records: Records;
   readonly #namespaceId: string;
   readonly #keys: LeaseKeys;
+  readonly #hours: LeaseHours;
+  /** Those that this process has noted: every lease of an hour but the first costs nothing more. */
+  readonly #notedHours = new Set<number>();
 
   constructor(records: Records, namespaceId: string) {
     this.#records = records;
     this.#namespaceId = namespaceId;
     this.#keys = new LeaseKeys(records, namespaceId);
+    this.#hours = new LeaseHours(records);
   }
 
   async create({ record, finish }: LeaseWrite): Promise<LeaseReply> {
@@ -56,7 +65,9 @@ export class DynamoLeases implements LeaseStore {
   }
 
   async move(next: LeaseRecord, finish: KeyFinish | undefined): Promise<LeaseReply> {
-    const unmoved = isStill(LEASE_VERSION, { N: String(next.version - 1) });
+    const before = isStill(LEASE_VERSION, { N: String(next.version - 1) });
+    const own = all(isStill(LEASE_VERSION, { N: String(next.version) }), isStill(LEASE_WRITER, { S: next.writer }));
+    const unmoved = next.owed === undefined ? before : any(before, own);
     return this.#put(next, putRecord(this.#key(next.leaseId), this.#itemOf(next), unmoved), finish);
   }
 
@@ -67,10 +78,10 @@ export class DynamoLeases implements LeaseStore {
     return { ...page, items: page.items.map(({ record }) => record) };
   }
 
-  async findDue(nowMs: number, limitMax: number): Promise<readonly string[]> {
+  async findDue(nowMs: number, limitMax: number): Promise<readonly DueLease[]> {
     const bySlot = await Promise.all(LEASE_SLOTS.map((slot) => this.#dueIn(slot, nowMs, limitMax)));
     const due = bySlot.flat().sort((a, b) => a.expiresAtMs - b.expiresAtMs);
-    return due.slice(0, limitMax).map(({ leaseId }) => leaseId);
+    return due.slice(0, limitMax).map(({ leaseId, expiresAtMs }) => ({ leaseId, dueAtMs: expiresAtMs }));
   }
 
   beginKey(begin: KeyBegin): Promise<BeginReply> {
@@ -86,6 +97,8 @@ export class DynamoLeases implements LeaseStore {
   }
 
   async #put(record: LeaseRecord, write: RecordWrite, finish: KeyFinish | undefined): Promise<LeaseReply> {
+    const unnoted = await this.#noteHour(dueAtMs(record));
+    if (unnoted !== undefined) return unnoted;
     if (finish !== undefined) return this.#putTogether(record, write, finish);
     const reply = await this.#records.writeOne(write);
     switch (reply.kind) {
@@ -96,6 +109,16 @@ export class DynamoLeases implements LeaseStore {
       case "failed":
         return isWrittenBy(record, reply.item) ? STORED : { kind: "conflict" };
     }
+  }
+
+  /** Undefined once it is noted that a lease of this namespace ends in that hour: before the lease, so that it is found. */
+  async #noteHour(dueMs: number | undefined): Promise<LeaseReply | undefined> {
+    if (dueMs === undefined || this.#notedHours.has(hourOf(dueMs))) return undefined;
+    const reply = await this.#hours.note(this.#namespaceId, dueMs);
+    if (reply.kind === "unavailable") return { ...reply, applied: "no" };
+    if (this.#notedHours.size >= NOTED_MAX) this.#notedHours.clear();
+    this.#notedHours.add(hourOf(dueMs));
+    return undefined;
   }
 
   /** The record and the answer under a key, both or neither. */
@@ -156,13 +179,15 @@ export class DynamoLeases implements LeaseStore {
     const { leaseId, entityId, resources, expiresAtMs, version, writer } = record;
     const forgetAtMs = forgottenAtMs(record);
     const resource = resources[0]?.resource ?? "";
-    const open = forgetAtMs === undefined;
+    const dueMs = dueAtMs(record);
     return {
       [LEASE]: { S: leaseText(record) },
       [LEASE_VERSION]: { N: String(version) },
       [LEASE_WRITER]: { S: writer },
       [TTL]: { N: String(divCeil(forgetAtMs ?? expiresAtMs + UNENDED_KEPT_MS, 1000)) },
-      ...(open ? texts(openLeaseKeys(this.#namespaceId, { leaseId, entityId, resource, expiresAtMs })) : {}),
+      ...(dueMs === undefined
+        ? {}
+        : texts(openLeaseKeys(this.#namespaceId, { leaseId, entityId, resource, expiresAtMs: dueMs }))),
     };
   }
 }

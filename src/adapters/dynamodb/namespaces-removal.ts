@@ -19,7 +19,7 @@ import {
   systemPk,
   type TableKey,
 } from "./schema.ts";
-import { LEASE_SLOTS, leasesPk } from "./schema-leases.ts";
+import { hoursPk, LEASE_SLOTS, leasesPk } from "./schema-leases.ts";
 
 /**
  * Removes everything of a namespace, in steps of a few dozen records; answers how many. Items that are not in the index of the
@@ -61,6 +61,8 @@ export async function removeNamespace(
     });
     for await (const chunk of inChunks(open, CHUNK)) await remove(await present(records, chunk.map(keyIn)));
   }
+  const hours = records.query({ partition: [PK, hoursPk(namespaceId)], keysOnly: true, consistent: true });
+  for await (const chunk of inChunks(hours, CHUNK)) await remove(chunk.map(keyIn));
   const rest = records.query({ partition: [PK, system], keysOnly: true, consistent: true });
   for await (const chunk of inChunks(rest, CHUNK)) await remove(chunk.map(keyIn));
   return count;

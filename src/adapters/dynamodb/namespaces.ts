@@ -2,9 +2,10 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import { ConflictError } from "../../domain/errors.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
+import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
 import type { DynamoAudit } from "./audit.ts";
 import type { Attributes } from "./codec.ts";
+import { LeaseHours } from "./lease-hours.ts";
 import { type NamespaceWatch, namespaceItem, namespaceOf } from "./namespaces-record.ts";
 import { removeNamespace } from "./namespaces-removal.ts";
 import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
@@ -39,6 +40,7 @@ export class DynamoNamespaces implements NamespaceStore {
   readonly #records: Records;
   readonly #watch: NamespaceWatch;
   readonly #auditOf: (namespaceId: string) => DynamoAudit;
+  readonly #hours: LeaseHours;
 
   constructor(parts: {
     readonly records: Records;
@@ -48,6 +50,7 @@ export class DynamoNamespaces implements NamespaceStore {
     this.#records = parts.records;
     this.#watch = parts.watch;
     this.#auditOf = parts.auditOf;
+    this.#hours = new LeaseHours(parts.records);
   }
 
   register(namespace: Namespace, event: AuditEvent, auditIn: string): Promise<Namespace> {
@@ -67,6 +70,14 @@ export class DynamoNamespaces implements NamespaceStore {
   async list({ limit, cursor }: PageRequest): Promise<Page<Namespace>> {
     const [after] = placeAfter(cursor, 1) ?? [];
     return pageOf(this.#active(after), limit, ({ name }) => cursorOf(name));
+  }
+
+  withDueLeases(untilMs: number): Promise<readonly DueNamespace[]> {
+    return this.#hours.withDueLeases(untilMs);
+  }
+
+  nothingDue(namespaceId: string, sinceMs: number, nowMs: number): Promise<void> {
+    return this.#hours.nothingDue(namespaceId, sinceMs, nowMs);
   }
 
   async delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {

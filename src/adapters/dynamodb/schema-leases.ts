@@ -1,4 +1,4 @@
-import { GSI3PK, GSI3SK, type TableKey } from "./schema.ts";
+import { GSI3PK, GSI3SK, REGISTRY, type TableKey } from "./schema.ts";
 
 // Keys of stored leases and idempotency keys: items of ours that the original does not read.
 
@@ -16,6 +16,45 @@ export function idempotencyKey(namespaceId: string, key: string): TableKey {
 /** In the entity index, under keys that no entity has: the open leases of one slot, soonest due first. */
 export function leasesPk(namespaceId: string, slot: number): string {
   return `${namespaceId}/LEASES#${slot}`;
+}
+
+export const HOUR_MS = 3_600_000;
+
+export function hourOf(atMs: number): number {
+  return Math.floor(Math.max(0, atMs) / HOUR_MS);
+}
+
+/** The partition of a namespace with its notes of hours in which leases end. */
+export function hoursPk(namespaceId: string): string {
+  return `${namespaceId}/LEASES#DUE`;
+}
+
+export function hourKey(namespaceId: string, dueAtMs: number): TableKey {
+  return { pk: hoursPk(namespaceId), sk: `#HOUR#${hourText(dueAtMs)}` };
+}
+
+/** In the entity index, under a key that no namespace has: the hours of all namespaces, the earliest first. */
+export function dueHoursPk(): string {
+  return `${REGISTRY}/LEASES#DUE`;
+}
+
+export function hourKeys(namespaceId: string, dueAtMs: number): Readonly<Record<string, string>> {
+  return { [GSI3PK]: dueHoursPk(), [GSI3SK]: `${hourText(dueAtMs)}#${namespaceId}` };
+}
+
+/** Sort keys of hours that have begun at an instant. */
+export function dueHoursRange(untilMs: number): { readonly from: string; readonly to: string } {
+  return { from: "0", to: `${hourText(untilMs)}$` };
+}
+
+/** The other half of `hourKeys`. Undefined where it is something else's. */
+export function parseDueHour(sk: string): { readonly hour: number; readonly namespaceId: string } | undefined {
+  const [, hour, namespaceId] = /^(\d{10})#(.+)$/.exec(sk) ?? [];
+  return hour === undefined || namespaceId === undefined ? undefined : { hour: Number(hour), namespaceId };
+}
+
+function hourText(atMs: number): string {
+  return String(hourOf(atMs)).padStart(10, "0");
 }
 
 /** What an open lease is found by. */

@@ -1,8 +1,8 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
-import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { BeginReply, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, KeyRecord, LeaseFilter, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import { dataOf, type MemoryData, type NamespaceData } from "./data.ts";
 import { requireActive } from "./in-namespace.ts";
@@ -49,7 +49,10 @@ export class LeaseRecords {
   move(next: LeaseRecord, finish: KeyFinish | undefined, nowMs: number): LeaseReply {
     this.#forget(nowMs);
     const before = this.#shelf.records.get(next.leaseId);
-    if (before?.version === next.version && before.writer === next.writer) return STORED;
+    if (before?.version === next.version && before.writer === next.writer) {
+      if (next.owed !== undefined) this.#put(next, before);
+      return STORED;
+    }
     if (before?.version !== next.version - 1) return { kind: "conflict" };
     if (!this.isOurs(finish)) return { kind: "keyLost" };
     this.#put(next, before);
@@ -71,9 +74,13 @@ export class LeaseRecords {
     return this.#data.orders.pageByTurns(textList(`leases ${entityId ?? ""}\n${resource ?? ""}`, ids, openOf), page);
   }
 
-  findDue(nowMs: number, limitMax: number): readonly string[] {
+  findDue(nowMs: number, limitMax: number): readonly DueLease[] {
     this.#forget(nowMs);
-    return this.#shelf.due.upTo(nowMs, limitMax);
+    return this.#shelf.due.upTo(nowMs, limitMax).flatMap((leaseId) => {
+      const record = this.#shelf.records.get(leaseId);
+      const atMs = record === undefined ? undefined : dueAtMs(record);
+      return atMs === undefined ? [] : [{ leaseId, dueAtMs: atMs }];
+    });
   }
 
   beginKey({ key, mark, fingerprint, nowMs, untilMs }: KeyBegin): BeginReply {
@@ -129,11 +136,12 @@ export class LeaseRecords {
 
   #put(next: LeaseRecord, before: LeaseRecord | undefined): void {
     const { records, due, closed } = this.#shelf;
-    if (before !== undefined) due.delete(before.leaseId, before.expiresAtMs);
+    const wasDueMs = before === undefined ? undefined : dueAtMs(before);
+    if (wasDueMs !== undefined) due.delete(next.leaseId, wasDueMs);
     records.set(next.leaseId, next);
-    const endMs = forgottenAtMs(next);
-    if (endMs === undefined) due.add(next.leaseId, next.expiresAtMs);
-    else closed.add(next.leaseId, endMs);
+    const [nextDueMs, endMs] = [dueAtMs(next), forgottenAtMs(next)];
+    if (nextDueMs !== undefined) due.add(next.leaseId, nextDueMs);
+    if (endMs !== undefined) closed.add(next.leaseId, endMs);
   }
 
   #forget(nowMs: number): void {

@@ -2,7 +2,7 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import type { Namespace } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
+import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
 import { dataOf, type MemoryData } from "./data.ts";
 import { TurningOrders, textList } from "./list-orders.ts";
 
@@ -65,6 +65,17 @@ export class MemoryNamespaces implements NamespaceStore {
       textList("orphans", () => orphans().map(({ id }) => id), orphanOf),
       page,
     );
+  }
+
+  withDueLeases(untilMs: number): readonly DueNamespace[] {
+    return this.#active().flatMap((namespace) => {
+      const due = this.#all.byNamespace.get(namespace.id)?.leases.due.upTo(untilMs, 1) ?? [];
+      return due.length === 0 ? [] : [{ namespace, sinceMs: 0 }];
+    });
+  }
+
+  nothingDue(): void {
+    // What is due is known exactly.
   }
 
   purge(id: string, event: AuditEvent, auditIn: string, onProgress: (recordsDeleted: number) => void): PurgeReply {

@@ -1,5 +1,5 @@
 import { keyInProgress } from "../../domain/idempotency.ts";
-import { forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, forgottenAtMs, LEASE_REMEMBERED_MS, type LeaseRecord } from "../../domain/lease-record.ts";
 import { leaseFrom, leaseText } from "../../domain/stored-lease.ts";
 import type { Answer, LeaseDraft, TakenAnswer, WriteReply } from "../../ports/bucket-store.ts";
 import type {
@@ -10,7 +10,7 @@ import type {
   LeaseMoves,
   Movement,
 } from "../../ports/lease-change.ts";
-import type { BeginReply, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseReply } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import { credit, debit, type RowsContext, takeAll } from "./bucket-changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
@@ -57,8 +57,9 @@ export class LeaseRows {
 
   move(next: LeaseRecord, finish: KeyFinish | undefined): LeaseReply {
     const known = this.#sql.versionOf.get(this.#namespaceId, next.leaseId);
-    if (known?.[0] === next.version && known[1] === next.writer) return STORED;
-    if (known?.[0] !== next.version - 1) return { kind: "conflict" };
+    const isOwn = known?.[0] === next.version && known[1] === next.writer;
+    if (isOwn && next.owed === undefined) return STORED;
+    if (!isOwn && known?.[0] !== next.version - 1) return { kind: "conflict" };
     if (!this.#isOurs(finish)) return { kind: "keyLost" };
     this.#sql.update.run(...columnsOf(next), this.#namespaceId, next.leaseId);
     this.#finish(finish);
@@ -120,9 +121,9 @@ export class LeaseRows {
     return row === undefined ? undefined : leaseFrom(leaseId, row[0] as string);
   }
 
-  due(nowMs: number, limitMax: number): readonly string[] {
+  due(nowMs: number, limitMax: number): readonly DueLease[] {
     const rows = this.#connection.read(() => this.#sql.due.all(this.#namespaceId, nowMs, limitMax));
-    return rows.map(([id]) => id as string);
+    return rows.map(([id, atMs]) => ({ leaseId: id as string, dueAtMs: atMs as number }));
   }
 
   /** Open leases after a place, soonest due first; null: of every entity, for every resource. */
@@ -197,11 +198,10 @@ function movedBy(moves: LeaseMoves, buckets: RowsContext): Moved {
 }
 
 function columnsOf(record: LeaseRecord) {
-  const { entityId, resources, version, writer, expiresAtMs } = record;
-  const forgetAtMs = forgottenAtMs(record) ?? null;
-  const dueAtMs = forgetAtMs === null ? expiresAtMs : null;
+  const { entityId, resources, version, writer } = record;
+  const [dueMs, forgetMs] = [dueAtMs(record) ?? null, forgottenAtMs(record) ?? null];
   const resource = resources[0]?.resource ?? "";
-  return [entityId, resource, version, writer, dueAtMs, forgetAtMs, leaseText(record)] as const;
+  return [entityId, resource, version, writer, dueMs, forgetMs, leaseText(record)] as const;
 }
 
 type Statements = Readonly<Record<keyof typeof SQL, Statement>>;
@@ -215,7 +215,7 @@ const SQL = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   update: `UPDATE lease SET entity = ?, resource = ?, version = ?, writer = ?, due_at_ms = ?, forget_at_ms = ?, record = ?
     WHERE namespace = ? AND id = ?`,
-  due: "SELECT id FROM lease WHERE namespace = ? AND due_at_ms <= ? ORDER BY due_at_ms, id LIMIT ?",
+  due: "SELECT id, due_at_ms FROM lease WHERE namespace = ? AND due_at_ms <= ? ORDER BY due_at_ms, id LIMIT ?",
   open: `SELECT id, record FROM lease
     WHERE namespace = ? AND due_at_ms IS NOT NULL AND (due_at_ms, id) > (?, ?)
       AND (? IS NULL OR entity = ?) AND (? IS NULL OR resource = ?) ORDER BY due_at_ms, id LIMIT ?`,

@@ -1,10 +1,10 @@
 import { LimiterError, RateLimiterUnavailable, ValidationError } from "../../domain/errors.ts";
-import type { LeaseRecord } from "../../domain/lease-record.ts";
+import { dueAtMs, type LeaseRecord } from "../../domain/lease-record.ts";
 import { shown } from "../../domain/names.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { ChangeReply, LeaseChange } from "../../ports/lease-change.ts";
-import type { BeginReply, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
+import type { BeginReply, DueLease, KeyBegin, LeaseFilter, LeaseReply, LeaseStore } from "../../ports/lease-store.ts";
 import type { KeyFinish, KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
 import type { RowsContext } from "./bucket-changes.ts";
 import type { Connection } from "./connection.ts";
@@ -55,19 +55,21 @@ export class SqliteLeases implements LeaseStore {
 
   listOpen({ entityId, resource }: LeaseFilter, { limit, cursor }: PageRequest): Page<LeaseRecord> {
     const [due, leaseId] = keyAfter(cursor, 2) ?? ["0", ""];
-    const dueAtMs = Number(due);
-    if (!Number.isSafeInteger(dueAtMs)) {
+    const afterMs = Number(due);
+    if (!Number.isSafeInteger(afterMs)) {
       throw new ValidationError(
         "cursor_invalid",
         `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
       );
     }
     const filter = { entityId: entityId ?? null, resource: resource ?? null };
-    const found = this.#rows.open({ dueAtMs, leaseId: leaseId as string }, filter, limit + 1);
-    return pageOf(found, limit, (one) => keyCursor(String(one.expiresAtMs), one.leaseId));
+    const found = this.#rows.open({ dueAtMs: afterMs, leaseId: leaseId as string }, filter, limit + 1);
+    const page = pageOf(found, limit, (one) => keyCursor(String(dueAtMs(one)), one.leaseId));
+    // What is closed and owes something is due as well.
+    return { ...page, items: page.items.filter(({ status }) => status === "open") };
   }
 
-  findDue(nowMs: number, limitMax: number): readonly string[] {
+  findDue(nowMs: number, limitMax: number): readonly DueLease[] {
     return this.#rows.due(nowMs, limitMax);
   }
 

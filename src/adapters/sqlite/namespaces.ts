@@ -1,7 +1,7 @@
 import type { AuditEvent } from "../../domain/audit.ts";
 import { DEFAULT_NAMESPACE, type Namespace, type NamespaceStatus } from "../../domain/namespace.ts";
 import type { Page, PageRequest } from "../../domain/paging.ts";
-import type { NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
+import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { keyCursor, pageOf, textAfter } from "./cursor.ts";
@@ -18,6 +18,7 @@ export class SqliteNamespaces implements NamespaceStore {
   readonly #put: Statement;
   readonly #list: Statement;
   readonly #listOrphans: Statement;
+  readonly #listDue: Statement;
 
   constructor(parts: { readonly connection: Connection; readonly changes: Changes }) {
     const { connection } = parts;
@@ -29,6 +30,11 @@ export class SqliteNamespaces implements NamespaceStore {
     this.#put = connection.prepare(`INSERT OR REPLACE INTO namespace (${COLUMNS}) VALUES (?, ?, ?, ?, ?)`);
     this.#list = connection.prepare(
       `SELECT ${COLUMNS} FROM namespace WHERE status = 'active' AND name > ? ORDER BY name LIMIT ?`,
+    );
+    // The index of due leases begins with the namespace: a look into it for each.
+    this.#listDue = connection.prepare(
+      `SELECT ${COLUMNS} FROM namespace WHERE status = 'active' AND
+        EXISTS (SELECT 1 FROM lease WHERE lease.namespace = namespace.id AND due_at_ms <= ?)`,
     );
     this.#listOrphans = connection.prepare(
       `SELECT ${COLUMNS} FROM namespace WHERE status <> 'active' AND id > ? ORDER BY id LIMIT ?`,
@@ -82,6 +88,15 @@ export class SqliteNamespaces implements NamespaceStore {
   listOrphans({ limit, cursor }: PageRequest): Page<Namespace> {
     const rows = this.#connection.read(() => this.#listOrphans.all(textAfter(cursor), limit + 1));
     return pageOf(rows.map(namespaceOf), limit, ({ id }) => keyCursor(id));
+  }
+
+  withDueLeases(untilMs: number): readonly DueNamespace[] {
+    const rows = this.#connection.read(() => this.#listDue.all(untilMs));
+    return rows.map((row) => ({ namespace: namespaceOf(row), sinceMs: 0 }));
+  }
+
+  nothingDue(): void {
+    // What is due is known exactly.
   }
 
   purge(

@@ -17,6 +17,7 @@ interface ServeOptions extends GlobalOptions {
   readonly unit?: readonly string[];
   readonly bodyMax?: string;
   readonly inflightMax?: string;
+  readonly waitingMax?: string;
   readonly streamsMax?: string;
   readonly drainMs?: string;
   readonly durability?: string;
@@ -41,6 +42,7 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--unit <limit=unit>", "the unit of a limit in RateLimit-Policy, such as tpm=tokens; repeated", repeated)
       .option("--body-max <bytes>", "of a request; default 65536")
       .option("--inflight-max <n>", "requests under way; default 1000")
+      .option("--waiting-max <n>", "requests that wait for tokens; default 10000")
       .option("--streams-max <n>", "event streams; default 100")
       .option("--drain-ms <ms>", "how long a stop waits for requests under way; default 10000")
       .option("--durability <how>", "SQLite: what survives a loss of power, normal or full; default normal")
@@ -132,6 +134,7 @@ const NUMBERS = [
   ["holdMaxMs", "--hold-max-ms"],
   ["bodyMax", "--body-max"],
   ["inflightMax", "--inflight-max"],
+  ["waitingMax", "--waiting-max"],
   ["streamsMax", "--streams-max"],
   ["drainMs", "--drain-ms"],
 ] as const;

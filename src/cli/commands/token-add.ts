@@ -1,6 +1,7 @@
 import type { Scope } from "../../server/token-entry.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { whileLocked } from "../locked-file.ts";
 import { printChange } from "../print.ts";
 import { durationMs } from "../values.ts";
 
@@ -42,7 +43,7 @@ export const tokenAdd: CommandFile<TokenAddOptions> = {
     const { addToken, newToken, planToken } = await import("../../server/token-file.ts");
     const token = newToken();
     if (options.dryRun === true) planToken(file, token, about);
-    else addToken(file, token, about);
+    else await whileLocked(file, (real) => addToken(real, token, about));
     const shown = options.dryRun === true ? about : { ...about, token };
     await printChange(context, options, shown, () =>
       options.dryRun === true ? `A token ${id} in ${file}.\n` : `${token}\n`,

@@ -1,5 +1,6 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { whileLocked } from "../locked-file.ts";
 import { printChange } from "../print.ts";
 
 interface TokenRemoveOptions extends GlobalOptions {
@@ -15,7 +16,7 @@ export const tokenRemove: CommandFile<TokenRemoveOptions> = {
       .addHelpText("after", examples("zae-limiter token remove tokens.json --id ops"))
       .addHelpText(
         "after",
-        "\nServices refuse it within two seconds, and end its event streams. Exit codes: 4 not there.\n",
+        "\nServices refuse it within a second, and end its event streams. Exit codes: 4 not there.\n",
       );
   },
   run: async (context, options, [file = "", named]) => {
@@ -26,7 +27,7 @@ export const tokenRemove: CommandFile<TokenRemoveOptions> = {
     }
     const { findEntry, removeToken } = await import("../../server/token-file.ts");
     if (options.dryRun === true) findEntry(file, id);
-    else removeToken(file, id);
+    else await whileLocked(file, (real) => removeToken(real, id));
     await printChange(context, options, { id, deleted: true }, () => `Removed the token ${id} from ${file}.\n`);
     return EXIT.done;
   },

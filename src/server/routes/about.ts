@@ -20,7 +20,7 @@ export const aboutRoutes: readonly Route[] = [
     answers: { 200: { description: "The store answers.", schema: output.readiness } },
     handle: async ({ service }): Promise<Answer> => {
       if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
-      if (await service.limiter.isAvailable()) return { status: 200, body: { status: "ready" } };
+      if (await service.isReady()) return { status: 200, body: { status: "ready" } };
       throw new Problem("unavailable", "The store does not answer; its address or the network may be wrong.");
     },
   }),
@@ -39,7 +39,7 @@ export const aboutRoutes: readonly Route[] = [
     answers: { 200: { description: "Prometheus text.", type: "text/plain" } },
     handle: ({ service, caller }) => ({
       status: 200,
-      bytes: service.metrics.text(caller.namespaces),
+      bytes: service.metrics.text(caller.namespaces, service.tenants.counts()),
       headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
     }),
   }),

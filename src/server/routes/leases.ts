@@ -19,8 +19,8 @@ export const leaseRoutes: readonly Route[] = [
     summary: "Open leases",
     query: bucketsQuery,
     answers: { 200: { description: "Those that are open.", schema: listOf(output.lease) } },
-    handle: async ({ service, namespace, query: { entityId, resource, ...page } }) =>
-      pageAnswer(await service.limiters.desk(namespace).list({ ...given({ entityId, resource }), ...pageOf(page) })),
+    handle: async ({ desk, query: { entityId, resource, ...page } }) =>
+      pageAnswer(await desk.list({ ...given({ entityId, resource }), ...pageOf(page) })),
   }),
   route({
     method: "get",
@@ -28,21 +28,22 @@ export const leaseRoutes: readonly Route[] = [
     scope: "acquire",
     summary: "One lease",
     answers: AS_IT_IS,
-    handle: async ({ service, namespace, id }) => ({
+    handle: async ({ desk, id }) => ({
       status: 200,
-      body: await service.limiters.desk(namespace).get(id),
+      body: await desk.get(id),
     }),
   }),
   route({
     method: "post",
     path: `${ONE}/settle`,
     scope: "acquire",
+    endsLeases: true,
     summary: "End a lease with what it came to in total",
     body: settleBody,
     answers: AS_IT_IS,
-    handle: async ({ service, namespace, id, body }) => ({
+    handle: async ({ desk, id, body }) => ({
       status: 200,
-      body: await service.limiters.desk(namespace).settle(id, given(body)),
+      body: await desk.settle(id, given(body)),
     }),
   }),
   route({
@@ -54,8 +55,7 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ service, namespace, id, body, request }) =>
-      keyedAnswer(await service.limiters.desk(namespace).adjust(id, keyed(body, request)), {}),
+    handle: async ({ desk, id, body, request }) => keyedAnswer(await desk.adjust(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
@@ -66,8 +66,8 @@ export const leaseRoutes: readonly Route[] = [
     idempotent: true,
     answers: { 200: { ...AS_IT_IS[200], headers: ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"] } },
     refusals: [422, 429],
-    handle: async ({ service, namespace, id, body, request }) => {
-      const answered = await service.limiters.desk(namespace).consume(id, keyed(body, request));
+    handle: async ({ service, desk, id, body, request }) => {
+      const answered = await desk.consume(id, keyed(body, request));
       return keyedAnswer(answered, grantHeaders(answered.standings, service.settings.units));
     },
   }),
@@ -75,35 +75,37 @@ export const leaseRoutes: readonly Route[] = [
     method: "post",
     path: `${ONE}/release`,
     scope: "acquire",
+    endsLeases: true,
     summary: "Give back, at most what is held",
     body: amountsBody,
     idempotent: true,
     answers: KEYED,
     refusals: [422],
-    handle: async ({ service, namespace, id, body, request }) =>
-      keyedAnswer(await service.limiters.desk(namespace).release(id, keyed(body, request)), {}),
+    handle: async ({ desk, id, body, request }) => keyedAnswer(await desk.release(id, keyed(body, request)), {}),
   }),
   route({
     method: "post",
     path: `${ONE}/extend`,
     scope: "acquire",
+    endsLeases: true,
     summary: "Hold for so long from now",
     body: extendBody,
     answers: AS_IT_IS,
-    handle: async ({ service, namespace, id, body }) => ({
+    handle: async ({ desk, id, body }) => ({
       status: 200,
-      body: await service.limiters.desk(namespace).extend(id, body),
+      body: await desk.extend(id, body),
     }),
   }),
   route({
     method: "post",
     path: `${ONE}/rollback`,
     scope: "acquire",
+    endsLeases: true,
     summary: "Give everything back and end the lease",
     answers: AS_IT_IS,
-    handle: async ({ service, namespace, id }) => ({
+    handle: async ({ desk, id }) => ({
       status: 200,
-      body: await service.limiters.desk(namespace).rollback(id),
+      body: await desk.rollback(id),
     }),
   }),
 ];

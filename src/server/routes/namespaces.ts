@@ -46,9 +46,9 @@ export const namespaceRoutes: readonly Route[] = [
     everywhere: true,
     summary: "Hide a namespace; it can be recovered",
     answers: { 200: { description: "It is hidden.", schema: output.namespace } },
-    handle: async ({ service, caller, namespace, limiter }) => {
+    handle: async ({ service, caller, namespace }) => {
       const deleted = await service.limiter.deleteNamespace(namespace, { principal: caller.id });
-      service.limiters.forget(namespace, limiter);
+      service.tenants.lost(service.tenants.get(namespace));
       return { status: 200, body: deleted };
     },
   }),

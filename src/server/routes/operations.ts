@@ -20,8 +20,8 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ service, namespace, caller, body, request }) =>
-      operated(await service.limiters.desk(namespace).topUp({ ...keyed(body, request), principal: caller.id })),
+    handle: async ({ desk, caller, body, request }) =>
+      operated(await desk.topUp({ ...keyed(body, request), principal: caller.id })),
   }),
   route({
     method: "post",
@@ -32,8 +32,8 @@ export const operationRoutes: readonly Route[] = [
     idempotent: true,
     answers,
     refusals: [422],
-    handle: async ({ service, namespace, caller, body, request }) =>
-      operated(await service.limiters.desk(namespace).reset({ ...keyed(body, request), principal: caller.id })),
+    handle: async ({ desk, caller, body, request }) =>
+      operated(await desk.reset({ ...keyed(body, request), principal: caller.id })),
   }),
 ];
 

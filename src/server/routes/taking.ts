@@ -56,9 +56,9 @@ export const takingRoutes: readonly Route[] = [
 type TakeCall = Call<undefined, z.output<typeof acquireBody>>;
 
 async function acquire(call: TakeCall): Promise<Answer> {
-  const { service, namespace } = call;
+  const { service, namespace, desk } = call;
   const { request, isAtOnce } = requested(call);
-  const taken = isAtOnce ? await takenAtOnce(call, request) : await service.limiters.desk(namespace).acquire(request);
+  const taken = isAtOnce ? await takenAtOnce(call, request) : await desk.acquire(request);
   if ("statuses" in taken) throw withStandings(new RateLimitExceeded(taken), taken, service);
   const { lease } = taken;
   if (lease.leaseId === null) return { status: 200, body: lease, headers: headersOf(taken, call) };
@@ -67,11 +67,9 @@ async function acquire(call: TakeCall): Promise<Answer> {
 }
 
 async function attempt(call: TakeCall): Promise<Answer> {
-  const { service, namespace } = call;
+  const { service, desk } = call;
   const { request, isAtOnce } = requested(call);
-  const taken = isAtOnce
-    ? await takenAtOnce(call, request)
-    : await service.limiters.desk(namespace).tryAcquire(request);
+  const taken = isAtOnce ? await takenAtOnce(call, request) : await desk.tryAcquire(request);
   if (!("statuses" in taken)) {
     return { status: 200, body: { ok: true, lease: taken.lease }, headers: headersOf(taken, call) };
   }
