@@ -8,6 +8,7 @@ import { Asset } from "aws-cdk-lib/aws-s3-assets";
 import { CfnInclude } from "aws-cdk-lib/cloudformation-include";
 import { Construct } from "constructs";
 import { ValidationError } from "../domain/errors.ts";
+import { checkNamespace } from "../domain/names.ts";
 import { checkedOptions, hasAggregator, hasProvisioner } from "../infra/check-options.ts";
 import { PARAMETERS } from "../infra/parameters.ts";
 import { type PolicyName, policyDocument } from "../infra/policies.ts";
@@ -18,11 +19,14 @@ import type { Manifest } from "../manifest/manifest.ts";
 import { OWN_PARAMETERS, OWN_TABLE, withOwnTable } from "./own-table.ts";
 
 /** What a limiter in a CDK stack consists of: the options of `template()`, in CDK's words where it has some. */
-export interface RateLimiterProps extends Omit<StackOptions, "name" | "tableArn" | "streamArn"> {
+export interface RateLimiterProps
+  extends Omit<StackOptions, "name" | "tableArn" | "streamArn" | "codeBucket" | "codePrefix"> {
   /** Names of the table and, with endings, of everything else; default: the name of the CDK stack. */
   readonly tableName?: string;
   /** A table of your own, with its stream: everything else is made around it. */
   readonly table?: OwnTable;
+  /** Namespaces that are registered with the first deployment, besides `default`; one that is left out later stays. */
+  readonly namespaces?: readonly string[];
   /** The same as `auditArchival`. */
   readonly archive?: boolean;
   /** Whether logical ids are those of `template()`. Default true; with false, one CDK stack can have several limiters. */
@@ -74,9 +78,11 @@ export class RateLimiterConstruct extends Construct {
 
   constructor(scope: Construct, id: string, props: RateLimiterProps, parts: ConstructParts) {
     super(scope, id);
-    const { tableName, table, archive, preserveLogicalIds = true, codeFolder, ...rest } = props;
+    const { tableName, table, namespaces = [], archive, preserveLogicalIds = true, codeFolder, ...rest } = props;
     const options = checkedOptions({
       ...rest,
+      // Stands for the assets that take its place: with their code the functions set the table up.
+      codeBucket: "zae-limiter-assets",
       ...(tableName === undefined ? {} : { name: tableName }),
       ...(archive === undefined ? {} : { auditArchival: archive }),
       ...(table === undefined ? {} : ownTable(table)),
@@ -101,6 +107,7 @@ export class RateLimiterConstruct extends Construct {
     this.#hasProvisioner = hasProvisioner(options);
     if (hasAggregator(options)) this.#upload("AggregatorFunction", "aggregator");
     if (hasProvisioner(options)) this.#upload("ProvisionerFunction", "provisioner");
+    this.#register(namespaces);
     this.tableName = table?.tableName ?? this.template.getResource("RateLimitsTable").ref;
     this.tableArn =
       table?.tableArn ?? Fn.getAtt(this.template.getResource("RateLimitsTable").logicalId, "Arn").toString();
@@ -159,6 +166,15 @@ export class RateLimiterConstruct extends Construct {
       }),
     );
     return grants.reduce((all, each) => all.combine(each));
+  }
+
+  #register(namespaces: readonly string[]): void {
+    for (const name of namespaces) checkNamespace(name);
+    if (namespaces.length === 0) return;
+    if (!this.#hasProvisioner) {
+      throw new ValidationError("option_invalid", "`namespaces` need the provisioner; leave `provisioner` on.");
+    }
+    this.template.getResource("PreparedTable").addPropertyOverride("Namespaces", [...namespaces]);
   }
 
   #upload(logicalId: string, name: "aggregator" | "provisioner"): void {

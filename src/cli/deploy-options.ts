@@ -22,6 +22,8 @@ export interface DeployOptions extends StackCommandOptions {
   readonly projection?: "KEYS_ONLY" | "ALL";
   readonly tableArn?: string;
   readonly streamArn?: string;
+  readonly codeBucket?: string;
+  readonly codePrefix?: string;
   readonly deletionProtection?: boolean;
   readonly tracing?: boolean;
   readonly lambdaMemory?: string;
@@ -94,7 +96,7 @@ const NUMBERS = [
 
 const TEXTS = [
   ...(["trust", "permissionBoundary", "roleNameFormat", "policyNameFormat", "aggregatorRoleArn"] as const),
-  ...(["alarmSnsTopic", "projection", "tableArn", "streamArn"] as const),
+  ...(["alarmSnsTopic", "projection", "tableArn", "streamArn", "codeBucket", "codePrefix"] as const),
 ];
 
 /** What was given, and nothing else. */

@@ -1,4 +1,4 @@
-import { noteLambdaVersion, prepareTable, versionOf } from "../adapters/dynamodb/table-admin.ts";
+import { noteLambdaVersion, setUpTable, versionOf } from "../adapters/dynamodb/table-admin.ts";
 import { checkVersion, ownLambdaVersion } from "../adapters/dynamodb/version.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 import { systemRandom } from "../adapters/system/random.ts";
@@ -39,7 +39,8 @@ export async function deployStack(
     prepare: async (table, options, hasFunctions) => {
       const way = tableAt(table, place);
       await administered(way, async (admin) => {
-        await prepareTable(admin);
+        // Expiry of one's own table was looked at before; the stack's has it by its template.
+        await setUpTable(admin, { needsExpiry: false });
         if (hasFunctions) await noteLambdaVersion(admin);
       });
       if (usageRetentionDays !== undefined) {

@@ -23,6 +23,11 @@ export function checkedOptions(options: StackOptions): FullStackOptions {
   return full;
 }
 
+/** Whether CloudFormation makes the functions with their code, and so can have the table set up by one of them. */
+export function setsUpTable(options: FullStackOptions): boolean {
+  return hasProvisioner(options) && options.codeBucket !== undefined;
+}
+
 /** Whether the stack has an aggregator: one that is wanted and has a role. */
 export function hasAggregator({ aggregator, iam, aggregatorRoleArn }: FullStackOptions): boolean {
   return aggregator && (iam || aggregatorRoleArn !== undefined);
@@ -107,6 +112,13 @@ function checkArns(options: FullStackOptions): void {
       throw invalid("trust", who, "give ARNs like arn:aws:iam::123456789012:role/NAME");
     }
   }
+  const { codeBucket, codePrefix } = options;
+  if (codeBucket !== undefined && !/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(codeBucket)) {
+    throw invalid("codeBucket", codeBucket, "give the name of a bucket");
+  }
+  if (codePrefix !== undefined && !/^[\w!.*'()/-]{1,900}$/.test(codePrefix)) {
+    throw invalid("codePrefix", codePrefix, "give the beginning of a key, such as zae-limiter/0.1.0/");
+  }
   const { permissionBoundary } = options;
   if (
     permissionBoundary !== undefined &&
@@ -127,6 +139,8 @@ function checkTogether(full: FullStackOptions, given: StackOptions): void {
   if (full.trust.length > 0 && !full.createIamRoles) refuse("trust is for the roles of createIamRoles; give that too.");
   if (full.alarmSnsTopic !== undefined && !full.alarms)
     refuse("alarmSnsTopic is for alarms, and alarms are off; give one.");
+  if (full.codePrefix !== undefined && full.codeBucket === undefined)
+    refuse("codePrefix is for names in codeBucket; give that too.");
   if (full.streamArn !== undefined && full.tableArn === undefined)
     refuse("streamArn is a table's of your own; give tableArn too.");
   if (full.tableArn === undefined) return;

@@ -1,4 +1,4 @@
-import { ConflictError, ExistsError, LimiterError, NotFoundError } from "../domain/errors.ts";
+import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
 import type { AwsPlace } from "./aws-clients.ts";
 import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
 import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";
@@ -55,7 +55,7 @@ export interface Deployed {
 /** Makes the stack, or changes it to what is asked for. Never silently: what changes is shown before. */
 export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<Deployed> {
   // What is wrong with what was given is told before anything is called.
-  checkedOptions({ ...request.options, name: request.name });
+  refuseForeignCode(checkedOptions({ ...request.options, name: request.name }));
   checkTags(request.tags);
   const cloudFormation = await CloudFormation.open(deps.place, deps.sleep);
   const functions = await Functions.open(deps.place, deps.sleep);
@@ -128,6 +128,7 @@ class Deployment {
     const { name, options: given, tags, dryRun } = this.#request;
     const before = await this.#cloudFormation.template(name);
     const options = checkedOptions({ ...structureIn(before), ...optionsIn(stack.parameters), ...given, name });
+    refuseForeignCode(options);
     await this.#requireTable(options);
     const code = await this.#codeOf(options);
     const uploads = await this.#uploadsOf(code);
@@ -288,6 +289,15 @@ class Deployment {
       table: this.#tableOf(options),
     };
   }
+}
+
+function refuseForeignCode({ codeBucket }: FullStackOptions): void {
+  if (codeBucket === undefined) return;
+  throw new ValidationError(
+    "option_invalid",
+    `The code of the functions comes from the bucket ${codeBucket}, by a template for other tools; change such a stack with the tool ` +
+      "that made it (`deploy` uploads the code itself).",
+  );
 }
 
 /** CloudFormation would begin, fail at the table, and take everything back. */

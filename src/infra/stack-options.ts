@@ -40,6 +40,13 @@ export interface StackOptions {
   readonly pitrRecoveryDays?: number;
   /** X-Ray for the functions. Default false. */
   readonly tracing?: boolean;
+  /**
+   * A bucket of the same region with the code of the functions, for a template that other tools deploy: `aggregator.zip` and
+   * `provisioner.zip`, as `lambda-export` writes them. The stack then sets up its table itself. Default: `deploy` uploads the code.
+   */
+  readonly codeBucket?: string;
+  /** What stands before these names, such as `zae-limiter/0.1.0/`; give each version another, or nobody sees that the code is new. */
+  readonly codePrefix?: string;
   /** Memory of the aggregator, in MB. Default 256. */
   readonly lambdaMemory?: number;
   /** How long the aggregator may run, in seconds. Default 60. */
@@ -76,6 +83,8 @@ export interface FullStackOptions {
   readonly deletionProtection: boolean;
   readonly pitrRecoveryDays: number | undefined;
   readonly tracing: boolean;
+  readonly codeBucket: string | undefined;
+  readonly codePrefix: string | undefined;
   readonly lambdaMemory: number;
   readonly lambdaTimeout: number;
   readonly logRetentionDays: number;
@@ -105,6 +114,8 @@ export const STACK_DEFAULTS = {
   deletionProtection: false,
   pitrRecoveryDays: undefined,
   tracing: false,
+  codeBucket: undefined,
+  codePrefix: undefined,
   lambdaMemory: 256,
   lambdaTimeout: 60,
   logRetentionDays: 30,

@@ -127,6 +127,8 @@ function aggregatorStatements({ options, table }: StackPlace): readonly Statemen
 function provisionerStatements({ options, table }: StackPlace): readonly Statement[] {
   return [
     ...functionStatements({ tableArn: table.arn, indexArns: table.indexArns }),
+    // Before it sets a table up it looks whether a limiter can work there.
+    allow("Describe", ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"], table.arn),
     ...ownLogs("ProvisionerLogGroup"),
     ...tracing(options.tracing),
   ];

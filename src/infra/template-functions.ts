@@ -1,6 +1,7 @@
-import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
+import { hasAggregator, hasArchive, hasProvisioner, setsUpTable } from "./check-options.ts";
 import { arnOf, type Json, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
 import { NAMES } from "./stack-names.ts";
+import type { FullStackOptions } from "./stack-options.ts";
 
 /** The aggregator with its queue, its stream and its schedule; the provisioner; their logs. */
 export function functionResources(place: StackPlace): Resources {
@@ -45,7 +46,7 @@ function aggregatorResources(place: StackPlace): Resources {
       Type: "AWS::Lambda::Function",
       DependsOn: ["AggregatorLogGroup"],
       Properties: functionProperties(place, {
-        ending: NAMES.aggregator,
+        which: "aggregator",
         description: "Archives audit events that expire, and sweeps",
         role,
         memory: ref("LambdaMemorySize"),
@@ -107,7 +108,7 @@ function provisionerResources(place: StackPlace): Resources {
       Type: "AWS::Lambda::Function",
       DependsOn: ["ProvisionerLogGroup"],
       Properties: functionProperties(place, {
-        ending: NAMES.provisioner,
+        which: "provisioner",
         description: "Declared limits: Custom::ZaeLimiterLimits",
         role: arnOf("ProvisionerRole"),
         memory: 256,
@@ -115,11 +116,25 @@ function provisionerResources(place: StackPlace): Resources {
         environment: {},
       }),
     },
+    ...(setsUpTable(place.options) ? { PreparedTable: preparedTable(place) } : {}),
+  };
+}
+
+/** The version record and the namespace `default`: what makes a table one of ours. */
+function preparedTable({ table }: StackPlace) {
+  return {
+    Type: "Custom::ZaeLimiterTable",
+    Properties: {
+      ServiceToken: arnOf("ProvisionerFunction"),
+      TableName: table.name,
+      // A new layout asks again.
+      SchemaVersion: ref("SchemaVersion"),
+    },
   };
 }
 
 interface FunctionShape {
-  readonly ending: string;
+  readonly which: "aggregator" | "provisioner";
   readonly description: string;
   readonly role: Text;
   readonly memory: number | Text;
@@ -135,9 +150,9 @@ const PLACEHOLDER =
   'exports.handler = async () => { throw new Error("The code of this function has not been uploaded; run zae-limiter deploy."); };';
 
 function functionProperties({ named, options, table }: StackPlace, shape: FunctionShape): Json {
-  const { ending, description, role, memory, timeout, environment } = shape;
+  const { which, description, role, memory, timeout, environment } = shape;
   return {
-    FunctionName: named(ending),
+    FunctionName: named(NAMES[which]),
     Description: description,
     Runtime: "nodejs22.x",
     Architectures: ["arm64"],
@@ -145,7 +160,7 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
     Role: role,
     MemorySize: memory,
     Timeout: timeout,
-    Code: { ZipFile: PLACEHOLDER },
+    Code: codeOf(options, which),
     ...(options.tracing ? { TracingConfig: { Mode: "Active" } } : {}),
     Environment: {
       Variables: {
@@ -157,6 +172,11 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
       },
     },
   };
+}
+
+function codeOf({ codeBucket, codePrefix }: FullStackOptions, which: FunctionShape["which"]): Json {
+  if (codeBucket === undefined) return { ZipFile: PLACEHOLDER };
+  return { S3Bucket: codeBucket, S3Key: `${codePrefix ?? ""}${which}.zip` };
 }
 
 function logGroup({ options: { name } }: StackPlace, ending: string) {

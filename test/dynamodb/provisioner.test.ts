@@ -306,5 +306,6 @@ function handleOn(
   signal = new AbortController().signal,
 ): Promise<Answer> {
   const table = event.ResourceProperties?.TableName as string;
-  return handle(event, { table, open, parse: parseManifest, put: async () => {}, signal });
+  const setUp = async () => {};
+  return handle(event, { table, open, setUp, parse: parseManifest, put: async () => {}, signal });
 }

@@ -44,7 +44,7 @@ const limiterWith = (props: RateLimiterProps) => (stack: Stack) => {
 
 /** The template with the values of its parameters in their place. */
 function withValues(options: StackOptions) {
-  const { Resources, Outputs, Parameters } = template(options);
+  const { Resources, Outputs, Parameters } = template({ ...options, codeBucket: "assets" });
   const values = new Map(
     Object.entries(Parameters).map(([name, each]) => [name, (each as { Default: unknown }).Default]),
   );
@@ -140,7 +140,7 @@ test("grants are the statements of the policies, in all namespaces or in one", (
   }
 });
 
-test("declared limits become a custom resource of the provisioner, which is there before", () => {
+test("declared limits become a custom resource of the provisioner, which is there before, as is the table set up", () => {
   const made = synthesised((stack) => {
     const limiter = new RateLimiter(stack, "Limits", { codeFolder, tableName: "limits" });
     limiter.limits("Declared", "namespace: tenant\nresources: { api: { limits: { rpm: 100 } } }");
@@ -153,7 +153,9 @@ test("declared limits become a custom resource of the provisioner, which is ther
   assert.deepEqual(Resources, {
     api: { Limits: { rpm: { Capacity: 100, RefillAmount: 100, RefillPeriod: 60 } } },
   });
-  assert.ok((declared.DependsOn as readonly string[]).includes("ProvisionerRole"));
+  for (const id of ["ProvisionerRole", "PreparedTable"]) {
+    assert.ok((declared.DependsOn as readonly string[]).includes(id), id);
+  }
 });
 
 test("a table of one's own, several limiters in a stack, and mistakes", () => {
@@ -184,6 +186,10 @@ test("a table of one's own, several limiters in a stack, and mistakes", () => {
   });
   assert.equal(Object.values(both.Resources).filter(({ Type }) => Type === "AWS::DynamoDB::Table").length, 2);
 
+  assert.throws(() => synthesised(limiterWith({ namespaces: ["no name"] })), { code: "namespace_invalid" });
+  assert.throws(() => synthesised(limiterWith({ namespaces: ["a"], provisioner: false })), {
+    message: /need the provisioner/,
+  });
   assert.throws(() => synthesised(limiterWith({ lambdaMemory: 64 })), { message: /lambdaMemory is 64/ });
   assert.throws(() => synthesised(limiterWith({ nonsense: true } as never)), { message: /unknown name "nonsense"/ });
   assert.throws(

@@ -43,6 +43,7 @@ export const OPTION_SETS: Readonly<Record<string, StackOptions>> = {
   "no provisioner": { name: "limits", provisioner: false },
   "no functions": { name: "limits", aggregator: false, provisioner: false },
   "no archive": { name: "limits", auditArchival: false },
+  "its code in a bucket": { name: "limits", codeBucket: "releases", codePrefix: "zae-limiter/0.1.0/" },
   "no alarms": { name: "limits", alarms: false },
   "a table of one's own": { name: "limits", tableArn: TABLE_ARN, streamArn: STREAM_ARN },
   "a table of one's own, without a stream": { name: "limits", tableArn: TABLE_ARN, auditArchival: false },

@@ -118,6 +118,7 @@ test("what there is, by option: logical ids stay for ever, since a renamed one i
     ["no provisioner", without(PROVISIONER, ["ProvisionerRole"])],
     ["no functions", without(AGGREGATOR, PROVISIONER, ROLES, AGGREGATOR_ALARMS, ARCHIVE)],
     ["no archive", without(ARCHIVE)],
+    ["its code in a bucket", [...ALL, "PreparedTable"]],
     ["no alarms", without(TABLE_ALARMS, AGGREGATOR_ALARMS)],
     ["a table of one's own", without(TABLE)],
   ] as const) {
@@ -246,6 +247,8 @@ test("options that are wrong, or would have no effect, are refused with the valu
     [{ logRetentionDays: 31 }, /logRetentionDays is 31; give one of 1, 3, 5/],
     [{ pitrRecoveryDays: 36 }, /from 1 to 35/],
     [{ aggregator: "yes" }, /aggregator is "yes"; give true or false/],
+    [{ codePrefix: "0.1.0/" }, /codePrefix is for names in codeBucket/],
+    [{ codeBucket: "No Bucket" }, /codeBucket is "No Bucket"; give the name of a bucket/],
     [{ streamArn: STREAM_ARN }, /give tableArn too/],
     [{ tableArn: TABLE_ARN }, /needs its stream/],
     [{ tableArn: TABLE_ARN, streamArn: STREAM_ARN.replace("mine", "other") }, /not a stream of/],
