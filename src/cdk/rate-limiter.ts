@@ -16,15 +16,17 @@ import type { StackOptions } from "../infra/stack-options.ts";
 import { templateOf } from "../infra/template.ts";
 import { cfnTemplateOf } from "../manifest/cfn-template.ts";
 import type { Manifest } from "../manifest/manifest.ts";
-import { OWN_PARAMETERS, OWN_TABLE, withOwnTable } from "./own-table.ts";
+import { OWN_KEY, OWN_PARAMETERS, OWN_TABLE, withOwnParts } from "./own-table.ts";
 
 /** What a limiter in a CDK stack consists of: the options of `template()`, in CDK's words where it has some. */
 export interface RateLimiterProps
-  extends Omit<StackOptions, "name" | "tableArn" | "streamArn" | "codeBucket" | "codePrefix"> {
+  extends Omit<StackOptions, "name" | "tableArn" | "streamArn" | "codeBucket" | "codePrefix" | "kmsKeyArn"> {
   /** Names of the table and, with endings, of everything else; default: the name of the CDK stack. */
   readonly tableName?: string;
   /** A table of your own, with its stream: everything else is made around it. */
   readonly table?: OwnTable;
+  /** A key of your own for table, archive, queue, logs and functions; its policy must let CloudWatch Logs use it. */
+  readonly encryptionKey?: OwnKey;
   /** Namespaces that are registered with the first deployment, besides `default`; one that is left out later stays. */
   readonly namespaces?: readonly string[];
   /** The same as `auditArchival`. */
@@ -43,6 +45,12 @@ export interface OwnTable {
   readonly tableArn: string;
   /** The ARN of its stream; the audit archive needs one. */
   readonly tableStreamArn?: string | undefined;
+}
+
+/** As much of a key of CDK's as is needed. */
+export interface OwnKey {
+  /** Its ARN. */
+  readonly keyArn: string;
 }
 
 /** In which namespaces something is granted. */
@@ -75,10 +83,20 @@ export class RateLimiterConstruct extends Construct {
   readonly template: CfnInclude;
   readonly #parts: ConstructParts;
   readonly #hasProvisioner: boolean;
+  readonly #key: OwnKey | undefined;
 
   constructor(scope: Construct, id: string, props: RateLimiterProps, parts: ConstructParts) {
     super(scope, id);
-    const { tableName, table, namespaces = [], archive, preserveLogicalIds = true, codeFolder, ...rest } = props;
+    const {
+      tableName,
+      table,
+      encryptionKey,
+      namespaces = [],
+      archive,
+      preserveLogicalIds = true,
+      codeFolder,
+      ...rest
+    } = props;
     const options = checkedOptions({
       ...rest,
       // Stands for the assets that take its place: with their code the functions set the table up.
@@ -86,18 +104,21 @@ export class RateLimiterConstruct extends Construct {
       ...(tableName === undefined ? {} : { name: tableName }),
       ...(archive === undefined ? {} : { auditArchival: archive }),
       ...(table === undefined ? {} : ownTable(table)),
+      ...(encryptionKey === undefined ? {} : { kmsKeyArn: OWN_KEY }),
     });
     const made = templateOf(options);
-    const { Metadata: _, ...bare } = table === undefined ? made : withOwnTable(made);
+    const { Metadata: _, ...bare } = table === undefined && encryptionKey === undefined ? made : withOwnParts(made);
     const values = Object.keys(made.Parameters).map((name) => [name, PARAMETERS[name]?.value(options)]);
     const own =
-      table === undefined
+      table === undefined && encryptionKey === undefined
         ? {}
         : {
-            [OWN_PARAMETERS.name]: table.tableName,
-            [OWN_PARAMETERS.arn]: table.tableArn,
-            [OWN_PARAMETERS.stream]: table.tableStreamArn ?? "",
+            [OWN_PARAMETERS.name]: table?.tableName ?? "",
+            [OWN_PARAMETERS.arn]: table?.tableArn ?? "",
+            [OWN_PARAMETERS.stream]: table?.tableStreamArn ?? "",
+            [OWN_PARAMETERS.key]: encryptionKey?.keyArn ?? "",
           };
+    this.#key = encryptionKey;
     this.template = new CfnInclude(this, "Stack", {
       templateFile: fileOf(bare),
       preserveLogicalIds,
@@ -155,7 +176,10 @@ export class RateLimiterConstruct extends Construct {
     { namespaceId }: GrantOptions,
     names: { readonly all: PolicyName; readonly one: PolicyName },
   ): Grant {
-    const place = { tableArn: this.tableArn, indexArns: `${this.tableArn}/index/*` };
+    const place = {
+      ...{ tableArn: this.tableArn, indexArns: `${this.tableArn}/index/*` },
+      ...(this.#key === undefined ? {} : { keyArn: this.#key.keyArn }),
+    };
     const name = namespaceId === undefined ? names.all : names.one;
     const grants = policyDocument(name, place, namespaceId).Statement.map(({ Action, Resource, Condition }) =>
       Grant.addToPrincipal({

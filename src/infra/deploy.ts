@@ -55,7 +55,8 @@ export interface Deployed {
 /** Makes the stack, or changes it to what is asked for. Never silently: what changes is shown before. */
 export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<Deployed> {
   // What is wrong with what was given is told before anything is called.
-  refuseForeignCode(checkedOptions({ ...request.options, name: request.name }));
+  // The shorter names of a stack from before are long enough for some.
+  refuseForeignCode(checkedOptions({ regionalNames: false, ...request.options, name: request.name }));
   checkTags(request.tags);
   const cloudFormation = await CloudFormation.open(deps.place, deps.sleep);
   const functions = await Functions.open(deps.place, deps.sleep);
@@ -127,7 +128,10 @@ class Deployment {
   async #update(stack: StackDescription): Promise<Deployed> {
     const { name, options: given, tags, dryRun } = this.#request;
     const before = await this.#cloudFormation.template(name);
-    const options = checkedOptions({ ...structureIn(before), ...optionsIn(stack.parameters), ...given, name });
+    const options = checkedOptions({
+      // Names of a stack from before they had the region stay.
+      ...{ regionalNames: false, ...structureIn(before), ...optionsIn(stack.parameters), ...given, name },
+    });
     refuseForeignCode(options);
     await this.#requireTable(options);
     const code = await this.#codeOf(options);

@@ -22,8 +22,13 @@ export const STREAM_FILTER = {
 /** Logs, and records that tell of failures: nothing that the stack is there for. */
 const GONE_WITH_STACK = { DeletionPolicy: "Delete", UpdateReplacePolicy: "Delete" } as const;
 
-/** Why records are tried until they expire: whatever is given up is missing in the archive. */
-const UNTIL_EXPIRED = -1;
+/** Any number of times within that age. */
+const UNLIMITED = -1;
+/**
+ * Records that cannot be archived for so long go to the queue, by their place in the stream, whose alarm tells somebody. The stream has them for
+ * as long again, so that a runner can still archive them by hand; tried until they expire, they would be gone when the alarm came.
+ */
+const GIVEN_UP_AFTER_S = 43_200;
 
 function aggregatorResources(place: StackPlace): Resources {
   const { options, named, table } = place;
@@ -39,7 +44,9 @@ function aggregatorResources(place: StackPlace): Resources {
         QueueName: named(NAMES.queue),
         MessageRetentionPeriod: 1_209_600,
         VisibilityTimeout: 300,
-        SqsManagedSseEnabled: true,
+        ...(options.kmsKeyArn === undefined
+          ? { SqsManagedSseEnabled: true }
+          : { KmsMasterKeyId: options.kmsKeyArn, KmsDataKeyReusePeriodSeconds: 300 }),
       },
     },
     AggregatorFunction: {
@@ -92,8 +99,8 @@ function streamMapping(streamArn: Text) {
       BatchSize: 1_000,
       MaximumBatchingWindowInSeconds: 60,
       FunctionResponseTypes: ["ReportBatchItemFailures"],
-      MaximumRetryAttempts: UNTIL_EXPIRED,
-      MaximumRecordAgeInSeconds: UNTIL_EXPIRED,
+      MaximumRetryAttempts: UNLIMITED,
+      MaximumRecordAgeInSeconds: GIVEN_UP_AFTER_S,
       BisectBatchOnFunctionError: true,
       DestinationConfig: { OnFailure: { Destination: arnOf("AggregatorDLQ") } },
       FilterCriteria: { Filters: [{ Pattern: JSON.stringify(STREAM_FILTER) }] },
@@ -149,6 +156,21 @@ interface FunctionShape {
 const PLACEHOLDER =
   'exports.handler = async () => { throw new Error("The code of this function has not been uploaded; run zae-limiter deploy."); };';
 
+/**
+ * The same for the provisioner. It answers CloudFormation, which would wait an hour for it otherwise, and an hour more in its rollback. A resource
+ * that this code failed to make can be deleted; what the real code made is not.
+ */
+const PROVISIONER_PLACEHOLDER = `const ID = "zae-limiter-without-code";
+exports.handler = async (event) => {
+  const Reason = "The code of this function has not been uploaded; run zae-limiter deploy, or put it there with your own tools.";
+  const { ResponseURL, RequestType, PhysicalResourceId = ID, StackId, RequestId, LogicalResourceId } = event;
+  if (ResponseURL === undefined) throw new Error(Reason);
+  const Status = RequestType === "Delete" && PhysicalResourceId === ID ? "SUCCESS" : "FAILED";
+  const body = JSON.stringify({ Status, Reason, PhysicalResourceId, StackId, RequestId, LogicalResourceId });
+  await fetch(ResponseURL, { method: "PUT", headers: { "content-type": "" }, body });
+};
+`;
+
 function functionProperties({ named, options, table }: StackPlace, shape: FunctionShape): Json {
   const { which, description, role, memory, timeout, environment } = shape;
   return {
@@ -162,6 +184,7 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
     Timeout: timeout,
     Code: codeOf(options, which),
     ...(options.tracing ? { TracingConfig: { Mode: "Active" } } : {}),
+    ...(options.kmsKeyArn === undefined ? {} : { KmsKeyArn: options.kmsKeyArn }),
     Environment: {
       Variables: {
         TABLE_NAME: table.name,
@@ -175,11 +198,11 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
 }
 
 function codeOf({ codeBucket, codePrefix }: FullStackOptions, which: FunctionShape["which"]): Json {
-  if (codeBucket === undefined) return { ZipFile: PLACEHOLDER };
+  if (codeBucket === undefined) return { ZipFile: which === "provisioner" ? PROVISIONER_PLACEHOLDER : PLACEHOLDER };
   return { S3Bucket: codeBucket, S3Key: `${codePrefix ?? ""}${which}.zip` };
 }
 
-function logGroup({ options: { name } }: StackPlace, ending: string) {
+function logGroup({ options: { name, kmsKeyArn } }: StackPlace, ending: string) {
   return {
     Type: "AWS::Logs::LogGroup",
     ...GONE_WITH_STACK,
@@ -187,6 +210,7 @@ function logGroup({ options: { name } }: StackPlace, ending: string) {
       LogGroupName:
         name === undefined ? sub(`/aws/lambda/\${AWS::StackName}${ending}`) : `/aws/lambda/${name}${ending}`,
       RetentionInDays: ref("LogRetentionDays"),
+      ...(kmsKeyArn === undefined ? {} : { KmsKeyId: kmsKeyArn }),
     },
   };
 }

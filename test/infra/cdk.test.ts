@@ -6,6 +6,7 @@ import { before, type TestContext, test } from "node:test";
 import { App, Stack } from "aws-cdk-lib";
 import { AttributeType, StreamViewType, Table } from "aws-cdk-lib/aws-dynamodb";
 import { Role, ServicePrincipal } from "aws-cdk-lib/aws-iam";
+import { Key } from "aws-cdk-lib/aws-kms";
 import { bundleLambdas } from "../../scripts/bundle-lambda.ts";
 import { RateLimiter, type RateLimiterProps } from "../../src/entry/cdk.ts";
 import { policyDocument } from "../../src/infra/policies.ts";
@@ -178,6 +179,19 @@ test("a table of one's own, several limiters in a stack, and mistakes", () => {
   assert.deepEqual(around.Resources.AggregatorEventSourceMapping!.Properties.EventSourceArn, {
     "Fn::GetAtt": [mine, "StreamArn"],
   });
+
+  const encrypted = synthesised((stack) => {
+    const encryptionKey = new Key(stack, "Key");
+    const limiter = new RateLimiter(stack, "Limits", { codeFolder, tableName: "limits", encryptionKey });
+    limiter.grantAcquire(new Role(stack, "App", { assumedBy: new ServicePrincipal("ecs-tasks.amazonaws.com") }));
+  });
+  const [key = ""] = Object.keys(encrypted.Resources).filter((id) => id.startsWith("Key"));
+  assert.deepEqual(encrypted.Resources.RateLimitsTable!.Properties.SSESpecification, {
+    ...{ SSEEnabled: true, SSEType: "KMS", KMSMasterKeyId: { "Fn::GetAtt": [key, "Arn"] } },
+  });
+  const [granted = ""] = Object.keys(encrypted.Resources).filter((id) => id.startsWith("AppDefaultPolicy"));
+  assert.ok(JSON.stringify(encrypted.Resources[granted]).includes("kms:ViaService"));
+  assert.ok(!JSON.stringify(encrypted).includes("zae-limiter-own"), "nothing of the stand-ins is left");
 
   const both = synthesised((stack) => {
     for (const name of ["one", "two"]) {

@@ -158,6 +158,22 @@ test("Y25: a change set is waited for, shown with what is conditional in it, the
   assert.equal("AppRole" in sent.Resources, true);
 });
 
+test("a stack from before names had the region keeps its names, whatever is changed", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  const { Metadata: _, ...old } = template({ name: "limits", ...BARE, regionalNames: false });
+  stub.template = JSON.stringify({ ...old, Metadata: { "zae-limiter": BARE } });
+  stub.looks = [READY];
+  stub.changeSet = [
+    { status: "CREATE_COMPLETE", changes: [{ action: "Add", logicalId: "AppRole", type: "AWS::IAM::Role" }] },
+  ];
+  stub.after = { ExecuteChangeSet: [{ status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }] };
+  await deploy(request({ createIamRoles: true }), deps);
+  const input = stub.calls.find(({ action }) => action === "CreateChangeSet")?.input ?? {};
+  const sent = JSON.parse(input.TemplateBody ?? "") as ReturnType<typeof template>;
+  assert.equal(sent.Resources.AcquireOnlyPolicy?.Properties.ManagedPolicyName, "limits-acq");
+  assert.equal(sent.Resources.AppRole?.Properties.RoleName, "limits-app");
+});
+
 test("whatever would replace or remove the table, a bucket or a policy is refused, and the change set goes", async (t) => {
   for (const [change, message] of [
     [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "True" }, /would be made anew/],
