@@ -14,6 +14,7 @@ import type { FullStackOptions, StackOptions } from "./stack-options.ts";
 import { conditionOf } from "./stack-status.ts";
 import { checkTags, managedTags, userTags } from "./stack-tags.ts";
 import { EventTrail, failureText, pastFailures, type StackProgress, settled, type Waiting } from "./stack-wait.ts";
+import { refuseIndexChanges, stagesTo } from "./table-changes.ts";
 import { structureIn, templateOf } from "./template.ts";
 
 export interface DeployRequest {
@@ -139,7 +140,10 @@ class Deployment {
     const allTags = { ...userTags(stack.tags), ...tags, ...managedTags(name, this.#deps.version) };
     checkTags(userTags(allTags));
     const input = this.#input(options, allTags);
-    const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
+    const wanted = JSON.parse(input.template) as object;
+    refuseIndexChanges(name, before, wanted);
+    const [first = wanted, ...later] = stagesTo(before, wanted);
+    const set = await this.#cloudFormation.changeSet(staged(input, first), this.#deps.newName());
     if (set.kind === "failed") {
       throw new LimiterError("change_failed", `CloudFormation cannot change the stack ${name}: ${set.reason}`);
     }
@@ -148,7 +152,7 @@ class Deployment {
         ? []
         : differencesOf(stack, input, {
             resources: set.changes,
-            templates: { before, after: JSON.parse(input.template) },
+            templates: { before, after: wanted },
           });
     const changes = [...differences, ...uploads.map(({ change }) => change)];
     const action = changes.length === 0 ? "none" : "update";
@@ -166,6 +170,7 @@ class Deployment {
       const trail = await EventTrail.from(this.#waiting, stack);
       await this.#cloudFormation.execute(name, set.id);
       await this.#done(trail, "changed");
+      for (const stage of later) await this.#goOn(staged(input, stage));
     }
     if (dryRun) return deployed;
     // The template before the code: new code never runs with old rights. A function that was made by the change has none yet.
@@ -174,6 +179,24 @@ class Deployment {
     }
     await this.#deps.prepare(deployed.table, options, code.length > 0);
     return deployed;
+  }
+
+  /** One more stage of a change that was shown as a whole. */
+  async #goOn(input: StackInput): Promise<void> {
+    const { name } = this.#request;
+    const stack = await this.#changeable(await this.#cloudFormation.describe(name));
+    const before = await this.#cloudFormation.template(name);
+    const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
+    if (set.kind === "none") return;
+    if (set.kind === "failed" || stack === undefined) {
+      const why = set.kind === "failed" ? set.reason : "it is gone";
+      throw new LimiterError("change_failed", `CloudFormation cannot go on changing the stack ${name}: ${why}`);
+    }
+    const templates = { before, after: JSON.parse(input.template) };
+    refuseLosses(name, differencesOf(stack, input, { resources: set.changes, templates }));
+    const trail = await EventTrail.from(this.#waiting, stack);
+    await this.#cloudFormation.execute(name, set.id);
+    await this.#done(trail, "changed");
   }
 
   /** Throws where the stack cannot be changed; waits where somebody else is changing it. */
@@ -293,6 +316,10 @@ class Deployment {
       table: this.#tableOf(options),
     };
   }
+}
+
+function staged(input: StackInput, template: object): StackInput {
+  return { ...input, template: JSON.stringify(template) };
 }
 
 function refuseForeignCode({ codeBucket }: FullStackOptions): void {
