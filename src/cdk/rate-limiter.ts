@@ -65,6 +65,11 @@ export interface LimitsOptions {
   readonly namespace?: string;
   /** Whether pieces of other owners are taken over. Default false. */
   readonly takeOver?: boolean;
+  /**
+   * Whether pieces that are no longer declared are deleted, entities with their buckets and usage. Default true; with false they stay, also
+   * when the resource goes, and are nobody's.
+   */
+  readonly prune?: boolean;
 }
 
 /** What the entry point gives: where the code lies, and how manifests are read. */
@@ -164,7 +169,11 @@ export class RateLimiterConstruct extends Construct {
     const resource = new CustomResource(this, id, {
       resourceType: "Custom::ZaeLimiterLimits",
       serviceToken: provisioner.attrArn,
-      properties: { ...properties, ...(options.takeOver === true ? { TakeOver: "true" } : {}) },
+      properties: {
+        ...properties,
+        ...(options.takeOver === true ? { TakeOver: "true" } : {}),
+        ...(options.prune === false ? { Prune: "false" } : {}),
+      },
     });
     // Its role, too: without it the function would be called before it may touch the table.
     resource.node.addDependency(this.template);

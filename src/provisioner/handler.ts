@@ -8,7 +8,7 @@ import { type Plan, type PlanOptions, planManifest } from "../manifest/plan.ts";
 import type { Answer } from "./answer.ts";
 import { isIdOf, physicalId } from "./physical-id.ts";
 import { namespacesOf, registerMissing, TABLE_RESOURCE } from "./prepared-table.ts";
-import { manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
+import { leftoversOf, manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
 
 /** What CloudFormation asks of a custom resource. */
 export interface ProvisionerEvent {
@@ -69,6 +69,7 @@ async function declared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   const { ResourceProperties: properties = {} } = event;
   const target = targetOf(properties);
   const takeOver = takesOver(properties);
+  const leftovers = leftoversOf(properties);
   const manifest = parts.parse(manifestTextOf(properties));
   requireTable(target, parts);
   const owner = isSamePlace(event, target) ? (event.PhysicalResourceId as string) : physicalId(event, event.RequestId);
@@ -76,7 +77,7 @@ async function declared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   await parts.setUp();
   const limiter = await parts.open(target.namespace);
   try {
-    const plan = await applied(limiter, manifest, { owner, takeOver, prune: true }, { event, parts });
+    const plan = await applied(limiter, manifest, { owner, takeOver, ...leftovers }, { event, parts });
     return success(owner, plan.summary);
   } finally {
     await limiter.close();
@@ -102,7 +103,7 @@ async function prepared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   }
 }
 
-/** Deletes what this very id owns. What was taken over by another, or was never there, is nothing to delete. */
+/** Deletes what this very id owns, or lets it be. What was taken over by another, or was never there, is nothing to delete. */
 async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { PhysicalResourceId: owner = "" } = event;
   if (!isIdOf(event, owner)) return success(owner, NOTHING_DONE);
@@ -110,7 +111,8 @@ async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promis
   if (limiter === undefined) return success(owner, NOTHING_DONE);
   try {
     const nothing: Manifest = { pieces: [], warnings: [] };
-    const plan = await applied(limiter, nothing, { owner, takeOver: false, prune: true }, { event, parts });
+    const leftovers = leftoversOf(event.ResourceProperties ?? {});
+    const plan = await applied(limiter, nothing, { owner, takeOver: false, ...leftovers }, { event, parts });
     return success(owner, plan.summary);
   } finally {
     await limiter.close();
