@@ -1,7 +1,7 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 
 // The code of the stack's functions: one file each, for Node 22 on Lambda, whose runtime has the AWS SDK. Bundled when this package is
 // built, so that `zae-limiter deploy` needs no bundler.
@@ -22,6 +22,17 @@ export async function bundleLambdas(dist: string): Promise<void> {
   }
 }
 
+/** A function has no package beside it that could say of which version it is. */
+const ownVersion: Plugin = {
+  name: "own-version",
+  setup: (bundler) => {
+    bundler.onLoad({ filter: /entry[/\\]package-version\.ts$/ }, () => {
+      const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+      return { contents: `export const packageVersion = () => ${JSON.stringify(version)};`, loader: "ts" };
+    });
+  },
+};
+
 /** The code of a function. */
 export async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
   const { outputFiles, warnings } = await build({
@@ -33,6 +44,7 @@ export async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
     external: ["@aws-sdk/*", "@smithy/*"],
     // Lambda has the credentials of a function in its environment: no chain that looks elsewhere is needed.
     alias: { "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts") },
+    plugins: [ownVersion],
     // What is written as CommonJS asks for modules of Node by `require`.
     banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   });

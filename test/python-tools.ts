@@ -21,11 +21,25 @@ export async function startMoto(): Promise<string> {
   const python = await pythonTools();
   return startTied({
     name: "moto",
-    command: (port) => [python, "-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)],
+    command: (port) => [python, "-c", MOTO, "-H", "127.0.0.1", "-p", String(port)],
     env: {},
     port: undefined,
   });
 }
+
+/** moto 5.2.5 knows no policy that keeps but "Retain": of a stack that was made, CloudFormation keeps by this one too. */
+const MOTO = `
+from moto import server
+from moto.cloudformation import parsing
+delete = parsing.ResourceMap.delete
+def keeping(resources):
+    for resource in resources._resource_json_map.values():
+        if resource.get("DeletionPolicy") == "RetainExceptOnCreate":
+            resource["DeletionPolicy"] = "Retain"
+    return delete(resources)
+parsing.ResourceMap.delete = keeping
+server.main()
+`;
 
 function versionOf(tool: string): string {
   const [, version] = new RegExp(`^${tool}==(.+)$`, "m").exec(readFileSync(REQUIREMENTS, "utf8")) ?? [];

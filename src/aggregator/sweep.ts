@@ -75,6 +75,8 @@ class Sweep {
     const complete = await this.#pass().catch(async (error: unknown) => {
       // The next one need not wait for the lease to end.
       await ledger.release().catch(() => {});
+      // How old what is closed has become is worth an alarm most of all where no sweep comes to its end.
+      await this.#closedUntil().catch(() => {});
       throw error;
     });
     await (complete ? ledger.finish() : ledger.release());

@@ -33,7 +33,10 @@ export async function archiveBatch(
   let events = 0;
   let failedAt = unreadable[0] ?? Number.POSITIVE_INFINITY;
   let cause: unknown = unreadable.length === 0 ? undefined : new Error(WITHOUT_IMAGES);
-  if (unreadable.length > 0) log.error(WITHOUT_IMAGES, { events: unreadable.length });
+  if (unreadable.length > 0) {
+    metrics.add("ArchiveFailures", 1);
+    log.error(WITHOUT_IMAGES, { events: unreadable.length });
+  }
   // One after the other: a batch has events of a day or two.
   for (const object of objects) {
     try {

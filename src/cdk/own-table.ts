@@ -5,13 +5,21 @@ const NAME = "zae-limiter-own-table";
 const ARN = `arn:aws:dynamodb:us-east-1:000000000000:table/${NAME}`;
 const STREAM = `${ARN}/stream/2026-01-01T00:00:00.000`;
 
+const KEY = "arn:aws:kms:us-east-1:000000000000:key/zae-limiter-own-key";
+
+export const OWN_KEY = KEY;
 export const OWN_TABLE = { tableArn: ARN, streamArn: STREAM } as const;
 
 /** Parameters that such a template has, to be replaced by what is known of the table. */
-export const OWN_PARAMETERS = { name: "OwnTableName", arn: "OwnTableArn", stream: "OwnStreamArn" } as const;
+export const OWN_PARAMETERS = {
+  name: "OwnTableName",
+  arn: "OwnTableArn",
+  stream: "OwnStreamArn",
+  key: "OwnKeyArn",
+} as const;
 
-/** The template with references in place of the table that stood in for the own one. */
-export function withOwnTable(template: Template): Template {
+/** The template with references in place of the table and the key that stood in for the own ones. */
+export function withOwnParts(template: Template): Template {
   const declared = { Type: "String", Default: "-" };
   const Parameters = {
     ...template.Parameters,
@@ -32,6 +40,8 @@ function replaced(value: unknown): unknown {
       return { Ref: OWN_PARAMETERS.arn };
     case STREAM:
       return { Ref: OWN_PARAMETERS.stream };
+    case KEY:
+      return { Ref: OWN_PARAMETERS.key };
     case `${ARN}/index/*`:
       return { "Fn::Sub": `\${${OWN_PARAMETERS.arn}}/index/*` };
     default:

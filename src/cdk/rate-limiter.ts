@@ -8,6 +8,7 @@ import { Asset } from "aws-cdk-lib/aws-s3-assets";
 import { CfnInclude } from "aws-cdk-lib/cloudformation-include";
 import { Construct } from "constructs";
 import { ValidationError } from "../domain/errors.ts";
+import { checkNamespace } from "../domain/names.ts";
 import { checkedOptions, hasAggregator, hasProvisioner } from "../infra/check-options.ts";
 import { PARAMETERS } from "../infra/parameters.ts";
 import { type PolicyName, policyDocument } from "../infra/policies.ts";
@@ -15,14 +16,19 @@ import type { StackOptions } from "../infra/stack-options.ts";
 import { templateOf } from "../infra/template.ts";
 import { cfnTemplateOf } from "../manifest/cfn-template.ts";
 import type { Manifest } from "../manifest/manifest.ts";
-import { OWN_PARAMETERS, OWN_TABLE, withOwnTable } from "./own-table.ts";
+import { OWN_KEY, OWN_PARAMETERS, OWN_TABLE, withOwnParts } from "./own-table.ts";
 
 /** What a limiter in a CDK stack consists of: the options of `template()`, in CDK's words where it has some. */
-export interface RateLimiterProps extends Omit<StackOptions, "name" | "tableArn" | "streamArn"> {
+export interface RateLimiterProps
+  extends Omit<StackOptions, "name" | "tableArn" | "streamArn" | "codeBucket" | "codePrefix" | "kmsKeyArn"> {
   /** Names of the table and, with endings, of everything else; default: the name of the CDK stack. */
   readonly tableName?: string;
   /** A table of your own, with its stream: everything else is made around it. */
   readonly table?: OwnTable;
+  /** A key of your own for table, archive, queue, logs and functions; its policy must let CloudWatch Logs use it. */
+  readonly encryptionKey?: OwnKey;
+  /** Namespaces that are registered with the first deployment, besides `default`; one that is left out later stays. */
+  readonly namespaces?: readonly string[];
   /** The same as `auditArchival`. */
   readonly archive?: boolean;
   /** Whether logical ids are those of `template()`. Default true; with false, one CDK stack can have several limiters. */
@@ -41,6 +47,12 @@ export interface OwnTable {
   readonly tableStreamArn?: string | undefined;
 }
 
+/** As much of a key of CDK's as is needed. */
+export interface OwnKey {
+  /** Its ARN. */
+  readonly keyArn: string;
+}
+
 /** In which namespaces something is granted. */
 export interface GrantOptions {
   /** The id of one namespace; absent: in all of them. */
@@ -53,6 +65,11 @@ export interface LimitsOptions {
   readonly namespace?: string;
   /** Whether pieces of other owners are taken over. Default false. */
   readonly takeOver?: boolean;
+  /**
+   * Whether pieces that are no longer declared are deleted, entities with their buckets and usage. Default true; with false they stay, also
+   * when the resource goes, and are nobody's.
+   */
+  readonly prune?: boolean;
 }
 
 /** What the entry point gives: where the code lies, and how manifests are read. */
@@ -71,27 +88,42 @@ export class RateLimiterConstruct extends Construct {
   readonly template: CfnInclude;
   readonly #parts: ConstructParts;
   readonly #hasProvisioner: boolean;
+  readonly #key: OwnKey | undefined;
 
   constructor(scope: Construct, id: string, props: RateLimiterProps, parts: ConstructParts) {
     super(scope, id);
-    const { tableName, table, archive, preserveLogicalIds = true, codeFolder, ...rest } = props;
+    const {
+      tableName,
+      table,
+      encryptionKey,
+      namespaces = [],
+      archive,
+      preserveLogicalIds = true,
+      codeFolder,
+      ...rest
+    } = props;
     const options = checkedOptions({
       ...rest,
+      // Stands for the assets that take its place: with their code the functions set the table up.
+      codeBucket: "zae-limiter-assets",
       ...(tableName === undefined ? {} : { name: tableName }),
       ...(archive === undefined ? {} : { auditArchival: archive }),
       ...(table === undefined ? {} : ownTable(table)),
+      ...(encryptionKey === undefined ? {} : { kmsKeyArn: OWN_KEY }),
     });
     const made = templateOf(options);
-    const { Metadata: _, ...bare } = table === undefined ? made : withOwnTable(made);
+    const { Metadata: _, ...bare } = table === undefined && encryptionKey === undefined ? made : withOwnParts(made);
     const values = Object.keys(made.Parameters).map((name) => [name, PARAMETERS[name]?.value(options)]);
     const own =
-      table === undefined
+      table === undefined && encryptionKey === undefined
         ? {}
         : {
-            [OWN_PARAMETERS.name]: table.tableName,
-            [OWN_PARAMETERS.arn]: table.tableArn,
-            [OWN_PARAMETERS.stream]: table.tableStreamArn ?? "",
+            [OWN_PARAMETERS.name]: table?.tableName ?? "",
+            [OWN_PARAMETERS.arn]: table?.tableArn ?? "",
+            [OWN_PARAMETERS.stream]: table?.tableStreamArn ?? "",
+            [OWN_PARAMETERS.key]: encryptionKey?.keyArn ?? "",
           };
+    this.#key = encryptionKey;
     this.template = new CfnInclude(this, "Stack", {
       templateFile: fileOf(bare),
       preserveLogicalIds,
@@ -101,6 +133,7 @@ export class RateLimiterConstruct extends Construct {
     this.#hasProvisioner = hasProvisioner(options);
     if (hasAggregator(options)) this.#upload("AggregatorFunction", "aggregator");
     if (hasProvisioner(options)) this.#upload("ProvisionerFunction", "provisioner");
+    this.#register(namespaces);
     this.tableName = table?.tableName ?? this.template.getResource("RateLimitsTable").ref;
     this.tableArn =
       table?.tableArn ?? Fn.getAtt(this.template.getResource("RateLimitsTable").logicalId, "Arn").toString();
@@ -136,7 +169,11 @@ export class RateLimiterConstruct extends Construct {
     const resource = new CustomResource(this, id, {
       resourceType: "Custom::ZaeLimiterLimits",
       serviceToken: provisioner.attrArn,
-      properties: { ...properties, ...(options.takeOver === true ? { TakeOver: "true" } : {}) },
+      properties: {
+        ...properties,
+        ...(options.takeOver === true ? { TakeOver: "true" } : {}),
+        ...(options.prune === false ? { Prune: "false" } : {}),
+      },
     });
     // Its role, too: without it the function would be called before it may touch the table.
     resource.node.addDependency(this.template);
@@ -148,7 +185,10 @@ export class RateLimiterConstruct extends Construct {
     { namespaceId }: GrantOptions,
     names: { readonly all: PolicyName; readonly one: PolicyName },
   ): Grant {
-    const place = { tableArn: this.tableArn, indexArns: `${this.tableArn}/index/*` };
+    const place = {
+      ...{ tableArn: this.tableArn, indexArns: `${this.tableArn}/index/*` },
+      ...(this.#key === undefined ? {} : { keyArn: this.#key.keyArn }),
+    };
     const name = namespaceId === undefined ? names.all : names.one;
     const grants = policyDocument(name, place, namespaceId).Statement.map(({ Action, Resource, Condition }) =>
       Grant.addToPrincipal({
@@ -159,6 +199,15 @@ export class RateLimiterConstruct extends Construct {
       }),
     );
     return grants.reduce((all, each) => all.combine(each));
+  }
+
+  #register(namespaces: readonly string[]): void {
+    for (const name of namespaces) checkNamespace(name);
+    if (namespaces.length === 0) return;
+    if (!this.#hasProvisioner) {
+      throw new ValidationError("option_invalid", "`namespaces` need the provisioner; leave `provisioner` on.");
+    }
+    this.template.getResource("PreparedTable").addPropertyOverride("Namespaces", [...namespaces]);
   }
 
   #upload(logicalId: string, name: "aggregator" | "provisioner"): void {

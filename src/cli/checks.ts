@@ -1,6 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { dirname } from "node:path";
 import { LimiterError } from "../domain/errors.ts";
+import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
 import { schemaOf } from "./schema-of.ts";
@@ -39,7 +40,7 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
     }
   } catch (error) {
     if (!(error instanceof LimiterError)) throw error;
-    addFault(error, found, place, add);
+    addFault(error, found, place, namespace, add);
   }
   const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
   const unknown = missing.map((name) => ({ name, ok: null, detail: "not looked at, because of what is not well" }));
@@ -49,22 +50,19 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
 type Add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) => void;
 
 /** Which of the things an error of opening is about. */
-function addFault(error: LimiterError, found: readonly Check[], place: StorePlace, add: Add): void {
+function addFault(error: LimiterError, found: readonly Check[], place: StorePlace, namespace: string, add: Add): void {
   const { code, message } = error;
   const has = (name: Check["name"]) => found.some((check) => check.name === name);
   if (code === "namespace_not_found") {
     add("store", true, `${place.name} answers`);
-    add("namespace", false, message, "zae-limiter namespace register NAME");
+    // The one that comes with the table nobody can register.
+    const remedy = namespace === DEFAULT_NAMESPACE ? initOf(place) : `zae-limiter namespace register ${namespace}`;
+    add("namespace", false, message, remedy);
     return;
   }
-  if (/^(schema_|version_|client_|shared_|index_projection)/.test(code)) {
+  if (/^(schema_|version_|client_|shared_|table_(migrating|shared|taken_over)|index_projection)/.test(code)) {
     if (!has("store")) add("store", true, `${place.name} is there`);
-    add(
-      "version",
-      false,
-      message,
-      code === "schema_older" ? "zae-limiter init" : "Upgrade zae-limiter, or name another store.",
-    );
+    add("version", false, message, versionRemedy(code, place));
     return;
   }
   if (has("store")) {
@@ -72,7 +70,31 @@ function addFault(error: LimiterError, found: readonly Check[], place: StorePlac
     return;
   }
   const isMissing = code === "store_not_found";
-  add("store", false, message, isMissing ? "zae-limiter init" : "See the message; --debug shows the cause.");
+  add("store", false, message, isMissing ? initOf(place) : "See the message; --debug shows the cause.");
+}
+
+function versionRemedy(code: string, place: StorePlace): string {
+  const table = place.kind === "dynamodb" ? place.table.stack : "";
+  switch (code) {
+    case "schema_older":
+    case "version_missing":
+      return initOf(place);
+    case "table_migrating":
+      return `zae-limiter migrate --name ${table}`;
+    case "table_shared":
+      return `--shared-table, or zae-limiter migrate --take-over --name ${table}`;
+    case "table_taken_over":
+      return "Leave --shared-table out.";
+    // Older or newer: the message says which.
+    case "schema_version":
+      return `zae-limiter migrate --name ${table} where the table is older, else upgrade zae-limiter.`;
+    default:
+      return "Upgrade zae-limiter, or name another store.";
+  }
+}
+
+function initOf(place: StorePlace): string {
+  return place.kind === "dynamodb" ? `zae-limiter init --stack ${place.table.stack}` : "zae-limiter init";
 }
 
 async function inspected(

@@ -18,10 +18,14 @@ export interface DeployOptions extends StackCommandOptions {
   readonly provisioner?: boolean;
   readonly auditArchival?: boolean;
   readonly alarms?: boolean;
+  readonly regionalNames?: boolean;
   readonly alarmSnsTopic?: string;
   readonly projection?: "KEYS_ONLY" | "ALL";
   readonly tableArn?: string;
   readonly streamArn?: string;
+  readonly kmsKeyArn?: string;
+  readonly codeBucket?: string;
+  readonly codePrefix?: string;
   readonly deletionProtection?: boolean;
   readonly tracing?: boolean;
   readonly lambdaMemory?: string;
@@ -41,6 +45,7 @@ const SWITCHES = [
   ["provisioner", "the function behind Custom::ZaeLimiterLimits"],
   ["audit-archival", "the bucket for audit events that expire"],
   ["alarms", "alarms and dashboard"],
+  ["regional-names", "the region in names of roles, policies and the dashboard"],
 ] as const;
 
 export function deployOptions(command: Command): Command {
@@ -60,10 +65,11 @@ export function deployOptions(command: Command): Command {
     .addOption(new Option("--projection <what>", "what GSI2 has of an item").choices(["KEYS_ONLY", "ALL"]))
     .option("--table-arn <arn>", "a table of your own: everything but the table is made")
     .option("--stream-arn <arn>", "the stream of that table")
+    .option("--kms-key-arn <arn>", "a key of your own for table, archive, queue, logs and functions")
     .option("--enable-deletion-protection", "the table refuses to be deleted")
     .option("--no-deletion-protection", "it does not")
     .option("--lambda-memory <mb>", "memory of the aggregator; default 256")
-    .option("--lambda-timeout <seconds>", "how long it may run; default 60")
+    .option("--lambda-timeout <seconds>", "how long it may run; default 900")
     .option("--log-retention-days <days>", "how long logs are kept; default 30")
     .option("--usage-retention-days <days>", "how long usage is kept, in every namespace there is; default 90")
     .option("--audit-archive-glacier-days <days>", "when archived events move to Glacier; default 90")
@@ -94,7 +100,7 @@ const NUMBERS = [
 
 const TEXTS = [
   ...(["trust", "permissionBoundary", "roleNameFormat", "policyNameFormat", "aggregatorRoleArn"] as const),
-  ...(["alarmSnsTopic", "projection", "tableArn", "streamArn"] as const),
+  ...(["alarmSnsTopic", "projection", "tableArn", "streamArn", "kmsKeyArn", "codeBucket", "codePrefix"] as const),
 ];
 
 /** What was given, and nothing else. */
@@ -111,7 +117,7 @@ export function stackOptionsOf(
     given[name] = Number(text);
   }
   const enabled = options as Readonly<Record<string, unknown>>;
-  for (const name of ["iam", "aggregator", "provisioner", "auditArchival", "alarms", "deletionProtection", "tracing"]) {
+  for (const name of [...SWITCHES.map(([name]) => camel(name)), "deletionProtection", "tracing"]) {
     const on = enabled[`enable${name.charAt(0).toUpperCase()}${name.slice(1)}`] === true;
     if (on && enabled[name] === false) {
       throw new UsageError(`--enable-${kebab(name)} and --no-${kebab(name)} are given; give one.`);
@@ -149,6 +155,10 @@ export async function inFlags<Answer>(work: () => Answer | Promise<Answer>): Pro
 
 function flagOf(name: string): string {
   return `--${kebab(name)}`;
+}
+
+function camel(name: string): string {
+  return name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
 }
 
 function kebab(name: string): string {

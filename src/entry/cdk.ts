@@ -3,7 +3,7 @@ import type { Construct } from "constructs";
 import { RateLimiterConstruct, type RateLimiterProps } from "../cdk/rate-limiter.ts";
 import { parseManifest } from "./manifest.ts";
 
-export type { GrantOptions, LimitsOptions, OwnTable, RateLimiterProps } from "../cdk/rate-limiter.ts";
+export type { GrantOptions, LimitsOptions, OwnKey, OwnTable, RateLimiterProps } from "../cdk/rate-limiter.ts";
 export type { Manifest } from "../manifest/manifest.ts";
 
 /**

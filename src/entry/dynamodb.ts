@@ -3,7 +3,7 @@ import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
 import {
   createTable as createWith,
   deleteTable as deleteWith,
-  prepareTable as prepareWith,
+  setUpTable as setUpWith,
 } from "../adapters/dynamodb/table-admin.ts";
 import { tableNames } from "../adapters/dynamodb/table-names.ts";
 import { settle, systemClock } from "../adapters/system/clock.ts";
@@ -61,10 +61,13 @@ export async function createTable(options: CreateTableOptions): Promise<void> {
   await administered(options, (admin) => createWith(admin, { projection, tags, deletionProtection, expiry: true }));
 }
 
-/** Sets up a table that was made by other means; what is set up already stays as it is. */
+/**
+ * Sets up a table that was made by other means: Terraform, another team. What is set up already stays as it is; a table without the
+ * keys and indexes of a limiter is refused with what it lacks.
+ */
 export async function prepareTable(options: DynamoTable): Promise<void> {
   DYNAMO_TABLE.check(options, "The options of prepareTable");
-  await administered(options, prepareWith);
+  await administered(options, (admin) => setUpWith(admin, { needsExpiry: false }));
 }
 
 /** Deletes the table with all that is in it; false where there was none. */

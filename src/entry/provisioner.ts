@@ -10,6 +10,7 @@ import type { Target } from "../provisioner/properties.ts";
 import { openDynamo } from "./dynamodb.ts";
 import { parseManifest } from "./manifest.ts";
 import { RateLimiter } from "./rate-limiter.ts";
+import { setUpMadeTable } from "./set-up-table.ts";
 
 /** As much of Lambda's context as is used. */
 interface LambdaContext {
@@ -21,7 +22,7 @@ const END_MARGIN_MS = 10_000;
 /** Where no context says how long there is. */
 const TIME_DEFAULT_MS = 300_000;
 
-/** The custom resource `Custom::ZaeLimiterLimits`, over the table of `TABLE_NAME`. */
+/** The custom resources `Custom::ZaeLimiterTable` and `Custom::ZaeLimiterLimits`, over the table of `TABLE_NAME`. */
 export async function handler(event: ProvisionerEvent, context: LambdaContext = {}): Promise<Answer> {
   const table = fromEnvironment("TABLE_NAME");
   if (table === undefined) throw new ValidationError("option_invalid", "TABLE_NAME is not set; set the table's name.");
@@ -34,6 +35,7 @@ export async function handler(event: ProvisionerEvent, context: LambdaContext = 
   const answer = await handle(event, {
     table,
     open: (namespace) => openNamespace(table, namespace),
+    setUp: async () => void (await setUpMadeTable({ stack: table })),
     parse: parseManifest,
     put: (url, answer) => putAnswer(url, answer, systemClock),
     signal: AbortSignal.timeout(Math.max(1, leftMs - END_MARGIN_MS)),

@@ -1,4 +1,4 @@
-import { noteLambdaVersion, prepareTable, versionOf } from "../adapters/dynamodb/table-admin.ts";
+import { noteLambdaVersion, setUpTable, versionOf } from "../adapters/dynamodb/table-admin.ts";
 import { checkVersion, ownLambdaVersion } from "../adapters/dynamodb/version.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 import { systemRandom } from "../adapters/system/random.ts";
@@ -11,7 +11,7 @@ import type { StackChange } from "../infra/stack-changes.ts";
 import type { StackProgress } from "../infra/stack-wait.ts";
 import { administered } from "./dynamodb-admin.ts";
 import type { DynamoTable } from "./dynamodb-options.ts";
-import { lambdaCode } from "./lambda-code.ts";
+import { type LambdaName, lambdaCode } from "./lambda-code.ts";
 import { packageVersion } from "./package-version.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 
@@ -39,7 +39,8 @@ export async function deployStack(
     prepare: async (table, options, hasFunctions) => {
       const way = tableAt(table, place);
       await administered(way, async (admin) => {
-        await prepareTable(admin);
+        // Expiry of one's own table was looked at before; the stack's has it by its template.
+        await setUpTable(admin, { needsExpiry: false });
         if (hasFunctions) await noteLambdaVersion(admin);
       });
       if (usageRetentionDays !== undefined) {
@@ -86,17 +87,25 @@ export async function versionsOf(table: string, place: AwsPlace): Promise<StackV
   };
 }
 
-/** What the functions of a stack say of themselves, by name. */
+/**
+ * Of which version the code of a stack's functions is, by their names; undefined: of none that anybody knows. The code itself counts: tags of a
+ * stack are its functions' before their code is uploaded, and say what was to be there.
+ */
 export async function functionVersions(
-  names: readonly string[],
+  names: Readonly<Partial<Record<LambdaName, string>>>,
   place: AwsPlace,
 ): Promise<Readonly<Record<string, string | undefined>>> {
   const functions = await Functions.open(place, (ms) => systemClock.sleep(ms, undefined));
   try {
-    const states = await Promise.all(
-      names.map(async (name) => [name, (await functions.state(name))?.version] as const),
+    const own = packageVersion();
+    const versions = await Promise.all(
+      (Object.entries(names) as [LambdaName, string][]).map(async ([which, name]) => {
+        const [state, { sha256 }] = await Promise.all([functions.state(name), lambdaCode(which)]);
+        if (state?.sha256 === sha256) return [name, own] as const;
+        return [name, state?.version === own ? undefined : state?.version] as const;
+      }),
     );
-    return Object.fromEntries(states);
+    return Object.fromEntries(versions);
   } finally {
     functions.close();
   }

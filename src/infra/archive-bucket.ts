@@ -16,15 +16,17 @@ export async function objectsIn(place: AwsPlace, bucket: string): Promise<number
 
 export const COUNTED_MAX = 1_000;
 
-/** Deletes a bucket with all that is in it. */
+/** Deletes a bucket with all that is in it, old versions and marks of deleted objects included. */
 export async function deleteBucket(place: AwsPlace, bucket: string, onDeleted: (count: number) => void): Promise<void> {
   const { sdk, client } = await openS3(place);
   let count = 0;
   try {
     for (;;) {
-      const { Contents = [] } = await client.send(new sdk.ListObjectsV2Command({ Bucket: bucket }));
-      if (Contents.length === 0) break;
-      const Objects = Contents.map(({ Key }) => ({ Key }));
+      const listed = await client.send(new sdk.ListObjectVersionsCommand({ Bucket: bucket }));
+      const Objects = [...(listed.Versions ?? []), ...(listed.DeleteMarkers ?? [])].map(({ Key, VersionId }) => ({
+        ...{ Key, VersionId },
+      }));
+      if (Objects.length === 0) break;
       await client.send(new sdk.DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects, Quiet: true } }));
       count += Objects.length;
       onDeleted(count);

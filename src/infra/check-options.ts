@@ -14,13 +14,19 @@ export function checkedOptions(options: StackOptions): FullStackOptions {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   const full: FullStackOptions = { ...STACK_DEFAULTS, ...given };
   checkTypes(full);
-  if (full.name !== undefined) checkStackName(full.name);
-  checkNameFormat("roleNameFormat", full.roleNameFormat, { stack: full.name, most: ROLE_NAME_MAX });
-  checkNameFormat("policyNameFormat", full.policyNameFormat, { stack: full.name, most: POLICY_NAME_MAX });
+  const { name: stack, regionalNames: regional } = full;
+  if (stack !== undefined) checkStackName(stack, { regional });
+  checkNameFormat("roleNameFormat", full.roleNameFormat, { stack, regional, most: ROLE_NAME_MAX });
+  checkNameFormat("policyNameFormat", full.policyNameFormat, { stack, regional, most: POLICY_NAME_MAX });
   checkNumbers(full);
   checkArns(full);
   checkTogether(full, options);
   return full;
+}
+
+/** Whether CloudFormation makes the functions with their code, and so can have the table set up by one of them. */
+export function setsUpTable(options: FullStackOptions): boolean {
+  return hasProvisioner(options) && options.codeBucket !== undefined;
 }
 
 /** Whether the stack has an aggregator: one that is wanted and has a role. */
@@ -84,6 +90,10 @@ function checkNumbers(options: FullStackOptions): void {
 
 const ARNS = {
   aggregatorRoleArn: [/^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/, "arn:aws:iam::123456789012:role/NAME"],
+  kmsKeyArn: [
+    /^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/,
+    "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+  ],
   alarmSnsTopic: [/^arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[\w.-]+$/, "arn:aws:sns:eu-west-1:123456789012:TOPIC"],
   tableArn: [
     /^arn:aws[a-z-]*:dynamodb:[a-z0-9-]+:\d{12}:table\/[\w.-]{3,255}$/,
@@ -103,9 +113,23 @@ function checkArns(options: FullStackOptions): void {
     }
   }
   for (const who of options.trust) {
-    if (!/^arn:aws[a-z-]*:(iam|sts)::\d{12}:[\w+=,.@/*-]+$/.test(who)) {
+    if (who.includes("*")) {
+      throw invalid(
+        "trust",
+        who,
+        "IAM takes no wildcards there: name each role or user, or the whole account by its :root",
+      );
+    }
+    if (!/^arn:aws[a-z-]*:(iam|sts)::\d{12}:[\w+=,.@/-]+$/.test(who)) {
       throw invalid("trust", who, "give ARNs like arn:aws:iam::123456789012:role/NAME");
     }
+  }
+  const { codeBucket, codePrefix } = options;
+  if (codeBucket !== undefined && !/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(codeBucket)) {
+    throw invalid("codeBucket", codeBucket, "give the name of a bucket");
+  }
+  if (codePrefix !== undefined && !/^[\w!.*'()/-]{1,900}$/.test(codePrefix)) {
+    throw invalid("codePrefix", codePrefix, "give the beginning of a key, such as zae-limiter/0.1.0/");
   }
   const { permissionBoundary } = options;
   if (
@@ -127,6 +151,8 @@ function checkTogether(full: FullStackOptions, given: StackOptions): void {
   if (full.trust.length > 0 && !full.createIamRoles) refuse("trust is for the roles of createIamRoles; give that too.");
   if (full.alarmSnsTopic !== undefined && !full.alarms)
     refuse("alarmSnsTopic is for alarms, and alarms are off; give one.");
+  if (full.codePrefix !== undefined && full.codeBucket === undefined)
+    refuse("codePrefix is for names in codeBucket; give that too.");
   if (full.streamArn !== undefined && full.tableArn === undefined)
     refuse("streamArn is a table's of your own; give tableArn too.");
   if (full.tableArn === undefined) return;

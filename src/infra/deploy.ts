@@ -1,4 +1,4 @@
-import { ConflictError, ExistsError, LimiterError, NotFoundError } from "../domain/errors.ts";
+import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
 import type { AwsPlace } from "./aws-clients.ts";
 import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
 import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";
@@ -14,6 +14,7 @@ import type { FullStackOptions, StackOptions } from "./stack-options.ts";
 import { conditionOf } from "./stack-status.ts";
 import { checkTags, managedTags, userTags } from "./stack-tags.ts";
 import { EventTrail, failureText, pastFailures, type StackProgress, settled, type Waiting } from "./stack-wait.ts";
+import { refuseIndexChanges, stagesTo } from "./table-changes.ts";
 import { structureIn, templateOf } from "./template.ts";
 
 export interface DeployRequest {
@@ -55,7 +56,8 @@ export interface Deployed {
 /** Makes the stack, or changes it to what is asked for. Never silently: what changes is shown before. */
 export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<Deployed> {
   // What is wrong with what was given is told before anything is called.
-  checkedOptions({ ...request.options, name: request.name });
+  // The shorter names of a stack from before are long enough for some.
+  refuseForeignCode(checkedOptions({ regionalNames: false, ...request.options, name: request.name }));
   checkTags(request.tags);
   const cloudFormation = await CloudFormation.open(deps.place, deps.sleep);
   const functions = await Functions.open(deps.place, deps.sleep);
@@ -127,14 +129,21 @@ class Deployment {
   async #update(stack: StackDescription): Promise<Deployed> {
     const { name, options: given, tags, dryRun } = this.#request;
     const before = await this.#cloudFormation.template(name);
-    const options = checkedOptions({ ...structureIn(before), ...optionsIn(stack.parameters), ...given, name });
+    const options = checkedOptions({
+      // Names of a stack from before they had the region stay.
+      ...{ regionalNames: false, ...structureIn(before), ...optionsIn(stack.parameters), ...given, name },
+    });
+    refuseForeignCode(options);
     await this.#requireTable(options);
     const code = await this.#codeOf(options);
     const uploads = await this.#uploadsOf(code);
     const allTags = { ...userTags(stack.tags), ...tags, ...managedTags(name, this.#deps.version) };
     checkTags(userTags(allTags));
     const input = this.#input(options, allTags);
-    const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
+    const wanted = JSON.parse(input.template) as object;
+    refuseIndexChanges(name, before, wanted);
+    const [first = wanted, ...later] = stagesTo(before, wanted);
+    const set = await this.#cloudFormation.changeSet(staged(input, first), this.#deps.newName());
     if (set.kind === "failed") {
       throw new LimiterError("change_failed", `CloudFormation cannot change the stack ${name}: ${set.reason}`);
     }
@@ -143,7 +152,7 @@ class Deployment {
         ? []
         : differencesOf(stack, input, {
             resources: set.changes,
-            templates: { before, after: JSON.parse(input.template) },
+            templates: { before, after: wanted },
           });
     const changes = [...differences, ...uploads.map(({ change }) => change)];
     const action = changes.length === 0 ? "none" : "update";
@@ -161,6 +170,7 @@ class Deployment {
       const trail = await EventTrail.from(this.#waiting, stack);
       await this.#cloudFormation.execute(name, set.id);
       await this.#done(trail, "changed");
+      for (const stage of later) await this.#goOn(staged(input, stage));
     }
     if (dryRun) return deployed;
     // The template before the code: new code never runs with old rights. A function that was made by the change has none yet.
@@ -169,6 +179,24 @@ class Deployment {
     }
     await this.#deps.prepare(deployed.table, options, code.length > 0);
     return deployed;
+  }
+
+  /** One more stage of a change that was shown as a whole. */
+  async #goOn(input: StackInput): Promise<void> {
+    const { name } = this.#request;
+    const stack = await this.#changeable(await this.#cloudFormation.describe(name));
+    const before = await this.#cloudFormation.template(name);
+    const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
+    if (set.kind === "none") return;
+    if (set.kind === "failed" || stack === undefined) {
+      const why = set.kind === "failed" ? set.reason : "it is gone";
+      throw new LimiterError("change_failed", `CloudFormation cannot go on changing the stack ${name}: ${why}`);
+    }
+    const templates = { before, after: JSON.parse(input.template) };
+    refuseLosses(name, differencesOf(stack, input, { resources: set.changes, templates }));
+    const trail = await EventTrail.from(this.#waiting, stack);
+    await this.#cloudFormation.execute(name, set.id);
+    await this.#done(trail, "changed");
   }
 
   /** Throws where the stack cannot be changed; waits where somebody else is changing it. */
@@ -288,6 +316,19 @@ class Deployment {
       table: this.#tableOf(options),
     };
   }
+}
+
+function staged(input: StackInput, template: object): StackInput {
+  return { ...input, template: JSON.stringify(template) };
+}
+
+function refuseForeignCode({ codeBucket }: FullStackOptions): void {
+  if (codeBucket === undefined) return;
+  throw new ValidationError(
+    "option_invalid",
+    `The code of the functions comes from the bucket ${codeBucket}, by a template for other tools; change such a stack with the tool ` +
+      "that made it (`deploy` uploads the code itself).",
+  );
 }
 
 /** CloudFormation would begin, fail at the table, and take everything back. */

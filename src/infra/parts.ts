@@ -32,8 +32,8 @@ export interface Resource {
   readonly Properties: Json;
   /** Logical ids of what must be there before. */
   readonly DependsOn?: readonly string[];
-  /** What becomes of it when the stack is deleted; absent: it goes. */
-  readonly DeletionPolicy?: "Retain" | "Delete";
+  /** What becomes of it when the stack is deleted, or was never finished; absent: it goes. */
+  readonly DeletionPolicy?: "Retain" | "RetainExceptOnCreate" | "Delete";
   /** What becomes of it when another takes its place. */
   readonly UpdateReplacePolicy?: "Retain" | "Delete";
 }
@@ -50,8 +50,8 @@ export interface StackPlace {
   readonly options: FullStackOptions;
   /** The stack's name with an ending. */
   named(ending: string): Text;
-  /** The same put into a format such as `acme-{}`. */
-  formatted(format: string, ending: string): Text;
+  /** Of what is one for the whole account: the same in a format such as `acme-{}`, with the region where stacks have it. */
+  accountWide(format: string, ending: string): Text;
   readonly table: {
     readonly name: Text;
     readonly arn: Text;
@@ -68,10 +68,11 @@ export function placeOf(options: FullStackOptions): StackPlace {
         ? ref("AWS::StackName")
         : sub(`\${AWS::StackName}${ending}`)
       : `${name}${ending}`;
-  const formatted = (format: string, ending: string): Text =>
-    name === undefined
-      ? sub(format.replace("{}", () => `\${AWS::StackName}${ending}`))
-      : format.replace("{}", () => `${name}${ending}`);
+  const accountWide = (format: string, ending: string): Text => {
+    const text = format.replace("{}", () => `${name ?? `\${AWS::StackName}`}${ending}`);
+    if (options.regionalNames) return sub(`${text}-\${AWS::Region}`);
+    return name === undefined ? sub(text) : text;
+  };
   const table =
     tableArn === undefined
       ? {
@@ -81,7 +82,7 @@ export function placeOf(options: FullStackOptions): StackPlace {
           streamArn: { "Fn::GetAtt": ["RateLimitsTable", "StreamArn"] },
         }
       : { name: tableNameOf(tableArn), arn: tableArn, indexArns: `${tableArn}/index/*`, streamArn };
-  return { options, named, formatted, table };
+  return { options, named, accountWide, table };
 }
 
 /** What follows the last slash. */

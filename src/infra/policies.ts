@@ -28,6 +28,8 @@ export interface PolicyPlace {
   readonly tableArn: Text;
   /** Of all its indexes: the table's with `/index/*` behind. */
   readonly indexArns: Text;
+  /** Of the key that the table is encrypted with; absent: one of AWS's, which asks for no right. */
+  readonly keyArn?: Text;
 }
 
 /** Who works on a table. */
@@ -42,34 +44,45 @@ const REGISTRY = "_/SYSTEM#";
 
 /** The policy of a kind of client. `namespaceId`: of one tenant, in place of the tag of whoever calls. */
 export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId = NAMESPACE_TAG): PolicyDocument {
+  return documentOf([...clientStatements(name, place, namespaceId), ...tableKey(place)]);
+}
+
+function clientStatements(name: PolicyName, place: PolicyPlace, namespaceId: string): readonly Statement[] {
   const { tableArn, indexArns } = place;
   const both = [tableArn, indexArns];
   switch (name) {
     case "acquire":
-      return documentOf(acquiring("*", tableArn));
+      return acquiring("*", tableArn);
     case "full":
-      return documentOf([
+      return [
         allowed("ReadAndWrite", [...READS, "Query", ...WRITES], both),
         allowed("Describe", ["DescribeTable"], [tableArn]),
-      ]);
+      ];
     case "read":
-      return documentOf([
-        allowed("Read", [...READS, "Query"], both),
-        allowed("Describe", ["DescribeTable"], [tableArn]),
-      ]);
+      return [allowed("Read", [...READS, "Query"], both), allowed("Describe", ["DescribeTable"], [tableArn])];
     case "namespaceAcquire":
-      return documentOf(acquiring(namespaceId, tableArn));
+      return acquiring(namespaceId, tableArn);
     case "namespaceRead":
-      return documentOf(reading(namespaceId, place));
+      return reading(namespaceId, place);
     case "namespaceFull":
-      return documentOf([
+      return [
         ...reading(namespaceId, place),
         allowed("WriteOwn", ["PutItem", "UpdateItem", "DeleteItem"], [tableArn], [`${namespaceId}/*`]),
         // Changes of a namespace are made on condition that it is still active.
         allowed("CheckOwn", ["ConditionCheckItem"], [tableArn], [`${namespaceId}/*`, REGISTRY]),
-      ]);
+      ];
   }
 }
+
+/** DynamoDB uses the key in the name of whoever calls it, and only so may a client use it: the bare key opens nothing. */
+function tableKey({ keyArn }: PolicyPlace): readonly Statement[] {
+  if (keyArn === undefined) return [];
+  const Condition = { StringLike: { "kms:ViaService": "dynamodb.*" } };
+  return [{ Sid: "TableKey", Effect: "Allow", Action: KEY_USE, Resource: [keyArn], Condition }];
+}
+
+/** What DynamoDB, S3 and SQS do with a key, as AWS's guide to each of them lists it. */
+const KEY_USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"];
 
 /**
  * Takes, and counts of what was refused, and nothing else that is written. One statement for all keys that are read: configuration and the namespace's registry
@@ -94,9 +107,12 @@ function reading(namespaceId: string, { tableArn, indexArns }: PolicyPlace): rea
   ];
 }
 
-/** What the two functions do on the table. */
-export function functionStatements({ tableArn, indexArns }: PolicyPlace): readonly Statement[] {
-  return [allowed("Table", [...READS, "Query", ...WRITES], [tableArn, indexArns])];
+/** What the two functions do on the table; with its key they also write the archive, the queue and read their settings. */
+export function functionStatements({ tableArn, indexArns, keyArn }: PolicyPlace): readonly Statement[] {
+  return [
+    allowed("Table", [...READS, "Query", ...WRITES], [tableArn, indexArns]),
+    ...(keyArn === undefined ? [] : [{ Sid: "Key", Effect: "Allow", Action: KEY_USE, Resource: [keyArn] } as const]),
+  ];
 }
 
 export function documentOf(statements: readonly Statement[]): PolicyDocument {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Change } from "@aws-sdk/client-cloudformation";
 import { ConflictError } from "../domain/errors.ts";
+import { onlyAddsIndexes } from "./table-changes.ts";
 
 /** One change of a stack: of a resource, of a value, of a tag, or of a function's code. */
 export interface StackChange {
@@ -82,9 +83,15 @@ function propertyChanges(logicalId: string, { before, after }: { before: unknown
     (name) => JSON.stringify(old[name]) !== JSON.stringify(next[name]),
   );
   if (names.length === 0) return {};
-  const only = (from: Record<string, unknown>) =>
-    Object.fromEntries(names.filter((name) => name in from).map((name) => [name, from[name]]));
-  return { from: only(old), to: only(next) };
+  const only = (own: Record<string, unknown>, other: Record<string, unknown>) =>
+    Object.fromEntries(names.filter((name) => name in own).map((name) => [name, differing(own[name], other[name])]));
+  return { from: only(old, next), to: only(next, old) };
+}
+
+/** Of a list what the other does not have: two long ones that differ in one element look the same to whoever is asked. */
+function differing(own: unknown, other: unknown): unknown {
+  if (!Array.isArray(own) || !Array.isArray(other)) return own;
+  return own.filter((each) => !other.some((there) => isDeepStrictEqual(each, there)));
 }
 
 function propertiesIn(template: unknown, logicalId: string): Record<string, unknown> | undefined {
@@ -98,10 +105,13 @@ const KEPT_TYPES: readonly string[] = ["AWS::DynamoDB::Table", "AWS::S3::Bucket"
 /** Throws where something would go, or be made anew, that others rely on. Nobody can agree to that by `--yes`. */
 export function refuseLosses(stack: string, changes: readonly StackChange[]): void {
   const lost = changes.filter(
-    ({ action, type, replacement }) =>
+    ({ action, type, replacement, from, to }) =>
       type !== undefined &&
       KEPT_TYPES.includes(type) &&
-      (action === "Remove" || replacement === "True" || replacement === "Conditional"),
+      (action === "Remove" ||
+        replacement === "True" ||
+        // Of indexes CloudFormation says so whatever becomes of them; those that are added cost nothing that is there.
+        (replacement === "Conditional" && !(type === "AWS::DynamoDB::Table" && onlyAddsIndexes(from, to)))),
   );
   if (lost.length === 0) return;
   const named = lost.map(

@@ -14,6 +14,11 @@ export interface StackOptions {
   readonly roleNameFormat?: string;
   /** The same for policies. */
   readonly policyNameFormat?: string;
+  /**
+   * Whether names that are one for the whole account (roles, policies, dashboard) end in the region, so that each region can have a stack of the
+   * same name. Default true; a stack that was made without keeps its names: renamed, policies would lose whom they are attached to.
+   */
+  readonly regionalNames?: boolean;
   /** A role for the aggregator that is there already. */
   readonly aggregatorRoleArn?: string;
   /** The function that archives audit events and sweeps. Default true. */
@@ -38,11 +43,23 @@ export interface StackOptions {
   readonly deletionProtection?: boolean;
   /** How many days back the table can be restored. Default: as many as DynamoDB has, 35. */
   readonly pitrRecoveryDays?: number;
+  /**
+   * A key of KMS, by ARN, for table, archive, queue, logs and functions. Its policy must let this account use it, and CloudWatch Logs of the
+   * region; the stack's own roles and policies get the right to use it. Default: keys of AWS's.
+   */
+  readonly kmsKeyArn?: string;
   /** X-Ray for the functions. Default false. */
   readonly tracing?: boolean;
+  /**
+   * A bucket of the same region with the code of the functions, for a template that other tools deploy: `aggregator.zip` and
+   * `provisioner.zip`, as `lambda-export` writes them. The stack then sets up its table itself. Default: `deploy` uploads the code.
+   */
+  readonly codeBucket?: string;
+  /** What stands before these names, such as `zae-limiter/0.1.0/`; give each version another, or nobody sees that the code is new. */
+  readonly codePrefix?: string;
   /** Memory of the aggregator, in MB. Default 256. */
   readonly lambdaMemory?: number;
-  /** How long the aggregator may run, in seconds. Default 60. */
+  /** How long the aggregator may run, in seconds. Default 900: a sweep gets round millions of buckets. */
   readonly lambdaTimeout?: number;
   /** How long logs are kept, in days. Default 30. */
   readonly logRetentionDays?: number;
@@ -63,6 +80,7 @@ export interface FullStackOptions {
   readonly permissionBoundary: string | undefined;
   readonly roleNameFormat: string;
   readonly policyNameFormat: string;
+  readonly regionalNames: boolean;
   readonly aggregatorRoleArn: string | undefined;
   readonly aggregator: boolean;
   readonly provisioner: boolean;
@@ -75,7 +93,10 @@ export interface FullStackOptions {
   readonly streamArn: string | undefined;
   readonly deletionProtection: boolean;
   readonly pitrRecoveryDays: number | undefined;
+  readonly kmsKeyArn: string | undefined;
   readonly tracing: boolean;
+  readonly codeBucket: string | undefined;
+  readonly codePrefix: string | undefined;
   readonly lambdaMemory: number;
   readonly lambdaTimeout: number;
   readonly logRetentionDays: number;
@@ -92,6 +113,7 @@ export const STACK_DEFAULTS = {
   permissionBoundary: undefined,
   roleNameFormat: "{}",
   policyNameFormat: "{}",
+  regionalNames: true,
   aggregatorRoleArn: undefined,
   aggregator: true,
   provisioner: true,
@@ -104,9 +126,12 @@ export const STACK_DEFAULTS = {
   streamArn: undefined,
   deletionProtection: false,
   pitrRecoveryDays: undefined,
+  kmsKeyArn: undefined,
   tracing: false,
+  codeBucket: undefined,
+  codePrefix: undefined,
   lambdaMemory: 256,
-  lambdaTimeout: 60,
+  lambdaTimeout: 900,
   logRetentionDays: 30,
   usageRetentionDays: 90,
   auditArchiveGlacierDays: 90,

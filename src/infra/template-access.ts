@@ -1,6 +1,13 @@
 import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
 import { arnOf, type Resource, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
-import { documentOf, functionStatements, type PolicyName, policyDocument, type Statement } from "./policies.ts";
+import {
+  documentOf,
+  functionStatements,
+  type PolicyName,
+  type PolicyPlace,
+  policyDocument,
+  type Statement,
+} from "./policies.ts";
 import { POLICIES, ROLES } from "./stack-names.ts";
 
 /** Roles of the functions, policies for clients, and roles that have these. */
@@ -53,13 +60,14 @@ const CLIENT_ROLES = {
   ReadOnlyRole: { ending: ROLES.read, policy: "ReadOnlyPolicy" },
 } as const;
 
-function managedPolicy({ options, formatted, table }: StackPlace, name: PolicyName, description: string): Resource {
+function managedPolicy(place: StackPlace, name: PolicyName, description: string): Resource {
+  const { options, accountWide } = place;
   return {
     Type: "AWS::IAM::ManagedPolicy",
     Properties: {
-      ManagedPolicyName: formatted(options.policyNameFormat, POLICIES[name]),
+      ManagedPolicyName: accountWide(options.policyNameFormat, POLICIES[name]),
       Description: description,
-      PolicyDocument: policyDocument(name, { tableArn: table.arn, indexArns: table.indexArns }),
+      PolicyDocument: policyDocument(name, policyPlace(place)),
     },
   };
 }
@@ -84,12 +92,12 @@ function clientRole(place: StackPlace, ending: string, policy: string): Resource
   });
 }
 
-function role({ options, formatted }: StackPlace, ending: string, properties: Resource["Properties"]): Resource {
+function role({ options, accountWide }: StackPlace, ending: string, properties: Resource["Properties"]): Resource {
   const { permissionBoundary, roleNameFormat } = options;
   return {
     Type: "AWS::IAM::Role",
     Properties: {
-      RoleName: formatted(roleNameFormat, ending),
+      RoleName: accountWide(roleNameFormat, ending),
       ...(permissionBoundary === undefined ? {} : { PermissionsBoundary: boundaryArn(permissionBoundary) }),
       Tags: [{ Key: "Application", Value: "zae-limiter" }],
       ...properties,
@@ -104,10 +112,15 @@ export function boundaryArn(boundary: string): Text {
     : sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:policy/${boundary}`);
 }
 
-function aggregatorStatements({ options, table }: StackPlace): readonly Statement[] {
-  const { arn: tableArn, indexArns, streamArn } = table;
+function policyPlace({ options: { kmsKeyArn: keyArn }, table }: StackPlace): PolicyPlace {
+  return { tableArn: table.arn, indexArns: table.indexArns, ...(keyArn === undefined ? {} : { keyArn }) };
+}
+
+function aggregatorStatements(place: StackPlace): readonly Statement[] {
+  const { options, table } = place;
+  const { streamArn } = table;
   return [
-    ...functionStatements({ tableArn, indexArns }),
+    ...functionStatements(policyPlace(place)),
     ...(streamArn === undefined
       ? []
       : [
@@ -124,9 +137,12 @@ function aggregatorStatements({ options, table }: StackPlace): readonly Statemen
   ];
 }
 
-function provisionerStatements({ options, table }: StackPlace): readonly Statement[] {
+function provisionerStatements(place: StackPlace): readonly Statement[] {
+  const { options, table } = place;
   return [
-    ...functionStatements({ tableArn: table.arn, indexArns: table.indexArns }),
+    ...functionStatements(policyPlace(place)),
+    // Before it sets a table up it looks whether a limiter can work there.
+    allow("Describe", ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"], table.arn),
     ...ownLogs("ProvisionerLogGroup"),
     ...tracing(options.tracing),
   ];

@@ -1,5 +1,25 @@
-import { hasAggregator } from "./check-options.ts";
+import { hasAggregator, hasArchive } from "./check-options.ts";
 import { type Json, type Resource, type Resources, ref, type StackPlace, type Text } from "./parts.ts";
+
+/**
+ * How long something must be wrong before somebody is told: in `breaching` of the last `periods`. What is measured once an hour needs periods of
+ * an hour: in shorter ones most have no value, and no two that follow each other ever have.
+ */
+interface Patience {
+  readonly periodS: number;
+  readonly periods: number;
+  readonly breaching: number;
+}
+
+/** For what is measured all the time. */
+const TEN_MINUTES: Patience = { periodS: 300, periods: 2, breaching: 2 };
+/** For what comes with every batch of the stream, and again with every attempt. */
+const HALF_AN_HOUR: Patience = { periodS: 900, periods: 3, breaching: 2 };
+/** For what comes with every sweep: one that went wrong may be an accident, a second is none. */
+const TWO_SWEEPS: Patience = { periodS: 3_600, periods: 3, breaching: 2 };
+/** For what a single sweep says for sure; the hour after it may have no sweep in it. */
+const ONE_SWEEP: Patience = { periodS: 3_600, periods: 2, breaching: 1 };
+const AT_ONCE: Patience = { periodS: 300, periods: 1, breaching: 1 };
 
 /** What is worth waking somebody. Where nothing is measured nothing is wrong. */
 export function alarmResources(place: StackPlace): Resources {
@@ -9,82 +29,93 @@ export function alarmResources(place: StackPlace): Resources {
   const index = (name: string) => [...table, dimension("GlobalSecondaryIndexName", name)];
   return {
     ...(hasAggregator(options) ? aggregatorAlarms(place) : {}),
-    DynamoDBReadThrottleAlarm: alarm(place, {
+    DynamoDBReadThrottleAlarm: alarm(place, TEN_MINUTES, {
       ending: "-read-throttle",
       description: "Reads of the table are throttled",
       over: 1,
-      ...sumOf("AWS/DynamoDB", "ReadThrottleEvents", table),
+      measured: throttles(["ReadThrottleEvents"], table),
     }),
-    DynamoDBWriteThrottleAlarm: alarm(place, {
+    DynamoDBWriteThrottleAlarm: alarm(place, TEN_MINUTES, {
       ending: "-write-throttle",
       description: "Writes to the table are throttled: a bucket is hotter than its shards",
       over: 1,
-      ...sumOf("AWS/DynamoDB", "WriteThrottleEvents", table),
+      measured: throttles(["WriteThrottleEvents"], table),
     }),
     // The table's own metrics leave its indexes out.
-    GSI2ThrottleAlarm: alarm(place, {
+    GSI2ThrottleAlarm: alarm(place, TEN_MINUTES, {
       ending: "-gsi2-throttle",
       description: "The resource index is throttled, and holds up writes to the table",
       over: 1,
-      ...throttlesOf(index("GSI2")),
+      measured: throttles(["ReadThrottleEvents", "WriteThrottleEvents"], index("GSI2")),
     }),
-    GSI4ThrottleAlarm: alarm(place, {
+    GSI4ThrottleAlarm: alarm(place, TEN_MINUTES, {
       ending: "-gsi4-throttle",
       description: "The namespace index is throttled, and holds up writes to the table",
       over: 1,
-      ...throttlesOf(index("GSI4")),
+      measured: throttles(["ReadThrottleEvents", "WriteThrottleEvents"], index("GSI4")),
     }),
   };
 }
 
-const PERIOD_S = 300;
 const HOUR_MS = 3_600_000;
 
 function aggregatorAlarms(place: StackPlace): Resources {
   const own = [dimension("FunctionName", ref("AggregatorFunction"))];
+  const counted = [dimension("Stack", place.table.name)];
   const { streamArn } = place.table;
   return {
-    AggregatorDLQAlarm: alarm(place, {
+    AggregatorDLQAlarm: alarm(place, AT_ONCE, {
       ending: "-aggregator-dlq-alarm",
       description: "Records of the stream were given up; they are missing in the audit archive",
-      over: 1,
-      orEqual: true,
-      periods: 1,
-      ...sumOf("AWS/SQS", "ApproximateNumberOfMessagesVisible", [
+      over: 0,
+      measured: statisticOf("Maximum", "AWS/SQS", "ApproximateNumberOfMessagesVisible", [
         { Name: "QueueName", Value: { "Fn::GetAtt": ["AggregatorDLQ", "QueueName"] } },
       ]),
     }),
-    LambdaErrorRateAlarm: alarm(place, {
+    LambdaErrorRateAlarm: alarm(place, TWO_SWEEPS, {
       ending: "-aggregator-error-rate",
-      description: "More than 1 % of the aggregator's runs fail",
+      description: "More than 1 % of the aggregator's runs fail, or its sweeps do",
       over: 1,
-      Metrics: [
-        metric("errors", "AWS/Lambda", "Errors", own),
-        metric("invocations", "AWS/Lambda", "Invocations", own),
-        { Id: "rate", Expression: "100 * errors / invocations", Label: "Errors, percent", ReturnData: true },
-      ],
+      measured: (periodS) => ({
+        Metrics: [
+          metric("errors", "AWS/Lambda", "Errors", own, periodS),
+          metric("invocations", "AWS/Lambda", "Invocations", own, periodS),
+          { Id: "rate", Expression: "100 * errors / invocations", Label: "Errors, percent", ReturnData: true },
+        ],
+      }),
     }),
-    LambdaDurationAlarm: alarm(place, {
+    LambdaDurationAlarm: alarm(place, TWO_SWEEPS, {
       ending: "-aggregator-duration",
       description: "The aggregator comes close to its timeout",
       over: ref("LambdaDurationThreshold"),
-      ...statisticOf("Maximum", "AWS/Lambda", "Duration", own),
+      measured: statisticOf("Maximum", "AWS/Lambda", "Duration", own),
     }),
     ...(streamArn === undefined
       ? {}
       : {
-          StreamIteratorAgeAlarm: alarm(place, {
+          StreamIteratorAgeAlarm: alarm(place, HALF_AN_HOUR, {
             ending: "-stream-iterator-age",
             description: "The aggregator is an hour behind the stream, which keeps records for a day",
             over: HOUR_MS,
-            ...statisticOf("Maximum", "AWS/Lambda", "IteratorAge", own),
+            measured: statisticOf("Maximum", "AWS/Lambda", "IteratorAge", own),
           }),
         }),
-    UsageClosedAlarm: alarm(place, {
+    ...(hasArchive(place.options)
+      ? {
+          // A batch that is only reported as failed is no error of the function's.
+          ArchiveFailuresAlarm: alarm(place, HALF_AN_HOUR, {
+            ending: "-archive-failures",
+            description: "Audit events that expired cannot be archived; the stream keeps them for a day",
+            over: 0,
+            measured: statisticOf("Sum", "zae-limiter", "ArchiveFailures", counted),
+          }),
+        }
+      : {}),
+    UsageClosedAlarm: alarm(place, ONE_SWEEP, {
       ending: "-usage-closed",
       description: "No sweep has come to its end for six hours: hours of idle buckets stay open",
       over: 6,
-      ...statisticOf("Maximum", "zae-limiter", "ClosedUntilAgeHours", [dimension("Stack", place.table.name)]),
+      measured: statisticOf("Maximum", "zae-limiter", "ClosedUntilAgeHours", counted),
     }),
   };
 }
@@ -93,13 +124,13 @@ interface AlarmShape {
   readonly ending: string;
   readonly description: string;
   readonly over: number | Text;
-  readonly orEqual?: true;
-  readonly periods?: number;
-  readonly [property: string]: unknown;
+  /** What is measured, in periods of so many seconds. */
+  readonly measured: (periodS: number) => Json;
 }
 
-function alarm({ named, options }: StackPlace, shape: AlarmShape): Resource {
-  const { ending, description, over, orEqual, periods = 2, ...measured } = shape;
+function alarm({ named, options }: StackPlace, patience: Patience, shape: AlarmShape): Resource {
+  const { ending, description, over, measured } = shape;
+  const { periodS, periods, breaching } = patience;
   const { alarmSnsTopic: topic } = options;
   return {
     Type: "AWS::CloudWatch::Alarm",
@@ -107,10 +138,11 @@ function alarm({ named, options }: StackPlace, shape: AlarmShape): Resource {
       AlarmName: named(ending),
       AlarmDescription: description,
       Threshold: over,
-      ComparisonOperator: orEqual === true ? "GreaterThanOrEqualToThreshold" : "GreaterThanThreshold",
+      ComparisonOperator: "GreaterThanThreshold",
       EvaluationPeriods: periods,
+      DatapointsToAlarm: breaching,
       TreatMissingData: "notBreaching",
-      ...measured,
+      ...measured(periodS),
       ...(topic === undefined ? {} : { AlarmActions: [topic], OKActions: [topic] }),
     },
   };
@@ -122,31 +154,42 @@ function dimension(name: string, value: Text): Dimensions[number] {
   return { Name: name, Value: value };
 }
 
-function sumOf(namespace: string, name: string, dimensions: Dimensions): Json {
-  return statisticOf("Sum", namespace, name, dimensions);
+function statisticOf(
+  statistic: "Sum" | "Maximum",
+  namespace: string,
+  name: string,
+  dimensions: Dimensions,
+): (periodS: number) => Json {
+  return (periodS) => ({
+    ...{ Namespace: namespace, MetricName: name, Dimensions: dimensions, Statistic: statistic, Period: periodS },
+  });
 }
 
-function statisticOf(statistic: "Sum" | "Maximum", namespace: string, name: string, dimensions: Dimensions): Json {
-  return { Namespace: namespace, MetricName: name, Dimensions: dimensions, Statistic: statistic, Period: PERIOD_S };
-}
-
-function throttlesOf(dimensions: Dimensions): Json {
-  return {
+/**
+ * Filled up, since DynamoDB publishes throttles only where there are some, and CloudWatch ignores what is missing of DynamoDB's metrics whatever
+ * an alarm says: it would never end.
+ */
+function throttles(names: readonly string[], dimensions: Dimensions): (periodS: number) => Json {
+  return (periodS) => ({
     Metrics: [
-      metric("reads", "AWS/DynamoDB", "ReadThrottleEvents", dimensions),
-      metric("writes", "AWS/DynamoDB", "WriteThrottleEvents", dimensions),
-      { Id: "both", Expression: "FILL(reads, 0) + FILL(writes, 0)", Label: "Throttles", ReturnData: true },
+      ...names.map((name, i) => metric(`m${i}`, "AWS/DynamoDB", name, dimensions, periodS)),
+      {
+        Id: "all",
+        Expression: names.map((_, i) => `FILL(m${i}, 0)`).join(" + "),
+        Label: "Throttles",
+        ReturnData: true,
+      },
     ],
-  };
+  });
 }
 
-function metric(id: string, namespace: string, name: string, dimensions: Dimensions): Json {
+function metric(id: string, namespace: string, name: string, dimensions: Dimensions, periodS: number): Json {
   return {
     Id: id,
     ReturnData: false,
     MetricStat: {
       Metric: { Namespace: namespace, MetricName: name, Dimensions: dimensions },
-      Period: PERIOD_S,
+      Period: periodS,
       Stat: "Sum",
     },
   };

@@ -4,13 +4,16 @@ import { NAMES } from "./stack-names.ts";
 
 /** A page of CloudWatch: what the table takes and refuses, and how the aggregator fares. */
 export function dashboardResources(place: StackPlace): Resources {
-  const { options, named } = place;
+  const { options, accountWide } = place;
   if (!options.alarms || !hasAggregator(options)) return {};
   const body = JSON.stringify({ start: "-PT12H", widgets: widgetsOf(place) });
   // Names and the region are known only where it is made.
   const text: Text = { "Fn::Sub": body };
   return {
-    Dashboard: { Type: "AWS::CloudWatch::Dashboard", Properties: { DashboardName: named(""), DashboardBody: text } },
+    Dashboard: {
+      Type: "AWS::CloudWatch::Dashboard",
+      Properties: { DashboardName: accountWide("{}", ""), DashboardBody: text },
+    },
   };
 }
 

@@ -1,6 +1,7 @@
-import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
+import { hasAggregator, hasArchive, hasProvisioner, setsUpTable } from "./check-options.ts";
 import { arnOf, type Json, type Resources, ref, type StackPlace, sub, type Text } from "./parts.ts";
 import { NAMES } from "./stack-names.ts";
+import type { FullStackOptions } from "./stack-options.ts";
 
 /** The aggregator with its queue, its stream and its schedule; the provisioner; their logs. */
 export function functionResources(place: StackPlace): Resources {
@@ -21,8 +22,13 @@ export const STREAM_FILTER = {
 /** Logs, and records that tell of failures: nothing that the stack is there for. */
 const GONE_WITH_STACK = { DeletionPolicy: "Delete", UpdateReplacePolicy: "Delete" } as const;
 
-/** Why records are tried until they expire: whatever is given up is missing in the archive. */
-const UNTIL_EXPIRED = -1;
+/** Any number of times within that age. */
+const UNLIMITED = -1;
+/**
+ * Records that cannot be archived for so long go to the queue, by their place in the stream, whose alarm tells somebody. The stream has them for
+ * as long again, so that a runner can still archive them by hand; tried until they expire, they would be gone when the alarm came.
+ */
+const GIVEN_UP_AFTER_S = 43_200;
 
 function aggregatorResources(place: StackPlace): Resources {
   const { options, named, table } = place;
@@ -38,14 +44,16 @@ function aggregatorResources(place: StackPlace): Resources {
         QueueName: named(NAMES.queue),
         MessageRetentionPeriod: 1_209_600,
         VisibilityTimeout: 300,
-        SqsManagedSseEnabled: true,
+        ...(options.kmsKeyArn === undefined
+          ? { SqsManagedSseEnabled: true }
+          : { KmsMasterKeyId: options.kmsKeyArn, KmsDataKeyReusePeriodSeconds: 300 }),
       },
     },
     AggregatorFunction: {
       Type: "AWS::Lambda::Function",
       DependsOn: ["AggregatorLogGroup"],
       Properties: functionProperties(place, {
-        ending: NAMES.aggregator,
+        which: "aggregator",
         description: "Archives audit events that expire, and sweeps",
         role,
         memory: ref("LambdaMemorySize"),
@@ -91,8 +99,8 @@ function streamMapping(streamArn: Text) {
       BatchSize: 1_000,
       MaximumBatchingWindowInSeconds: 60,
       FunctionResponseTypes: ["ReportBatchItemFailures"],
-      MaximumRetryAttempts: UNTIL_EXPIRED,
-      MaximumRecordAgeInSeconds: UNTIL_EXPIRED,
+      MaximumRetryAttempts: UNLIMITED,
+      MaximumRecordAgeInSeconds: GIVEN_UP_AFTER_S,
       BisectBatchOnFunctionError: true,
       DestinationConfig: { OnFailure: { Destination: arnOf("AggregatorDLQ") } },
       FilterCriteria: { Filters: [{ Pattern: JSON.stringify(STREAM_FILTER) }] },
@@ -107,7 +115,7 @@ function provisionerResources(place: StackPlace): Resources {
       Type: "AWS::Lambda::Function",
       DependsOn: ["ProvisionerLogGroup"],
       Properties: functionProperties(place, {
-        ending: NAMES.provisioner,
+        which: "provisioner",
         description: "Declared limits: Custom::ZaeLimiterLimits",
         role: arnOf("ProvisionerRole"),
         memory: 256,
@@ -115,11 +123,25 @@ function provisionerResources(place: StackPlace): Resources {
         environment: {},
       }),
     },
+    ...(setsUpTable(place.options) ? { PreparedTable: preparedTable(place) } : {}),
+  };
+}
+
+/** The version record and the namespace `default`: what makes a table one of ours. */
+function preparedTable({ table }: StackPlace) {
+  return {
+    Type: "Custom::ZaeLimiterTable",
+    Properties: {
+      ServiceToken: arnOf("ProvisionerFunction"),
+      TableName: table.name,
+      // A new layout asks again.
+      SchemaVersion: ref("SchemaVersion"),
+    },
   };
 }
 
 interface FunctionShape {
-  readonly ending: string;
+  readonly which: "aggregator" | "provisioner";
   readonly description: string;
   readonly role: Text;
   readonly memory: number | Text;
@@ -134,10 +156,25 @@ interface FunctionShape {
 const PLACEHOLDER =
   'exports.handler = async () => { throw new Error("The code of this function has not been uploaded; run zae-limiter deploy."); };';
 
+/**
+ * The same for the provisioner. It answers CloudFormation, which would wait an hour for it otherwise, and an hour more in its rollback. A resource
+ * that this code failed to make can be deleted; what the real code made is not.
+ */
+const PROVISIONER_PLACEHOLDER = `const ID = "zae-limiter-without-code";
+exports.handler = async (event) => {
+  const Reason = "The code of this function has not been uploaded; run zae-limiter deploy, or put it there with your own tools.";
+  const { ResponseURL, RequestType, PhysicalResourceId = ID, StackId, RequestId, LogicalResourceId } = event;
+  if (ResponseURL === undefined) throw new Error(Reason);
+  const Status = RequestType === "Delete" && PhysicalResourceId === ID ? "SUCCESS" : "FAILED";
+  const body = JSON.stringify({ Status, Reason, PhysicalResourceId, StackId, RequestId, LogicalResourceId });
+  await fetch(ResponseURL, { method: "PUT", headers: { "content-type": "" }, body });
+};
+`;
+
 function functionProperties({ named, options, table }: StackPlace, shape: FunctionShape): Json {
-  const { ending, description, role, memory, timeout, environment } = shape;
+  const { which, description, role, memory, timeout, environment } = shape;
   return {
-    FunctionName: named(ending),
+    FunctionName: named(NAMES[which]),
     Description: description,
     Runtime: "nodejs22.x",
     Architectures: ["arm64"],
@@ -145,8 +182,9 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
     Role: role,
     MemorySize: memory,
     Timeout: timeout,
-    Code: { ZipFile: PLACEHOLDER },
+    Code: codeOf(options, which),
     ...(options.tracing ? { TracingConfig: { Mode: "Active" } } : {}),
+    ...(options.kmsKeyArn === undefined ? {} : { KmsKeyArn: options.kmsKeyArn }),
     Environment: {
       Variables: {
         TABLE_NAME: table.name,
@@ -159,7 +197,12 @@ function functionProperties({ named, options, table }: StackPlace, shape: Functi
   };
 }
 
-function logGroup({ options: { name } }: StackPlace, ending: string) {
+function codeOf({ codeBucket, codePrefix }: FullStackOptions, which: FunctionShape["which"]): Json {
+  if (codeBucket === undefined) return { ZipFile: which === "provisioner" ? PROVISIONER_PLACEHOLDER : PLACEHOLDER };
+  return { S3Bucket: codeBucket, S3Key: `${codePrefix ?? ""}${which}.zip` };
+}
+
+function logGroup({ options: { name, kmsKeyArn } }: StackPlace, ending: string) {
   return {
     Type: "AWS::Logs::LogGroup",
     ...GONE_WITH_STACK,
@@ -167,6 +210,7 @@ function logGroup({ options: { name } }: StackPlace, ending: string) {
       LogGroupName:
         name === undefined ? sub(`/aws/lambda/\${AWS::StackName}${ending}`) : `/aws/lambda/${name}${ending}`,
       RetentionInDays: ref("LogRetentionDays"),
+      ...(kmsKeyArn === undefined ? {} : { KmsKeyId: kmsKeyArn }),
     },
   };
 }

@@ -60,6 +60,7 @@ const ALARMS: Readonly<Record<string, string>> = {
   DynamoDBWriteThrottleAlarm: "WriteThrottleAlarmName",
   GSI2ThrottleAlarm: "GSI2ThrottleAlarmName",
   GSI4ThrottleAlarm: "GSI4ThrottleAlarmName",
+  ArchiveFailuresAlarm: "ArchiveFailuresAlarmName",
   UsageClosedAlarm: "UsageClosedAlarmName",
 };
 

@@ -60,15 +60,18 @@ const METADATA_KEY = "zae-limiter";
 /** The options that decide what there is, as far as they differ from the defaults: what a later deploy begins with. */
 function structureOf(options: FullStackOptions): Json {
   const values = new Set<string>(Object.values(PARAMETERS).flatMap(({ option }) => option ?? []));
-  return Object.fromEntries(
+  const chosen = Object.fromEntries(
     Object.entries(options).filter(
       ([name, value]) =>
         name !== "name" &&
         name !== "lambdaDurationThresholdPct" &&
         !values.has(name) &&
+        // Always told: a template that does not say it is one from before there was a choice.
+        name !== "regionalNames" &&
         JSON.stringify(value) !== JSON.stringify(STACK_DEFAULTS[name as keyof FullStackOptions]),
     ),
   );
+  return { ...chosen, regionalNames: options.regionalNames };
 }
 
 /** What a deployed template was made with; undefined where it is not one of ours. */

@@ -1,16 +1,20 @@
 import { ConflictError, LimiterError, NotFoundError, ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
+import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { applyManifest } from "../manifest/apply.ts";
 import { type Manifest, ManifestInvalid } from "../manifest/manifest.ts";
 import { type Plan, type PlanOptions, planManifest } from "../manifest/plan.ts";
 import type { Answer } from "./answer.ts";
 import { isIdOf, physicalId } from "./physical-id.ts";
-import { manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
+import { namespacesOf, registerMissing, TABLE_RESOURCE } from "./prepared-table.ts";
+import { leftoversOf, manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
 
 /** What CloudFormation asks of a custom resource. */
 export interface ProvisionerEvent {
   readonly RequestType: "Create" | "Update" | "Delete";
+  /** Absent: it is for limits. */
+  readonly ResourceType?: string;
   readonly RequestId: string;
   readonly StackId: string;
   readonly LogicalResourceId: string;
@@ -28,6 +32,8 @@ export interface ProvisionerParts {
   readonly table: string;
   /** Opens a namespace; throws `NotFoundError` where there is none, or no table. */
   readonly open: (namespace: Target["namespace"]) => Promise<Limiter>;
+  /** Sets up the table where nobody has; throws where it is none that a limiter can work on. */
+  readonly setUp: () => Promise<void>;
   readonly parse: (text: string) => Manifest;
   /** Hands the answer to CloudFormation. */
   readonly put: (url: string, answer: Answer) => Promise<void>;
@@ -52,6 +58,7 @@ async function resultOf(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   // What failed keeps the id it had: under another, CloudFormation would delete the one before.
   const idFailed = before ?? physicalId(event, RequestId);
   try {
+    if (event.ResourceType === TABLE_RESOURCE) return await prepared(event, parts);
     return event.RequestType === "Delete" ? await deleted(event, parts) : await declared(event, parts);
   } catch (error) {
     return { Status: "FAILED", Reason: sentenceOf(error), PhysicalResourceId: idFailed };
@@ -62,19 +69,41 @@ async function declared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   const { ResourceProperties: properties = {} } = event;
   const target = targetOf(properties);
   const takeOver = takesOver(properties);
+  const leftovers = leftoversOf(properties);
   const manifest = parts.parse(manifestTextOf(properties));
   requireTable(target, parts);
   const owner = isSamePlace(event, target) ? (event.PhysicalResourceId as string) : physicalId(event, event.RequestId);
+  // CloudFormation makes limits and the resource of the table in any order, and a table may have no such resource.
+  await parts.setUp();
   const limiter = await parts.open(target.namespace);
   try {
-    const plan = await applied(limiter, manifest, { owner, takeOver, prune: true }, { event, parts });
+    const plan = await applied(limiter, manifest, { owner, takeOver, ...leftovers }, { event, parts });
     return success(owner, plan.summary);
   } finally {
     await limiter.close();
   }
 }
 
-/** Deletes what this very id owns. What was taken over by another, or was never there, is nothing to delete. */
+/** The table's own resource: its records are there, and the namespaces that were asked for. Deleting it leaves all of that. */
+async function prepared(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
+  const { ResourceProperties: properties = {}, PhysicalResourceId: before } = event;
+  // One table has one such id, so that no update is ever a replacement.
+  const id = `zae-limiter-table:${parts.table}`;
+  if (event.RequestType === "Delete") return { Status: "SUCCESS", PhysicalResourceId: before ?? id, Data: {} };
+  requireTable(targetOf(properties), parts);
+  const names = namespacesOf(properties);
+  await parts.setUp();
+  if (names.length === 0) return { Status: "SUCCESS", PhysicalResourceId: id, Data: { registered: 0 } };
+  const limiter = await parts.open({ name: DEFAULT_NAMESPACE });
+  try {
+    const registered = await registerMissing(limiter, names, principalOf(event));
+    return { Status: "SUCCESS", PhysicalResourceId: id, Data: { registered } };
+  } finally {
+    await limiter.close();
+  }
+}
+
+/** Deletes what this very id owns, or lets it be. What was taken over by another, or was never there, is nothing to delete. */
 async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { PhysicalResourceId: owner = "" } = event;
   if (!isIdOf(event, owner)) return success(owner, NOTHING_DONE);
@@ -82,7 +111,8 @@ async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promis
   if (limiter === undefined) return success(owner, NOTHING_DONE);
   try {
     const nothing: Manifest = { pieces: [], warnings: [] };
-    const plan = await applied(limiter, nothing, { owner, takeOver: false, prune: true }, { event, parts });
+    const leftovers = leftoversOf(event.ResourceProperties ?? {});
+    const plan = await applied(limiter, nothing, { owner, takeOver: false, ...leftovers }, { event, parts });
     return success(owner, plan.summary);
   } finally {
     await limiter.close();
@@ -169,7 +199,7 @@ function requireRequest(event: ProvisionerEvent): void {
   if (isRequest) return;
   throw new ValidationError(
     "event_invalid",
-    "This function answers requests of CloudFormation for Custom::ZaeLimiterLimits; to plan or apply a manifest by hand, " +
+    "This function answers requests of CloudFormation for Custom::ZaeLimiterTable and Custom::ZaeLimiterLimits; to apply a manifest by hand, " +
       "use `zae-limiter limits plan` and `limits apply`.",
   );
 }

@@ -37,9 +37,18 @@ export function manifestTextOf(properties: Properties): string {
 
 /** Whether what another owns is taken. */
 export function takesOver({ TakeOver }: Properties): boolean {
-  const value = asBoolean(TakeOver ?? false);
+  return booleanOf("TakeOver", TakeOver ?? false);
+}
+
+/** What becomes of pieces that are no longer declared: they are deleted, or with `Prune: false` stay and are nobody's. */
+export function leftoversOf({ Prune }: Properties): { readonly prune: true } | { readonly keep: true } {
+  return booleanOf("Prune", Prune ?? true) ? { prune: true } : { keep: true };
+}
+
+function booleanOf(name: string, given: unknown): boolean {
+  const value = asBoolean(given);
   if (typeof value === "boolean") return value;
-  throw mustBe("TakeOver", "true or false", TakeOver);
+  throw mustBe(name, "true or false", given);
 }
 
 type Kind = "text" | "number" | "boolean" | "limits" | "windows" | "resets" | "texts" | "levels";
@@ -48,7 +57,7 @@ type Names = Readonly<Record<string, readonly [name: string, kind: Kind]>>;
 // The last two: what a manifest says of its owner is kept for whoever reads it, and an apply always compares everything.
 const TOP: readonly string[] = [
   ...["ServiceToken", "ServiceTimeout", "TableName", "Namespace", "NamespaceId", "System", "Resources", "Entities"],
-  ...["Plans", "TakeOver", "Owner", "FullApply"],
+  ...["Plans", "TakeOver", "Prune", "Owner", "FullApply"],
 ];
 const SET: Names = {
   Limits: ["limits", "limits"],

@@ -152,6 +152,19 @@ await describeDynamo("the sweep", (dynamodb) => {
     assert.equal(await own.closedUntil(), (NOW_HOUR - 2) * HOUR_MS);
   });
 
+  test("one that fails still tells how old what is closed has become: an alarm goes by it", async (t) => {
+    const own = new SweepGround(await newGround(dynamodb, t));
+    await own.bucket("a", NOW_HOUR - 9);
+    await own.sweep(dynamodb.client);
+    own.metrics.take();
+    own.nowMs += 6 * HOUR_MS;
+    own.hours.close = async () => {
+      throw new Error("no bucket can be read");
+    };
+    await assert.rejects(own.sweep(dynamodb.client), /no bucket can be read/);
+    assert.equal(own.metrics.take().ClosedUntilAgeHours, 8.5);
+  });
+
   test("without the time for all of it, the next one goes on where it stopped, and closes by the same hour", async (t) => {
     const own = new SweepGround(await newGround(dynamodb, t));
     for (let i = 0; i < 230; i++) await own.bucket(`e${1000 + i}`, NOW_HOUR - 9);

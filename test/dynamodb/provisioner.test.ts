@@ -49,6 +49,23 @@ await describeDynamo("limits as a resource of CloudFormation", (dynamodb) => {
     assert.deepEqual(await limiter.getResourceDefaults("b"), []);
   });
 
+  test("Prune: false lets an entity live that is no longer declared, and everything when the resource goes", async (t) => {
+    const { ask, limiter } = await newStack(dynamodb, t);
+    const declared = { Prune: "false", Entities: { "key-1": { Name: "Key" } }, Resources: { a: perMinute("5") } };
+    const { PhysicalResourceId } = await ask({ RequestType: "Create", ResourceProperties: declared });
+    const fewer = { Prune: "false", Resources: { a: perMinute("6") } };
+    const changed = await ask({
+      ...{ RequestType: "Update", PhysicalResourceId, ResourceProperties: fewer, OldResourceProperties: declared },
+    });
+    assert.deepEqual([changed.Status, changed.Data], ["SUCCESS", { ...NOTHING, update: 1, release: 1 }]);
+    assert.equal((await limiter.getEntity("key-1")).name, "Key");
+    const gone = await ask({ RequestType: "Delete", PhysicalResourceId, ResourceProperties: fewer });
+    assert.deepEqual([gone.Status, gone.Data], ["SUCCESS", { ...NOTHING, release: 1 }]);
+    assert.deepEqual(await limiter.getResourceDefaults("a"), [Limit.perMinute("rpm", 6)]);
+    const wrong = await ask({ RequestType: "Create", ResourceProperties: { ...A, Prune: "perhaps" } });
+    assert.match(wrong.Reason ?? "", /"perhaps" for Prune, which must be true or false/);
+  });
+
   test("every field that cfn-template writes is read back, with all scalars as texts", async (t) => {
     const { ask, limiter, table } = await newStack(dynamodb, t);
     const text = `
@@ -306,5 +323,6 @@ function handleOn(
   signal = new AbortController().signal,
 ): Promise<Answer> {
   const table = event.ResourceProperties?.TableName as string;
-  return handle(event, { table, open, parse: parseManifest, put: async () => {}, signal });
+  const setUp = async () => {};
+  return handle(event, { table, open, setUp, parse: parseManifest, put: async () => {}, signal });
 }

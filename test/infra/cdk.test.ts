@@ -6,6 +6,7 @@ import { before, type TestContext, test } from "node:test";
 import { App, Stack } from "aws-cdk-lib";
 import { AttributeType, StreamViewType, Table } from "aws-cdk-lib/aws-dynamodb";
 import { Role, ServicePrincipal } from "aws-cdk-lib/aws-iam";
+import { Key } from "aws-cdk-lib/aws-kms";
 import { bundleLambdas } from "../../scripts/bundle-lambda.ts";
 import { RateLimiter, type RateLimiterProps } from "../../src/entry/cdk.ts";
 import { policyDocument } from "../../src/infra/policies.ts";
@@ -44,7 +45,7 @@ const limiterWith = (props: RateLimiterProps) => (stack: Stack) => {
 
 /** The template with the values of its parameters in their place. */
 function withValues(options: StackOptions) {
-  const { Resources, Outputs, Parameters } = template(options);
+  const { Resources, Outputs, Parameters } = template({ ...options, codeBucket: "assets" });
   const values = new Map(
     Object.entries(Parameters).map(([name, each]) => [name, (each as { Default: unknown }).Default]),
   );
@@ -140,7 +141,7 @@ test("grants are the statements of the policies, in all namespaces or in one", (
   }
 });
 
-test("declared limits become a custom resource of the provisioner, which is there before", () => {
+test("declared limits become a custom resource of the provisioner, which is there before, as is the table set up", () => {
   const made = synthesised((stack) => {
     const limiter = new RateLimiter(stack, "Limits", { codeFolder, tableName: "limits" });
     limiter.limits("Declared", "namespace: tenant\nresources: { api: { limits: { rpm: 100 } } }");
@@ -153,7 +154,9 @@ test("declared limits become a custom resource of the provisioner, which is ther
   assert.deepEqual(Resources, {
     api: { Limits: { rpm: { Capacity: 100, RefillAmount: 100, RefillPeriod: 60 } } },
   });
-  assert.ok((declared.DependsOn as readonly string[]).includes("ProvisionerRole"));
+  for (const id of ["ProvisionerRole", "PreparedTable"]) {
+    assert.ok((declared.DependsOn as readonly string[]).includes(id), id);
+  }
 });
 
 test("a table of one's own, several limiters in a stack, and mistakes", () => {
@@ -177,6 +180,19 @@ test("a table of one's own, several limiters in a stack, and mistakes", () => {
     "Fn::GetAtt": [mine, "StreamArn"],
   });
 
+  const encrypted = synthesised((stack) => {
+    const encryptionKey = new Key(stack, "Key");
+    const limiter = new RateLimiter(stack, "Limits", { codeFolder, tableName: "limits", encryptionKey });
+    limiter.grantAcquire(new Role(stack, "App", { assumedBy: new ServicePrincipal("ecs-tasks.amazonaws.com") }));
+  });
+  const [key = ""] = Object.keys(encrypted.Resources).filter((id) => id.startsWith("Key"));
+  assert.deepEqual(encrypted.Resources.RateLimitsTable!.Properties.SSESpecification, {
+    ...{ SSEEnabled: true, SSEType: "KMS", KMSMasterKeyId: { "Fn::GetAtt": [key, "Arn"] } },
+  });
+  const [granted = ""] = Object.keys(encrypted.Resources).filter((id) => id.startsWith("AppDefaultPolicy"));
+  assert.ok(JSON.stringify(encrypted.Resources[granted]).includes("kms:ViaService"));
+  assert.ok(!JSON.stringify(encrypted).includes("zae-limiter-own"), "nothing of the stand-ins is left");
+
   const both = synthesised((stack) => {
     for (const name of ["one", "two"]) {
       new RateLimiter(stack, name, { codeFolder, tableName: name, preserveLogicalIds: false });
@@ -184,6 +200,10 @@ test("a table of one's own, several limiters in a stack, and mistakes", () => {
   });
   assert.equal(Object.values(both.Resources).filter(({ Type }) => Type === "AWS::DynamoDB::Table").length, 2);
 
+  assert.throws(() => synthesised(limiterWith({ namespaces: ["no name"] })), { code: "namespace_invalid" });
+  assert.throws(() => synthesised(limiterWith({ namespaces: ["a"], provisioner: false })), {
+    message: /need the provisioner/,
+  });
   assert.throws(() => synthesised(limiterWith({ lambdaMemory: 64 })), { message: /lambdaMemory is 64/ });
   assert.throws(() => synthesised(limiterWith({ nonsense: true } as never)), { message: /unknown name "nonsense"/ });
   assert.throws(

@@ -18,7 +18,14 @@ import {
   TagResourceCommand,
   UpdateFunctionCodeCommand,
 } from "@aws-sdk/client-lambda";
-import { ListObjectsV2Command, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
+import {
+  DeleteObjectCommand,
+  ListObjectsV2Command,
+  ListObjectVersionsCommand,
+  PutBucketVersioningCommand,
+  PutObjectCommand,
+  S3Client,
+} from "@aws-sdk/client-s3";
 import { createTable } from "../../src/entry/dynamodb.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { CREDENTIALS, REGION, StackShell } from "./stack-kit.ts";
@@ -142,6 +149,12 @@ await describeMoto("a stack on moto", (endpoint) => {
     assert.equal(await shaOf(FunctionName), older);
     const checked = await shell.json("check -n limits");
     assert.deepEqual([checked.ok, checked.upToDate, checked.functions[FunctionName]], [true, false, "0.0.9"]);
+    // Tags of a stack are those of its functions before any code is uploaded: they prove nothing.
+    await lambda.send(
+      new TagResourceCommand({ Resource: FunctionArn, Tags: { "zae-limiter:lambda-version": "0.1.0" } }),
+    );
+    const tagged = await shell.json("check -n limits");
+    assert.deepEqual([tagged.upToDate, tagged.functions[FunctionName]], [false, null]);
     const { action, changes } = await shell.json("update -n limits --yes");
     assert.deepEqual([action, changes.length, changes[0].from.CodeSha256], ["update", 1, older]);
     assert.equal(await shaOf(FunctionName), ours);
@@ -319,7 +332,14 @@ await describeMoto("a stack on moto", (endpoint) => {
     await dynamodb.send(new UpdateTableCommand({ TableName: "bare", DeletionProtectionEnabled: false }));
     const { outputs } = await shell.json("status -n bare");
     const bucket = outputs.AuditArchiveBucketName;
+    // By hand: moto leaves that out of what it makes of a template.
+    const VersioningConfiguration = { Status: "Enabled" } as const;
+    await s3.send(new PutBucketVersioningCommand({ Bucket: bucket, VersioningConfiguration }));
     await s3.send(new PutObjectCommand({ Bucket: bucket, Key: "audit/one", Body: "x" }));
+    await s3.send(new PutObjectCommand({ Bucket: bucket, Key: "audit/one", Body: "y" }));
+    await s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: "audit/one" }));
+    const { Versions, DeleteMarkers } = await s3.send(new ListObjectVersionsCommand({ Bucket: bucket }));
+    assert.deepEqual([Versions?.length, DeleteMarkers?.length], [2, 1], "the archive keeps what was deleted");
     const second = await shell.run("delete -n bare --delete-table", { answer: "no" });
     assert.match(second.stderr, /Declined/);
     const gone = await shell.json("delete -n bare --delete-table --yes");

@@ -158,6 +158,22 @@ test("Y25: a change set is waited for, shown with what is conditional in it, the
   assert.equal("AppRole" in sent.Resources, true);
 });
 
+test("a stack from before names had the region keeps its names, whatever is changed", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  const { Metadata: _, ...old } = template({ name: "limits", ...BARE, regionalNames: false });
+  stub.template = JSON.stringify({ ...old, Metadata: { "zae-limiter": BARE } });
+  stub.looks = [READY];
+  stub.changeSet = [
+    { status: "CREATE_COMPLETE", changes: [{ action: "Add", logicalId: "AppRole", type: "AWS::IAM::Role" }] },
+  ];
+  stub.after = { ExecuteChangeSet: [{ status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }] };
+  await deploy(request({ createIamRoles: true }), deps);
+  const input = stub.calls.find(({ action }) => action === "CreateChangeSet")?.input ?? {};
+  const sent = JSON.parse(input.TemplateBody ?? "") as ReturnType<typeof template>;
+  assert.equal(sent.Resources.AcquireOnlyPolicy?.Properties.ManagedPolicyName, "limits-acq");
+  assert.equal(sent.Resources.AppRole?.Properties.RoleName, "limits-app");
+});
+
 test("whatever would replace or remove the table, a bucket or a policy is refused, and the change set goes", async (t) => {
   for (const [change, message] of [
     [{ action: "Modify", type: "AWS::DynamoDB::Table", replacement: "True" }, /would be made anew/],
@@ -186,6 +202,82 @@ test("whatever would replace or remove the table, a bucket or a policy is refuse
   stub.after = { ExecuteChangeSet: [READY, { status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }] };
   await deploy(request(), deps);
   assert.deepEqual(stub.writes, ["CreateChangeSet", "ExecuteChangeSet"]);
+});
+
+const TABLE_CHANGE = {
+  ...{ action: "Modify", logicalId: "RateLimitsTable", type: "AWS::DynamoDB::Table", replacement: "Conditional" },
+};
+
+/** The template of a release whose table had these indexes only. */
+function earlier(indexes: readonly string[]): string {
+  const made = JSON.parse(JSON.stringify(template({ name: "limits", ...BARE })));
+  const { Properties } = made.Resources.RateLimitsTable;
+  const kept = Properties.GlobalSecondaryIndexes.filter((each: { IndexName: string }) =>
+    indexes.includes(each.IndexName),
+  );
+  const keys = JSON.stringify([Properties.KeySchema, kept]);
+  Properties.GlobalSecondaryIndexes = kept;
+  Properties.AttributeDefinitions = Properties.AttributeDefinitions.filter((each: { AttributeName: string }) =>
+    keys.includes(`"${each.AttributeName}"`),
+  );
+  return JSON.stringify(made);
+}
+
+test("a release that adds two indexes is deployed: shown once, made one at a time, with no attribute that no key has", async (t) => {
+  const { stub, deps, request, shown, prepared } = await opened(t);
+  stub.template = earlier(["GSI1", "GSI2"]);
+  stub.looks = [READY];
+  stub.changeSet = [{ status: "CREATE_COMPLETE", changes: [TABLE_CHANGE] }];
+  stub.after = { ExecuteChangeSet: [{ status: "UPDATE_IN_PROGRESS" }, { status: "UPDATE_COMPLETE" }] };
+  stub.eventsAfter = { ExecuteChangeSet: [{ logicalId: "RateLimitsTable", status: "UPDATE_COMPLETE" }] };
+  const { action } = await deploy(request(), deps);
+  assert.equal(action, "update");
+  assert.equal(shown.length, 1, "nobody is asked twice");
+  const change = shown[0]?.find(({ logicalId }) => logicalId === "RateLimitsTable");
+  const names = (of: unknown) =>
+    (of as { GlobalSecondaryIndexes: { IndexName: string }[] }).GlobalSecondaryIndexes.map((each) => each.IndexName);
+  assert.deepEqual([names(change?.from), names(change?.to)], [[], ["GSI3", "GSI4"]], "what differs, and nothing else");
+  const sent = stub.calls
+    .filter((call) => call.action === "CreateChangeSet")
+    .map(({ input }) => JSON.parse(input.TemplateBody ?? "").Resources.RateLimitsTable.Properties);
+  assert.deepEqual(sent.map(names), [
+    ["GSI1", "GSI2", "GSI3"],
+    ["GSI1", "GSI2", "GSI3", "GSI4"],
+  ]);
+  for (const { AttributeDefinitions, KeySchema, GlobalSecondaryIndexes } of sent) {
+    const keys = [KeySchema, ...GlobalSecondaryIndexes.map((each: { KeySchema: unknown }) => each.KeySchema)].flat();
+    const defined = AttributeDefinitions.map((each: { AttributeName: string }) => each.AttributeName);
+    assert.deepEqual(
+      [...defined].sort(),
+      [...new Set(keys.map((each: { AttributeName: string }) => each.AttributeName))].sort(),
+    );
+  }
+  assert.deepEqual(stub.writes, ["CreateChangeSet", "ExecuteChangeSet", "CreateChangeSet", "ExecuteChangeSet"]);
+  assert.deepEqual(prepared, ["limits"], "after all of them");
+});
+
+test("T5: an index that is there cannot have another projection, other keys, or go: told before anything is asked for", async (t) => {
+  const asked = async (options: StackOptions, before: string) => {
+    const { stub, deps, request } = await opened(t);
+    stub.template = before;
+    stub.looks = [READY];
+    const run = deploy(request({ ...BARE, ...options }), deps);
+    const told = await run.then(
+      () => "done",
+      (error: Error & { code: string }) => `${error.code}: ${error.message}`,
+    );
+    assert.deepEqual(stub.writes, [], told);
+    return told;
+  };
+  const before = JSON.stringify(template({ name: "limits", ...BARE }));
+  assert.match(
+    await asked({ projection: "ALL" }, before),
+    /^change_refused: Nothing was changed in the stack limits: the index GSI2 of its table projects KEYS_ONLY, and ALL was asked for.*--projection KEYS_ONLY.*another name/,
+  );
+  assert.match(await asked({}, before.replaceAll('"GSI3"', '"GSI9"')), /the index GSI9 of its table would go/);
+  const keys = JSON.parse(before);
+  keys.Resources.RateLimitsTable.Properties.GlobalSecondaryIndexes[0].KeySchema[0].AttributeName = "other";
+  assert.match(await asked({}, JSON.stringify(keys)), /the index GSI1 of its table would have other keys/);
 });
 
 test("declined, or only tried: the change set goes, and nothing is executed", async (t) => {

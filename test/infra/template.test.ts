@@ -70,7 +70,7 @@ test("the table is the library's own definition, kept when the stack goes, with 
     assert.deepEqual(Properties.PointInTimeRecoverySpecification, { PointInTimeRecoveryEnabled: true });
     assert.equal(Properties.DeletionProtectionEnabled, false);
     assert.equal("LocalSecondaryIndexes" in Properties, false);
-    assert.deepEqual([table.DeletionPolicy, table.UpdateReplacePolicy], ["Retain", "Retain"]);
+    assert.deepEqual([table.DeletionPolicy, table.UpdateReplacePolicy], ["RetainExceptOnCreate", "Retain"]);
   }
 });
 
@@ -101,7 +101,7 @@ const AGGREGATOR_ALARMS = [
   ],
   "Dashboard",
 ];
-const ARCHIVE = ["AuditArchiveBucket"];
+const ARCHIVE = ["AuditArchiveBucket", "AuditArchiveBucketPolicy", "ArchiveFailuresAlarm"];
 const CLIENT_ROLES = ["AppRole", "AdminRole", "ReadOnlyRole"];
 const ALL = [TABLE, AGGREGATOR, PROVISIONER, ROLES, POLICIES, TABLE_ALARMS, AGGREGATOR_ALARMS, ARCHIVE].flat();
 const without = (...parts: readonly (readonly string[])[]) => ALL.filter((id) => !parts.flat().includes(id));
@@ -118,7 +118,8 @@ test("what there is, by option: logical ids stay for ever, since a renamed one i
     ["no provisioner", without(PROVISIONER, ["ProvisionerRole"])],
     ["no functions", without(AGGREGATOR, PROVISIONER, ROLES, AGGREGATOR_ALARMS, ARCHIVE)],
     ["no archive", without(ARCHIVE)],
-    ["no alarms", without(TABLE_ALARMS, AGGREGATOR_ALARMS)],
+    ["its code in a bucket", [...ALL, "PreparedTable"]],
+    ["no alarms", without(TABLE_ALARMS, AGGREGATOR_ALARMS, ["ArchiveFailuresAlarm"])],
     ["a table of one's own", without(TABLE)],
   ] as const) {
     const options = OPTION_SETS[name];
@@ -128,7 +129,9 @@ test("what there is, by option: logical ids stay for ever, since a renamed one i
 });
 
 test("names, outputs and exports are those of the original", () => {
-  const made = template({ name: "limits", createIamRoles: true, roleNameFormat: "acme-{}" });
+  const made = template({
+    ...{ name: "limits", createIamRoles: true, roleNameFormat: "acme-{}", regionalNames: false },
+  });
   const names = (type: string, property: string) =>
     Object.values(made.Resources)
       .filter(({ Type }) => Type === type)
@@ -147,8 +150,8 @@ test("names, outputs and exports are those of the original", () => {
   assert.deepEqual(
     names("AWS::CloudWatch::Alarm", "AlarmName"),
     [
-      ...["aggregator-dlq-alarm", "aggregator-duration", "aggregator-error-rate", "gsi2-throttle", "gsi4-throttle"],
-      ...["read-throttle", "stream-iterator-age", "usage-closed", "write-throttle"],
+      ...["aggregator-dlq-alarm", "aggregator-duration", "aggregator-error-rate", "archive-failures"],
+      ...["gsi2-throttle", "gsi4-throttle", "read-throttle", "stream-iterator-age", "usage-closed", "write-throttle"],
     ].map((end) => `limits-${end}`),
   );
   const exports = Object.fromEntries(
@@ -181,14 +184,14 @@ test("every alarm tells the topic when it begins and when it ends", () => {
   const topic = "arn:aws:sns:eu-west-1:123456789012:pages";
   const made = template({ name: "limits", alarmSnsTopic: topic });
   const alarms = Object.entries(made.Resources).filter(([, { Type }]) => Type === "AWS::CloudWatch::Alarm");
-  assert.equal(alarms.length, 9);
+  assert.equal(alarms.length, 10);
   for (const [id, { Properties }] of alarms) {
     assert.deepEqual([Properties.AlarmActions, Properties.OKActions], [[topic], [topic]], id);
     assert.equal(Properties.TreatMissingData, "notBreaching", id);
   }
 });
 
-test("the event source mapping loses nothing: from the oldest, until it expires, halved on errors", () => {
+test("the event source mapping begins with the oldest, tries for twelve hours, and halves batches on errors", () => {
   const { Properties } = resource(template({ name: "limits" }), "AggregatorEventSourceMapping");
   const { Filters } = Properties.FilterCriteria as { Filters: readonly { Pattern: string }[] };
   assert.deepEqual(
@@ -203,7 +206,7 @@ test("the event source mapping loses nothing: from the oldest, until it expires,
   );
   assert.deepEqual(
     [Properties.StartingPosition, Properties.MaximumRetryAttempts, Properties.MaximumRecordAgeInSeconds],
-    ["TRIM_HORIZON", -1, -1],
+    ["TRIM_HORIZON", -1, 43_200],
   );
   assert.deepEqual(Properties.FunctionResponseTypes, ["ReportBatchItemFailures"]);
   assert.equal(Properties.BisectBatchOnFunctionError, true);
@@ -218,7 +221,7 @@ test("values are parameters with their defaults; the threshold of the duration f
       ]),
     );
   assert.deepEqual(values({}), {
-    ...{ LambdaMemorySize: 256, LambdaTimeout: 60, LambdaDurationThreshold: 48_000, LogRetentionDays: 30 },
+    ...{ LambdaMemorySize: 256, LambdaTimeout: 900, LambdaDurationThreshold: 720_000, LogRetentionDays: 30 },
     ...{ SnapshotRetentionDays: 90, AuditArchiveGlacierTransitionDays: 90, SchemaVersion: "0.10.0" },
   });
   assert.equal(values({ lambdaTimeout: 100, lambdaDurationThresholdPct: 50 }).LambdaDurationThreshold, 50_000);
@@ -227,13 +230,18 @@ test("values are parameters with their defaults; the threshold of the duration f
 
 test("options that are wrong, or would have no effect, are refused with the value and the remedy", () => {
   const wrong: readonly (readonly [object, RegExp])[] = [
-    [{ name: "a".repeat(46) }, /Invalid stack name .*3 to 45 letters/],
+    [{ name: "a".repeat(44) }, /Invalid stack name .*3 to 43 letters/],
     [{ name: "my_stack" }, /Invalid stack name "my_stack"/],
     [{ name: "1st" }, /beginning with a letter/],
-    [{ name: "ab" }, /3 to 45/],
+    [{ name: "ab" }, /3 to 43/],
     [{ alarm: false }, /unknown name "alarm"; did you mean `alarms`/],
     [{ iam: false, createIamRoles: true }, /createIamRoles needs the policies/],
     [{ trust: ["arn:aws:iam::123456789012:role/x"] }, /give that too/],
+    [
+      { createIamRoles: true, trust: ["arn:aws:iam::123456789012:role/*"] },
+      /role\/\*"; IAM takes no wildcards there: name/,
+    ],
+    [{ kmsKeyArn: "alias/mine" }, /kmsKeyArn is "alias\/mine"; give an ARN like arn:aws:kms/],
     [{ createIamRoles: true, trust: ["me"] }, /trust is "me"; give ARNs like/],
     [{ roleNameFormat: "acme" }, /roleNameFormat is "acme"; .*acme-\{\}/],
     [{ name: "limits", roleNameFormat: `${"a".repeat(60)}{}` }, /characters of at most 64/],
@@ -246,6 +254,8 @@ test("options that are wrong, or would have no effect, are refused with the valu
     [{ logRetentionDays: 31 }, /logRetentionDays is 31; give one of 1, 3, 5/],
     [{ pitrRecoveryDays: 36 }, /from 1 to 35/],
     [{ aggregator: "yes" }, /aggregator is "yes"; give true or false/],
+    [{ codePrefix: "0.1.0/" }, /codePrefix is for names in codeBucket/],
+    [{ codeBucket: "No Bucket" }, /codeBucket is "No Bucket"; give the name of a bucket/],
     [{ streamArn: STREAM_ARN }, /give tableArn too/],
     [{ tableArn: TABLE_ARN }, /needs its stream/],
     [{ tableArn: TABLE_ARN, streamArn: STREAM_ARN.replace("mine", "other") }, /not a stream of/],

@@ -34,7 +34,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],
   },
-  infra: { folders: ["domain", "adapters/dynamodb/schema.ts"], packages: ["@aws-sdk/*", "node:*", "fflate"] },
+  infra: {
+    folders: ["domain", "adapters/dynamodb/schema.ts", "adapters/dynamodb/table-fit.ts"],
+    packages: ["@aws-sdk/*", "node:*", "fflate"],
+  },
   cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
   manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },

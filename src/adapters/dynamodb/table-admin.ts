@@ -1,14 +1,21 @@
-import { NotFoundError } from "../../domain/errors.ts";
+import { ConflictError, NotFoundError } from "../../domain/errors.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/namespace.ts";
 import type { Clock, Random } from "../../ports/system.ts";
 import { DynamoAudit } from "./audit.ts";
 import { AuditIds } from "./audit-id.ts";
-import type { DynamoClient } from "./client.ts";
+import type { DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf, unavailable } from "./errors.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { Records } from "./records.ts";
 import { createTable as createBare, deleteTable as deleteBare, type TableWait } from "./table.ts";
+import {
+  type DescribedExpiry,
+  type DescribedTable,
+  expiryProblemsOf,
+  shapeProblemsOf,
+  unfitText,
+} from "./table-fit.ts";
 import { readVersion, type VersionRecord, writeLambdaVersion, writeVersion } from "./version.ts";
 
 export interface TableAdmin {
@@ -53,6 +60,37 @@ export async function prepareTable(admin: TableAdmin): Promise<void> {
   await registerDefault(namespaces, admin);
 }
 
+/**
+ * Sets up a table that somebody else made: CloudFormation, CDK, Terraform. Throws where it lacks what a limiter needs, before anything is
+ * written. False: it was set up already.
+ */
+export async function setUpTable(
+  admin: TableAdmin,
+  { needsExpiry }: { readonly needsExpiry: boolean },
+): Promise<boolean> {
+  const isNew = (await readVersion(recordsOf(admin))) === undefined;
+  if (isNew) {
+    const problems = [
+      ...shapeProblemsOf((await described(admin, "DescribeTable")).Table as DescribedTable),
+      ...(needsExpiry
+        ? expiryProblemsOf((await described(admin, "DescribeTimeToLive")).TimeToLiveDescription as DescribedExpiry)
+        : []),
+    ];
+    if (problems.length > 0) throw new ConflictError("table_unfit", unfitText(admin.table, problems));
+  }
+  await prepareTable(admin);
+  return isNew;
+}
+
+async function described(
+  { client, table, timeoutMs }: Pick<TableAdmin, "client" | "table" | "timeoutMs">,
+  operation: DynamoOperation,
+) {
+  const answer = await client.send(operation, JSON.stringify({ TableName: table }), { timeoutMs });
+  if (answer.kind !== "answered") throw unavailable("describe", table, readFaultOf(answer, table));
+  return answer.body;
+}
+
 /** The table's version record; undefined: it has none, or there is no such table. */
 export async function versionOf(admin: TableAdmin): Promise<VersionRecord | undefined> {
   try {
@@ -75,10 +113,8 @@ export function deleteTable(admin: TableAdmin): Promise<boolean> {
 
 /** What an index has of an item; undefined where there is no such index. */
 export async function projectionOf(table: string, index: string, wait: TableWait): Promise<string | undefined> {
-  const input = JSON.stringify({ TableName: table });
-  const answer = await wait.client.send("DescribeTable", input, { timeoutMs: wait.timeoutMs });
-  if (answer.kind !== "answered") throw unavailable("describe", table, readFaultOf(answer, table));
-  const { GlobalSecondaryIndexes = [] } = answer.body.Table as {
+  const { Table } = await described({ ...wait, table }, "DescribeTable");
+  const { GlobalSecondaryIndexes = [] } = Table as {
     GlobalSecondaryIndexes?: readonly { IndexName: string; Projection: { ProjectionType: string } }[];
   };
   return GlobalSecondaryIndexes.find(({ IndexName }) => IndexName === index)?.Projection.ProjectionType;

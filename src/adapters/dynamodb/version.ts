@@ -112,8 +112,8 @@ export function checkVersion(
   if (record === undefined) {
     throw new NotFoundError(
       "version_missing",
-      `The table "${name}" has no version record: nothing of this package was set up in it. Make one with ` +
-        "`createTable()`, set up an empty one with `prepareTable()`, or correct the name.",
+      `The table "${name}" has no version record: nothing of this package was set up in it. Set up an empty one with ` +
+        `\`zae-limiter init --stack ${name}\` (in a program \`prepareTable()\`), or correct the name.`,
     );
   }
   if (record.migrating !== undefined) {

@@ -23,10 +23,12 @@ export const check: CommandFile<StackCommandOptions> = {
       if (error instanceof LimiterError) return error.message;
       throw error;
     });
-    const names = [outputs.AggregatorFunctionName, outputs.ProvisionerFunctionName].filter(
-      (each) => each !== undefined,
+    const { AggregatorFunctionName: aggregator, ProvisionerFunctionName: provisioner } = outputs;
+    const functions = await functionVersions(
+      { ...(aggregator === undefined ? {} : { aggregator }), ...(provisioner === undefined ? {} : { provisioner }) },
+      place,
     );
-    const functions = await functionVersions(names, place);
+    const names = Object.keys(functions);
     const older = names.filter((each) => functions[each] !== versions.client);
     const value = {
       ...{ name, ok: problem === undefined, upToDate: older.length === 0 },

@@ -14,17 +14,21 @@ export const init: CommandFile<GlobalOptions> = {
       .addHelpText("after", examples("zae-limiter init", "zae-limiter init --store sqlite:limits.db"))
       .addHelpText(
         "after",
-        "\nA file of an older version is brought to the newest. On DynamoDB it makes the bare table, and asks before.\n",
+        "\nA file of an older version is brought to the newest. On DynamoDB it makes the bare table, or sets up one that CDK, " +
+          "CloudFormation or Terraform made; it asks before.\n",
       );
   },
   run: async (context, options) => {
     const place = chosenStore(options, context);
     timeoutOf(options);
     const before = place.kind === "sqlite" ? await schemaOf(place, options) : undefined;
-    const created = place.kind === "sqlite" ? await makeFile(place, options) : await makeTable(place, context, options);
+    const done = place.kind === "sqlite" ? await makeFile(place, options) : await makeTable(place, context, options);
+    const created = done === "created";
     const after = before === undefined || created ? before : await schemaOf(place, options);
-    await printChange(context, options, { store: place.name, created }, () => {
+    const value = { store: place.name, created, ...(done === "prepared" ? { prepared: true } : {}) };
+    await printChange(context, options, value, () => {
       if (created) return `Made ${place.name}.\n`;
+      if (done === "prepared") return `Set up ${place.name}, which was empty.\n`;
       if (after !== before) return `Brought ${place.name} from schema ${before} to ${after}.\n`;
       return `${place.name} is there already.\n`;
     });
@@ -35,28 +39,51 @@ export const init: CommandFile<GlobalOptions> = {
 type SqlitePlace = Extract<StorePlace, { kind: "sqlite" }>;
 type TablePlace = Extract<StorePlace, { kind: "dynamodb" }>;
 
+/** `prepared`: the table was there, and empty. */
+type Done = "created" | "prepared" | "present";
+
 /** Opening makes and migrates a file; whether there was one is known before. */
-async function makeFile({ name, file }: SqlitePlace, { dryRun }: GlobalOptions): Promise<boolean> {
+async function makeFile({ name, file }: SqlitePlace, { dryRun }: GlobalOptions): Promise<Done> {
   const isThere = existsSync(file);
-  if (dryRun === true && !isThere) return true;
+  if (dryRun === true && !isThere) return "created";
   const { RateLimiter } = await import("../../entry/rate-limiter.ts");
   const limiter = await RateLimiter.open({ store: name, create: dryRun !== true, namespace: "default" });
   await limiter.close();
-  return !isThere;
+  return isThere ? "present" : "created";
 }
 
-async function makeTable(place: TablePlace, context: CommandContext, options: GlobalOptions): Promise<boolean> {
+async function makeTable(place: TablePlace, context: CommandContext, options: GlobalOptions): Promise<Done> {
+  const lacking = await lackingOf(context, options);
+  if (lacking === "nothing") return "present";
+  const { sharedTable, ...table } = place.table;
+  if (lacking === "setup") {
+    await confirmed(
+      context,
+      options,
+      `Set up the DynamoDB table ${table.stack}, which nothing of zae-limiter is in yet?`,
+    );
+    if (options.dryRun === true) return "prepared";
+    const { setUpMadeTable } = await import("../../entry/set-up-table.ts");
+    await setUpMadeTable(table);
+    return "prepared";
+  }
+  await confirmed(context, options, `Make the DynamoDB table ${table.stack}, which costs by use?`);
+  if (options.dryRun === true) return "created";
+  const { createTable } = await import("../../entry/dynamodb.ts");
+  await createTable({ ...table, ...(sharedTable === true ? { projection: "ALL" } : {}) });
+  return "created";
+}
+
+/** What there is not: the table, or the records by which it is one of ours. */
+async function lackingOf(context: CommandContext, options: GlobalOptions): Promise<"nothing" | "setup" | "table"> {
   try {
     const limiter = await openLimiter(context, options, "default");
     await limiter.close();
-    return false;
+    return "nothing";
   } catch (error) {
-    if (!(error instanceof NotFoundError) || error.code !== "store_not_found") throw error;
+    if (!(error instanceof NotFoundError)) throw error;
+    if (error.code === "store_not_found") return "table";
+    if (error.code === "version_missing" || error.code === "namespace_not_found") return "setup";
+    throw error;
   }
-  await confirmed(context, options, `Make the DynamoDB table ${place.table.stack}, which costs by use?`);
-  if (options.dryRun === true) return true;
-  const { createTable } = await import("../../entry/dynamodb.ts");
-  const { sharedTable, ...table } = place.table;
-  await createTable({ ...table, ...(sharedTable === true ? { projection: "ALL" } : {}) });
-  return true;
 }

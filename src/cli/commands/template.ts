@@ -8,6 +8,11 @@ import { nameOption, stackNameIn } from "../stack-place.ts";
 export const template: CommandFile<DeployOptions> = {
   configure: (command) => {
     deployOptions(nameOption(command))
+      .option(
+        "--code-bucket <bucket>",
+        "the bucket that has the code of the functions: aggregator.zip, provisioner.zip",
+      )
+      .option("--code-prefix <prefix>", "what stands before these names, another for each version")
       .addHelpText(
         "after",
         examples("zae-limiter template -n limits", "zae-limiter template --no-iam --no-alarms --json"),
@@ -15,7 +20,8 @@ export const template: CommandFile<DeployOptions> = {
       .addHelpText(
         "after",
         "\nMakes nothing and asks nobody. Without a name the stack's own counts, whatever it is deployed as. The code of the " +
-          "functions is not in it: `lambda-export` writes that.\n",
+          "functions is not in it: `lambda-export` writes that, for a bucket that --code-bucket names. Without one, `deploy` or `update` " +
+          "uploads the code, and `init` sets up the table.\n",
       );
   },
   run: async (context, options) => {
