@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { storeOfEnvironment } from "../entry/store-choice.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
@@ -34,6 +35,12 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
     );
   }
   throw new UsageError(`The store is "${name}"; give sqlite:FILE or dynamodb:STACK.`);
+}
+
+/** The chosen store by a name that is the same wherever the command is called from. */
+export function savedStoreName(context: CommandContext, options: GlobalOptions): string {
+  const place = chosenStore(options, context);
+  return place.kind === "sqlite" ? `sqlite:${resolve(place.file)}` : place.name;
 }
 
 /** The table that is named; undefined: the store is another, or none is named. */
