@@ -37,7 +37,8 @@ export async function writeChange(
       await limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
       return;
     case "onUnavailable":
-      return admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
+      await admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
+      return;
     case "entity":
       return writeEntity(limiter, change, { live, ...who });
   }
@@ -48,7 +49,8 @@ async function writeLimits({ admin }: Pick<LimiterParts, "admin">, change: Chang
   const scope = scopeOfPiece(change);
   if (scope === undefined) return;
   if (scope.level === "system") {
-    return admin.changeSystem(after === null ? { limits: null } : limitsOfValue(after), who);
+    await admin.changeSystem(after === null ? { limits: null } : limitsOfValue(after), who);
+    return;
   }
   if (after === null) {
     // With its plan they may be gone already.
