@@ -47,8 +47,14 @@ export function faultOf(error: unknown, endingIn: (word: string) => readonly str
     return { code: error.code, message: messageFor(error, WAYS_OF_COMMANDS), exitCode: exitCodeOf(error) };
   }
   const message = error instanceof Error ? error.message : String(error);
-  const where = "This is a defect of zae-limiter; please report it with the output of --debug at its issue tracker";
+  if (isSystemError(error)) return { code: "file_failed", message: sentence(message, endingIn), exitCode: EXIT.store };
+  const where = "This is a defect of zae-limiter; please report it with the output of --debug";
   return { code: "internal", message: `${message}. ${where}.`, exitCode: EXIT.defect };
+}
+
+/** The system refused something of a file: the disk is full, or permission is denied. */
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && "syscall" in error && "path" in error;
 }
 
 function exitCodeOf(error: LimiterError): number {

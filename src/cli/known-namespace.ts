@@ -1,4 +1,4 @@
-import { NotFoundError } from "../domain/errors.ts";
+import { ConflictError, NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../entry/index.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import { nearText } from "./on-store.ts";
@@ -18,6 +18,30 @@ export async function requireNamespace(limiter: RateLimiter, name: string): Prom
 export async function orphanOf(limiter: RateLimiter, id: string): Promise<Namespace | undefined> {
   for await (const namespace of limiter.listOrphanNamespaces()) if (namespace.id === id) return namespace;
   return undefined;
+}
+
+/** A deleted namespace as it would be once it is recovered; throws where it could not be. */
+export async function recoverable(limiter: RateLimiter, id: string): Promise<Namespace> {
+  const found = await orphanOf(limiter, id);
+  let isNameTaken = false;
+  for await (const { id: each, name, status } of limiter.listNamespaces()) {
+    if (each === id) {
+      throw new ConflictError(
+        "namespace_not_deleted",
+        `The namespace ${id} is ${status}; only a deleted one can be recovered.`,
+      );
+    }
+    isNameTaken ||= name === found?.name;
+  }
+  if (found === undefined) throw orphanMissing(id);
+  if (isNameTaken) {
+    throw new ConflictError(
+      "namespace_name_taken",
+      `The name ${found.name} is in use again; delete that namespace before recovering ${id}.`,
+    );
+  }
+  const { deletedAtMs: _, ...kept } = found;
+  return { ...kept, status: "active" };
 }
 
 export function orphanMissing(id: string): NotFoundError {

@@ -1,5 +1,3 @@
-import { readFile } from "node:fs/promises";
-import { text as textOfStream } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ValidationError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
@@ -8,6 +6,7 @@ import type { Plan } from "../manifest/plan.ts";
 import { paintOf } from "./color.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
+import { readGiven } from "./files.ts";
 import { openLimiter } from "./on-store.ts";
 import { planText } from "./plan-text.ts";
 import { isJson } from "./print.ts";
@@ -51,7 +50,7 @@ export async function withManifest(
 ): Promise<number> {
   const { file } = options;
   if (file === undefined) throw new UsageError("Which manifest? Give -f FILE, or -f - for stdin.");
-  const text = await contentOf(file);
+  const text = await readGiven(file, "The manifest");
   const [{ parseManifest }, { ManifestInvalid }] = await Promise.all([
     import("../entry/manifest.ts"),
     import("../manifest/manifest.ts"),
@@ -120,14 +119,4 @@ function withOwner(manifest: Manifest, { owner }: ManifestOptions): Manifest {
     );
   }
   return { ...manifest, owner };
-}
-
-async function contentOf(file: string): Promise<string> {
-  try {
-    return file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
-  } catch (error) {
-    const { code = "", message } = error as NodeJS.ErrnoException;
-    const why = code === "ENOENT" ? "there is no such file" : code === "EISDIR" ? "it is a folder" : message;
-    throw new UsageError(`The manifest ${file} cannot be read: ${why}.`);
-  }
 }

@@ -1,7 +1,9 @@
 import { isatty } from "node:tty";
+import { unwritable } from "./files.ts";
+
 /** Where a command's answer and its talk go. */
 export interface Output {
-  /** The answer. Resolves when there is room for more; once `isClosed`, nothing arrives any more. */
+  /** The answer. Resolves when there is room for more; once `isClosed`, nothing arrives any more. Rejects where a disk is full. */
   write(text: string): Promise<void>;
   /** Talk, notes and errors. */
   note(text: string): void;
@@ -33,18 +35,24 @@ export function processHost(): Host {
 
 export function processOutput(): Output {
   let isClosed = false;
-  // A reader that leaves (`| head -1`) is no fault.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    isClosed = true;
-  });
+  let fault: Error | undefined;
+  // A reader that leaves (`| head -1`) is no fault; a disk that is full is one, and is told by the write.
+  const failed = (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") isClosed = true;
+    else if (!isClosed) fault ??= unwritable("The answer", error);
+  };
+  process.stdout.on("error", failed);
   // Made when there is something to say: a stream costs a command some milliseconds, and most have nothing to say.
   let stderr: NodeJS.WriteStream | undefined;
   return {
     write: (text) =>
-      new Promise((resolve) => {
-        if (isClosed) resolve();
-        else process.stdout.write(text, () => resolve());
+      new Promise((resolve, reject) => {
+        const settle = () => (fault === undefined ? resolve() : reject(fault));
+        if (isClosed || fault !== undefined) return settle();
+        process.stdout.write(text, (error) => {
+          if (error != null) failed(error);
+          settle();
+        });
       }),
     note: (text) => {
       stderr ??= process.stderr.on("error", () => {});

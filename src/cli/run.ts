@@ -1,9 +1,11 @@
 import { CommanderError, type OutputConfiguration } from "commander";
+import { withoutSecrets } from "../domain/names.ts";
 import type { CommandContext } from "./command.ts";
 import { commandsEndingIn, mentioned } from "./commands.ts";
-import { CommandEnd, EXIT, type Fault, faultOf } from "./exit-code.ts";
+import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
+import { checkPrincipalOf } from "./principal.ts";
 import { type Act, programFor } from "./program.ts";
 
 /** Runs one command line; answers with its exit code. Nothing is thrown, and nothing exits. */
@@ -11,28 +13,36 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
   const signals = interruptions();
   const context: CommandContext = { ...host, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
+  const help = helpOutput(host);
   let isEnd = (_: number | undefined) => false;
   const act: Act = async (file, options, given) => {
     isEnd = (code) =>
       file.endsBySignal === true ? code !== undefined : file.endsByInterrupt === true && code === INTERRUPTED;
+    checkPrincipalOf(context, options);
     exitCode = await file.run(context, options, given);
   };
   try {
     const make = (words: readonly string[]) =>
-      programFor({ isLoaded: (entry) => mentioned(entry, words), output: outputOf(host), act });
+      programFor({ isLoaded: (entry) => mentioned(entry, words), output: help.configuration, act });
     if (args[0] === "__complete") {
       const { complete } = await import("./complete.ts");
       await complete(context, args.slice(args[1] === "--" ? 2 : 1), make);
       return EXIT.done;
     }
+    refuseVersionOf(args);
     const program = await make(args);
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
+    await help.written();
     if (isEnd(signals.exitCode)) return EXIT.done;
     return signals.exitCode ?? exitCode;
   } catch (error) {
     if (error instanceof CommanderError && ANSWERED.has(error.code)) {
-      return error.code === "commander.help" ? EXIT.usage : EXIT.done;
+      const code = error.code === "commander.help" ? EXIT.usage : EXIT.done;
+      return await help.written().then(
+        () => code,
+        (fault: unknown) => tell(fault, args, host),
+      );
     }
     if (isEnd(signals.exitCode)) return EXIT.done;
     const end = signals.exitCode === undefined ? error : interruptedBy(error, signals.exitCode);
@@ -44,13 +54,30 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
 
 const INTERRUPTED = 130;
 
+/** `entity update ID --version 3` means the version of the entity: it must not print that of the tool, and change nothing. */
+function refuseVersionOf(args: readonly string[]): void {
+  const at = args.findIndex((arg) => arg === "--version" || arg.startsWith("--version="));
+  const isValued = args[at]?.includes("=") || /^[^-]/.test(args[at + 1] ?? "");
+  if (at < 1 || args[0]?.startsWith("-") || !isValued) return;
+  throw new UsageError("--version prints the version of the tool and takes no value; did you mean --if-version?");
+}
+
 /** The parser has shown what was asked for. */
 const ANSWERED: ReadonlySet<string> = new Set(["commander.helpDisplayed", "commander.version", "commander.help"]);
 
 /** Help is an answer, too. What the parser has to say of an error is told by the error itself. */
-function outputOf({ output, terminal }: Host): OutputConfiguration {
-  return {
-    writeOut: (text) => void output.write(text),
+function helpOutput({ output, terminal }: Host): {
+  readonly configuration: OutputConfiguration;
+  readonly written: () => Promise<unknown>;
+} {
+  const writes: Promise<void>[] = [];
+  const configuration: OutputConfiguration = {
+    // The parser does not wait: a fault is kept until somebody does.
+    writeOut: (text) => {
+      const write = output.write(text);
+      write.catch(() => {});
+      writes.push(write);
+    },
     writeErr: (text) => output.note(text),
     outputError: () => {},
     getOutHelpWidth: () => terminal.columns ?? 80,
@@ -58,6 +85,7 @@ function outputOf({ output, terminal }: Host): OutputConfiguration {
     getOutHasColors: () => false,
     getErrHasColors: () => false,
   };
+  return { configuration, written: () => Promise.all(writes) };
 }
 
 function interruptedBy(error: unknown, exitCode: number): unknown {
@@ -68,9 +96,11 @@ function interruptedBy(error: unknown, exitCode: number): unknown {
 function tell(error: unknown, args: readonly string[], { output, env }: Host): number {
   const fault: Fault = faultOf(error, commandsEndingIn);
   const isJson = args.includes("--json") || args.includes("--ndjson");
-  const { code, message, exitCode } = fault;
+  const { code, exitCode } = fault;
+  const message = withoutSecrets(fault.message);
   output.note(isJson ? `${JSON.stringify({ error: { code, message, exitCode } })}\n` : `${message}\n`);
   const isDebug = args.includes("--debug") || env.ZAEL_DEBUG === "1";
-  if (isDebug && error instanceof Error) output.note(`${error.stack}\n${String(error.cause ?? "")}\n`);
+  if (isDebug && error instanceof Error)
+    output.note(`${withoutSecrets(`${error.stack}\n${String(error.cause ?? "")}`)}\n`);
   return exitCode;
 }

@@ -1,4 +1,5 @@
-import { storeOfEnvironment } from "../entry/store-choice.ts";
+import { resolve } from "node:path";
+import { isAddress, shownStore, storeOfEnvironment } from "../entry/store-choice.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 
@@ -21,6 +22,7 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
   if (store !== undefined && stack !== undefined) throw new UsageError("--store and --stack name the store; give one.");
   const given = store ?? (stack === undefined ? storeOfEnvironment(env) : `dynamodb:${stack}`);
   const name = given === "dynamodb" && env.ZAEL_STACK ? `dynamodb:${env.ZAEL_STACK}` : given;
+  if (isAddress(name.slice(name.indexOf(":") + 1))) throw storeUnknown(name);
   if (name.startsWith("sqlite:") && name.length > "sqlite:".length) {
     refuseAwsOptions(options, name);
     return { kind: "sqlite", name, file: name.slice("sqlite:".length) };
@@ -33,7 +35,17 @@ export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext
       "The store memory would be new, and gone with the command; give sqlite:FILE or dynamodb:STACK.",
     );
   }
-  throw new UsageError(`The store is "${name}"; give sqlite:FILE or dynamodb:STACK.`);
+  throw storeUnknown(name);
+}
+
+function storeUnknown(name: string): UsageError {
+  return new UsageError(`The store is ${shownStore(name)}; give sqlite:FILE or dynamodb:STACK.`);
+}
+
+/** The chosen store by a name that is the same wherever the command is called from. */
+export function savedStoreName(context: CommandContext, options: GlobalOptions): string {
+  const place = chosenStore(options, context);
+  return place.kind === "sqlite" ? `sqlite:${resolve(place.file)}` : place.name;
 }
 
 /** The table that is named; undefined: the store is another, or none is named. */

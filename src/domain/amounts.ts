@@ -50,16 +50,35 @@ export function amountsOf(tokens: Tokens, use: AmountUse): readonly Amount[] {
 const NOTHING: readonly Amount[] = Object.freeze([]);
 
 /** The amounts that are bought for limits of one bucket; here the names are those of limits, whatever they count. */
-export function topUpAmounts(tokens: Tokens, bucket: BucketKey, limits: readonly Limit[]): readonly Amount[] {
+export function topUpAmounts(
+  tokens: Tokens,
+  bucket: BucketKey,
+  limits: readonly Pick<Limit, "name">[],
+): readonly Amount[] {
   const amounts = amountsOf(tokens, "topUp");
   for (const { limit } of amounts) {
     if (limits.every(({ name }) => name !== limit)) throw unknownLimit(limit, bucket, limits);
   }
-  if (amounts.length > 0) return amounts;
+  if (amounts.some(({ milli }) => milli > 0)) return amounts;
+  if (amounts.length > 0) {
+    throw new ValidationError(
+      "consume_empty",
+      `The top-up of ${bucket.entityId} on ${bucket.resource} is ${shown(tokens)}, which adds nothing; ` +
+        "give at least one whole number above 0.",
+    );
+  }
   const known = limits.map(({ name }) => name).join(", ");
   throw new ValidationError(
     "consume_empty",
     `amounts for ${bucket.entityId} on ${bucket.resource} names no limit; known limits: ${known}. Name at least one.`,
+  );
+}
+
+export function topUpTooLarge(limit: string, { entityId, resource }: BucketKey, tokens: unknown): ValidationError {
+  return new ValidationError(
+    "top_up_too_large",
+    `Limit "${limit}" of ${entityId} on ${resource} topped up by ${tokens} would hold more than ` +
+      `${TOKENS_MAX} tokens; top up by less.`,
   );
 }
 
@@ -75,7 +94,11 @@ function checkTokens(limit: string, value: unknown, use: AmountUse): number {
   return value === 0 ? 0 : value;
 }
 
-function unknownLimit(name: string, { entityId, resource }: BucketKey, limits: readonly Limit[]): ValidationError {
+function unknownLimit(
+  name: string,
+  { entityId, resource }: BucketKey,
+  limits: readonly Pick<Limit, "name">[],
+): ValidationError {
   const known = limits.map((limit) => limit.name);
   const near = nearestName(name, known);
   return new ValidationError(

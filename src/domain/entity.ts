@@ -127,7 +127,7 @@ export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Enti
     ...rest,
     ...(parentId === undefined || parentId === null ? {} : { parentId }),
     ...(planId === undefined || planId === null ? {} : { planId }),
-    ...(patch.name === undefined ? {} : { name: patch.name }),
+    ...(patch.name === undefined ? {} : { name: checkDisplayName(entity.id, patch.name) }),
     cascade: patch.cascade ?? cascade,
     ...(patch.metadata === undefined ? {} : { metadata: { ...patch.metadata } }),
     version: entity.version + 1,

@@ -1,4 +1,4 @@
-import { ConflictError } from "./errors.ts";
+import { ConflictError, ValidationError } from "./errors.ts";
 import { shown } from "./names.ts";
 
 /** Another request with the same key is under way. */
@@ -6,5 +6,14 @@ export function keyInProgress(key: string): ConflictError {
   return new ConflictError(
     "idempotency_in_progress",
     `A request with the idempotency key ${shown(key)} is under way; repeat it in a second for its answer.`,
+  );
+}
+
+/** A key that is given must be one: `null` is no way to say that there is none. */
+export function checkIdempotencyKey(value: unknown): string {
+  if (typeof value === "string" && /^[A-Za-z0-9._:-]{1,64}$/.test(value)) return value;
+  throw new ValidationError(
+    "idempotency_key_invalid",
+    `idempotencyKey is ${shown(value)}; use 1 to 64 letters, digits and . _ : -`,
   );
 }

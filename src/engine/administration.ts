@@ -151,17 +151,19 @@ export class Administration {
   /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
   async changeSystem(
     change: { readonly limits?: readonly Limit[] | null; readonly onUnavailable?: OnUnavailable | null } & LevelOptions,
-    options: ChangeOptions,
-  ): Promise<void> {
+    options: ChangeOptions & { readonly ifAbsent?: true },
+  ): Promise<boolean> {
     const { limits, onUnavailable, ...level } = change;
+    const { ifAbsent, ...who } = options;
     const checked: LimitsChange = {
       ...(limits === undefined ? {} : { limits: limits === null ? [] : checkLimits(limits, this.#deps.calendar) }),
       ...(onUnavailable === undefined ? {} : { onUnavailable }),
       ...level,
     };
     const isDeleted = limits === null || (limits === undefined && onUnavailable === null);
-    const event = this.#configEvent(isDeleted ? "deleted" : "set", { level: "system" }, options, { ...checked });
-    await this.#set({ level: "system" }, checked, event);
+    const event = this.#configEvent(isDeleted ? "deleted" : "set", { level: "system" }, who, { ...checked });
+    const reply = await this.#set({ level: "system" }, ifAbsent === true ? { ...checked, ifAbsent } : checked, event);
+    return reply === "written";
   }
 
   async getConfig(scope: ConfigScope, options: object): Promise<StoredConfig> {

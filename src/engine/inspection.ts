@@ -203,5 +203,6 @@ const CHAINS_AT_ONCE = 16;
 const CHAINS_PER_TURN = 4 * CHAINS_AT_ONCE;
 
 function usedPct(capacity: number, available: number): number {
-  return capacity === 0 ? 0 : ((capacity - available) / capacity) * 100;
+  // Multiplied first: 29 of 100 are 29, not 28.999999999999996.
+  return capacity === 0 ? 0 : ((capacity - available) * 100) / capacity;
 }

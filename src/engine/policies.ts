@@ -1,12 +1,12 @@
 import { wholeTokens } from "../bucket/level.ts";
-import { type Amount, type Tokens, topUpAmounts } from "../domain/amounts.ts";
+import { type Amount, type Tokens, topUpAmounts, topUpTooLarge } from "../domain/amounts.ts";
 import type { AuditAction } from "../domain/audit.ts";
 import { bucketKey } from "../domain/bucket-key.ts";
 import { noLimits } from "../domain/charge-errors.ts";
 import type { Access, ConfigScope, PolicyChange } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
+import { checkIdempotencyKey } from "../domain/idempotency.ts";
 import { KnownNames } from "../domain/known-names.ts";
-import { TOKENS_MAX } from "../domain/limit-numbers.ts";
 import { shown } from "../domain/names.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { Acquirer } from "./acquirer.ts";
@@ -121,22 +121,10 @@ export class Policies {
   async topUp(request: TopUpRequest): Promise<OperationResult> {
     const link = await this.#link(TOP_UP.check(request, "The request of topUp"));
     const amounts = topUpAmounts(request.amounts, link.bucket, link.set.limits);
-    if (amounts.every(({ milli }) => milli === 0)) {
-      throw new ValidationError(
-        "consume_empty",
-        `The top-up of ${request.entityId} on ${request.resource} is ${shown(request.amounts)}, which adds nothing; ` +
-          "give at least one whole number above 0.",
-      );
-    }
     const operation = this.#operation("bucket_topped_up", request, link, { amounts: tokensOf(amounts) });
     const reply = await this.#acquirer.client.topUp(operation, amounts);
     if (reply.kind !== "tooLarge") return resultOf(request, reply);
-    const more = request.amounts[reply.limit];
-    throw new ValidationError(
-      "top_up_too_large",
-      `Limit "${reply.limit}" of ${request.entityId} on ${request.resource} topped up by ${more} would hold more than ` +
-        `${TOKENS_MAX} tokens; top up by less.`,
-    );
+    throw topUpTooLarge(reply.limit, link.bucket, request.amounts[reply.limit]);
   }
 
   async resetBucket(request: ResetRequest): Promise<OperationResult> {
@@ -188,13 +176,8 @@ export class Policies {
     { bucket, set, origin }: ChainLink,
     details: Readonly<Record<string, unknown>>,
   ): Operation {
-    const idempotencyKey = request.idempotencyKey ?? this.#deps.random.id();
-    if (typeof idempotencyKey !== "string" || !/^[A-Za-z0-9._:-]{1,64}$/.test(idempotencyKey)) {
-      throw new ValidationError(
-        "idempotency_key_invalid",
-        `idempotencyKey is ${shown(idempotencyKey)}; use 1 to 64 letters, digits and . _ : -`,
-      );
-    }
+    const { idempotencyKey: given } = request;
+    const idempotencyKey = given === undefined ? this.#deps.random.id() : checkIdempotencyKey(given);
     const event = this.#admin.event(action, bucket.entityId, request, { ...details, idempotencyKey }, bucket.resource);
     return { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
   }

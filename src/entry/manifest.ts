@@ -3,6 +3,8 @@ import type { Limiter } from "../engine/limiter.ts";
 import { type ExportOptions, exportDocument } from "../manifest/export.ts";
 import type { Manifest } from "../manifest/manifest.ts";
 import { parseWith } from "../manifest/parse.ts";
+import type { Plan } from "../manifest/plan.ts";
+import { planAsSaved, readSavedPlan, textOfPlan } from "../manifest/saved-plan.ts";
 import { yamlOf } from "../manifest/yaml-text.ts";
 import { calendar } from "./limits.ts";
 
@@ -29,6 +31,25 @@ const PARSE_OPTIONS = new KnownNames<ParseOptions>({ file: true });
 export function parseManifest(text: string, options: ParseOptions = {}): Manifest {
   const { file } = PARSE_OPTIONS.check(options, "The options of parseManifest");
   return parseWith(text, file, calendar);
+}
+
+/** Where a plan is saved and opened. */
+export interface SavedPlanOptions {
+  /** The store that it is of, such as `dynamodb:limits`: a plan is opened only where it was made. */
+  readonly store?: string;
+}
+
+const SAVED_OPTIONS = new KnownNames<SavedPlanOptions>({ store: true });
+
+/** A plan as a text (JSON), to be shown and approved, and opened again with `openPlan` when it is applied. */
+export function savePlan(plan: Plan, options: SavedPlanOptions = {}): string {
+  return textOfPlan(plan, SAVED_OPTIONS.check(options, "The options of savePlan").store);
+}
+
+/** A saved plan, to be applied. `plan_outdated` where it would now do anything that it did not show, what it replaces included. */
+export async function openPlan(limiter: Limiter, text: string, options: SavedPlanOptions = {}): Promise<Plan> {
+  const { store } = SAVED_OPTIONS.check(options, "The options of openPlan");
+  return planAsSaved(limiter, readSavedPlan(text), { store, parse: (each) => parseWith(each, undefined, calendar) });
 }
 
 /** The namespace as the text of a manifest that names it, and no owner: planned there it finds nothing but adoptions. */

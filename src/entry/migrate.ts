@@ -3,19 +3,20 @@ import { failingFast } from "../adapters/dynamodb/unreachable.ts";
 import { steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
-import { makeBackup } from "../migrate/backup.ts";
+import { makeBackup, wayBackOf } from "../migrate/backup.ts";
 import { abortMigration, type MigrationReport, migrateTable, planMigration } from "../migrate/migrate.ts";
 import { MigratedTable } from "../migrate/table.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
 import { packageVersion } from "./package-version.ts";
 
+export type { WayBack } from "../migrate/backup.ts";
 export type { MigrationReport, MigrationStep } from "../migrate/migrate.ts";
 
 /** Which table, and what is to be done with it. */
 export interface MigrationOptions extends DynamoTable {
-  /** `plan` writes nothing; `abort` takes back what was copied. */
-  readonly action: "plan" | "migrate" | "abort";
+  /** `plan` and `planAbort` write nothing; `abort` takes back what was copied. */
+  readonly action: "plan" | "migrate" | "planAbort" | "abort";
   /** Also a table in our layout that the original wrote, once its clients are gone. */
   readonly takeOver: boolean;
   /** The name of an on-demand backup that is made before anything else. */
@@ -40,10 +41,11 @@ export async function migrate(options: MigrationOptions): Promise<MigrationRepor
     const parts = {
       ...{ table, calendar, ids: systemRandom, version: packageVersion(), takeOver, signal, onProgress },
     };
-    if (action === "plan") return await planMigration(parts);
-    if (action === "abort") return await abortMigration(parts);
-    if (backup !== undefined) await makeBackup(table, backup);
-    return await migrateTable(parts);
+    if (action === "abort") return await abortMigration(parts, "abort");
+    if (action === "planAbort") return await abortMigration(parts, "plan");
+    if (action === "migrate" && backup !== undefined) await makeBackup(table, backup);
+    const report = action === "plan" ? await planMigration(parts) : await migrateTable(parts);
+    return report.steps.length === 0 ? report : { ...report, wayBack: await wayBackOf(table, backup) };
   } finally {
     await client.close();
   }

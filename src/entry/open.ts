@@ -21,7 +21,7 @@ import type { Clock } from "../ports/system.ts";
 import { DYNAMO_STORE } from "./dynamodb-options.ts";
 import { calendar } from "./limits.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
-import { storeOfEnvironment } from "./store-choice.ts";
+import { isAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
 
 /** All of them may be left out. Those of one store alone say so. */
 export interface OpenOptions extends RetentionOptions {
@@ -173,12 +173,13 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
   if (options.durability !== undefined && !(typeof store === "string" && store.startsWith("sqlite:"))) {
     throw new ValidationError(
       "option_invalid",
-      `durability is for SQLite, and the store is ${shown(store)}, where nothing would go by it; leave it out.`,
+      `durability is for SQLite, and the store is ${shownStore(store)}, where nothing would go by it; leave it out.`,
     );
   }
   if (store === "memory") {
     return openMemory(calendar, retentionOf(options, MEMORY_RETENTION), systemTurns);
   }
+  if (typeof store === "string" && isAddress(store.slice(store.indexOf(":") + 1))) throw storeUnknown(store);
   if (typeof store === "string" && store.startsWith("sqlite:") && store.length > "sqlite:".length) {
     const { openSqlite } = await loaders.sqlite();
     const { durability = "normal", coalesce = true, create = true } = options;
@@ -191,9 +192,13 @@ async function openStore(store: string | Store, options: OpenOptions, loaders: S
     const { openDynamo } = await loaders.dynamodb();
     return openDynamo({ ...DYNAMO_STORE.pick(options), stack });
   }
-  throw new ValidationError(
+  throw storeUnknown(store);
+}
+
+function storeUnknown(store: unknown): ValidationError {
+  return new ValidationError(
     "store_unknown",
-    `Unknown store ${shown(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK" ("dynamodb" with ZAEL_STACK set), or a ` +
+    `Unknown store ${shownStore(store)}; give "memory", "sqlite:FILE", "dynamodb:STACK" ("dynamodb" with ZAEL_STACK set), or a ` +
       "store object.",
   );
 }
@@ -220,7 +225,7 @@ function checkOptions(options: OpenOptions): void {
   if (typeof options === "string") {
     throw new ValidationError(
       "options_invalid",
-      `RateLimiter.open takes options, not ${shown(options)}; give { store: ${shown(options)} }.`,
+      `RateLimiter.open takes options, not ${shownStore(options)}; give { store: ${shownStore(options)} }.`,
     );
   }
   OPEN_OPTIONS.check(options, "The options of RateLimiter.open");

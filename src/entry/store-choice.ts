@@ -1,7 +1,21 @@
+import { shown } from "../domain/names.ts";
+
 const STORE_DEFAULT = "sqlite:.zae-limiter/limiter.db";
 
 /** The store that the environment names, or the default; the command line decides by the same. Empty counts as unset. */
 export function storeOfEnvironment(env: Readonly<Record<string, string | undefined>>): string {
   if (env.ZAEL_STORE !== undefined && env.ZAEL_STORE !== "") return env.ZAEL_STORE;
   return env.ZAEL_STACK === undefined || env.ZAEL_STACK === "" ? STORE_DEFAULT : `dynamodb:${env.ZAEL_STACK}`;
+}
+
+/** A store that is not known, for a message: an address of somewhere else may have a password in it, wherever that is mistyped. */
+export function shownStore(store: unknown): string {
+  if (typeof store !== "string" || /^[\w.-]*$/.test(store)) return shown(store);
+  const [word = ""] = /^[a-z][a-z0-9+.-]{0,20}(?=:)/i.exec(store) ?? [];
+  return JSON.stringify(`${word}${word === "" ? "" : ":"}...`);
+}
+
+/** Whether what follows `sqlite:` or `dynamodb:` is an address of something else: no file or table is called so. */
+export function isAddress(name: string): boolean {
+  return /:\/\/|^\/\/[^/]*@/.test(name);
 }

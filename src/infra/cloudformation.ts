@@ -123,17 +123,25 @@ export class CloudFormation {
         new this.#sdk.CreateChangeSetCommand({ ...stackInput(input), ...named, ChangeSetType: "UPDATE" }),
       ),
     );
+    try {
+      return await this.#made(input.name, Id, what);
+    } catch (error) {
+      // Whoever interrupts the wait for it leaves nothing behind.
+      await this.#abandon(input.name, Id);
+      throw error;
+    }
+  }
+
+  async #made(name: string, id: string, what: string): Promise<ChangeSetAnswer> {
     const changes: Change[] = [];
     for (let token: string | undefined; ; ) {
       const more = token === undefined ? {} : { NextToken: token };
       const page = await this.#told(what, () =>
-        this.#client.send(
-          new this.#sdk.DescribeChangeSetCommand({ StackName: input.name, ChangeSetName: Id, ...more }),
-        ),
+        this.#client.send(new this.#sdk.DescribeChangeSetCommand({ StackName: name, ChangeSetName: id, ...more })),
       );
       if (page.Status === "FAILED") {
         const { StatusReason: reason = "CloudFormation gives no reason" } = page;
-        await this.dropChangeSet(input.name, Id);
+        await this.dropChangeSet(name, id);
         return isEmptyChange(reason) ? { kind: "none" } : { kind: "failed", reason };
       }
       if (page.Status !== "CREATE_COMPLETE") {
@@ -142,7 +150,19 @@ export class CloudFormation {
       }
       changes.push(...(page.Changes ?? []));
       token = page.NextToken;
-      if (token === undefined) return { kind: "changes", id: Id, changes };
+      if (token === undefined) return { kind: "changes", id, changes };
+    }
+  }
+
+  /** One that is still being made cannot be removed yet. What goes wrong here is not what is told. */
+  async #abandon(name: string, id: string): Promise<void> {
+    for (let tries = 0; tries < ABANDON_TRIES; tries++) {
+      try {
+        await this.dropChangeSet(name, id);
+        return;
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, CHANGE_SET_POLL_MS));
+      }
     }
   }
 
@@ -169,6 +189,7 @@ export class CloudFormation {
 }
 
 const CHANGE_SET_POLL_MS = 1_000;
+const ABANDON_TRIES = 30;
 
 /** Roles and policies have names of our choice. */
 const CAPABILITIES: Capability[] = ["CAPABILITY_NAMED_IAM"];

@@ -1,14 +1,15 @@
-import { ConflictError, ValidationError } from "../domain/errors.ts";
+import { ConflictError, LimiterError, ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkPrincipal } from "../domain/names.ts";
-import { isSameValue, type OwnedPiece, type PieceValue, pieceKey, pieceText } from "../domain/piece.ts";
+import type { OwnedPiece, PieceValue } from "../domain/piece.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
-import { allOwned } from "./live.ts";
+import { allConfigs } from "./live.ts";
 import { basisOf, makePlan, ownedByOther, type Plan } from "./plan.ts";
 import { planBlockers } from "./plan-deletion.ts";
+import { isAsShown, type LivePiece, livePiece, outdated, requireShown } from "./stale.ts";
 import { writeChange } from "./write.ts";
 
 /** How a plan is applied. */
@@ -26,7 +27,7 @@ const OPTIONS = new KnownNames<ApplyOptions>({ onChange: true, signal: true, pri
 /**
  * Makes the changes of a plan, one after another, and stops at the first that fails; planned and applied again, it goes on
  * there. What was done meanwhile by others is seen: what need not be done any more is left, and a change that the plan did
- * not show is refused (`plan_outdated`) before anything is changed.
+ * not show, what it replaces included, is refused (`plan_outdated`): before anything is changed, and again at each piece.
  */
 export async function applyManifest(limiter: Limiter, plan: Plan, options: ApplyOptions = {}): Promise<Plan> {
   const parts = partsOf(limiter);
@@ -46,8 +47,7 @@ export async function applyManifest(limiter: Limiter, plan: Plan, options: Apply
   // Made again now that no other apply of this owner may write.
   const fresh = await makePlan(parts, basis.manifest, basis.options);
   const { refusal } = basisOf(fresh);
-  const unseen = fresh.changes.find((change) => !plan.changes.some((each) => isSameChange(each, change)));
-  if (unseen !== undefined) throw outdated(unseen);
+  requireShown(plan.changes, fresh.changes);
   if (refusal !== undefined) throw refusal;
   const done: Change[] = [];
   for (const change of fresh.changes) {
@@ -67,6 +67,8 @@ class Run {
   readonly #owner: string;
   readonly #id: string;
   readonly #options: ApplyOptions & { readonly takeOver: boolean };
+  #done = 0;
+  #configs: ReturnType<typeof allConfigs> | undefined;
 
   constructor(
     limiter: Limiter,
@@ -86,36 +88,60 @@ class Run {
     await scope.manifests.setRun({ owner: this.#owner, run: this.#id, appliedAtMs: clock.now() });
   }
 
-  // A piece is entered before it is written and struck out after it is gone: the record never lags behind.
   async make(change: Change): Promise<void> {
+    await this.#make(change);
+    this.#done += 1;
+  }
+
+  // A piece is entered before it is written and struck out after it is gone: the record never lags behind.
+  async #make(change: Change): Promise<void> {
     const { action, after } = change;
     if (action === "release") return this.#strike(change);
     if (action === "adopt") return this.#enter(change, after);
+    // A long apply comes to its last piece long after its plan.
+    const live = await livePiece(this.#parts, change);
+    if (!isAsShown(change, live)) throw outdated(change, this.#done);
     await this.#enter(change, null);
     if (action === "delete") {
       await this.#recheck(change);
-      await this.#write(change);
+      await this.#write(change, live);
       return this.#strike(change);
     }
-    await this.#write(change);
+    await this.#write(change, live);
     await this.#enter(change, after).catch(async (error: unknown) => {
       await this.#enterAnyway(change);
       throw error;
     });
   }
 
-  #write(change: Change): Promise<void> {
+  async #write(change: Change, live: LivePiece): Promise<void> {
     const { principal } = this.#options;
-    return writeChange(this.#limiter, this.#parts, change, principal === undefined ? {} : { principal });
+    try {
+      await writeChange(this.#limiter, this.#parts, change, {
+        live,
+        ...(principal === undefined ? {} : { principal }),
+      });
+    } catch (error) {
+      if (!(error instanceof LimiterError) || !CHANGED_MEANWHILE.has(error.code)) throw error;
+      // The answer to a create may have been lost: then it is there, as it shall be.
+      if (!isAsShown({ ...change, before: change.after }, await livePiece(this.#parts, change))) {
+        throw outdated(change, this.#done);
+      }
+    }
   }
 
+  // What was owned of an entity or a plan is deleted before it, so that whatever is there now is somebody else's.
   async #recheck(change: Change): Promise<void> {
     if (change.what !== "entity" && change.what !== "plan") return;
-    const owned = new Map((await allOwned(this.#parts)).map((each) => [pieceKey(each.piece), each]));
-    const deletion = { deleted: [change], owned, owner: this.#owner, declared: new Map() };
+    const deletion = { deleted: [change], owned: new Map(), owner: this.#owner, declared: new Map() };
+    // Read once for all plans, which go last: a store has no list of those of one.
+    const configs = () => {
+      this.#configs ??= allConfigs(this.#parts, {});
+      return this.#configs;
+    };
     const [blocker] = [
       ...(await entityBlockers(this.#parts, deletion)),
-      ...(await planBlockers(this.#parts, deletion)),
+      ...(await planBlockers(this.#parts, deletion, configs)),
     ];
     if (blocker !== undefined) throw blocker;
   }
@@ -161,18 +187,10 @@ class Run {
   }
 }
 
-function isSameChange(one: Change, other: Change): boolean {
-  return (
-    pieceKey(one) === pieceKey(other) &&
-    one.action === other.action &&
-    isSameValue(one.after ?? undefined, other.after ?? undefined)
-  );
-}
-
-function outdated(change: Change): ConflictError {
-  return new ConflictError(
-    "plan_outdated",
-    `Something was changed since the plan: it would now ${change.action} ${pieceText(change)}, which it did not show. ` +
-      "Nothing was changed; plan again.",
-  );
-}
+/** Of a write by version, or of one where nothing was. */
+const CHANGED_MEANWHILE: ReadonlySet<string> = new Set([
+  "entity_changed",
+  "plan_changed",
+  "entity_exists",
+  "plan_exists",
+]);

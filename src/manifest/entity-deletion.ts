@@ -23,22 +23,28 @@ export interface Deletions {
 /** Why entities cannot be deleted: with an entity everything of it would go, also what somebody else has set. */
 export async function entityBlockers(parts: LimiterParts, deletions: Deletions): Promise<readonly ConflictError[]> {
   const found: ConflictError[] = [];
-  for (const { what, entityId = "" } of deletions.deleted) {
-    if (what !== "entity") continue;
-    const blocker = (await childOf(parts, entityId, deletions)) ?? (await useOf(parts, entityId, deletions));
+  const gone = goneEntities(deletions);
+  for (const entityId of gone) {
+    const blocker = (await childOf(parts, entityId, deletions, gone)) ?? (await useOf(parts, entityId, deletions));
     if (blocker !== undefined) found.push(blocker);
   }
   return found;
 }
 
+/** Those that are deleted. */
+export function goneEntities({ deleted }: Deletions): ReadonlySet<string> {
+  return new Set(deleted.flatMap(({ what, entityId }) => (what === "entity" ? (entityId ?? []) : [])));
+}
+
 async function childOf(
   { deps }: LimiterParts,
   entityId: string,
-  { deleted, declared }: Deletions,
+  { declared }: Deletions,
+  gone: ReadonlySet<string>,
 ): Promise<ConflictError | undefined> {
   const children = await allOf((page) => deps.scope.entities.children(entityId, page));
   const stays = children.find(({ id }) => {
-    if (deleted.some((each) => each.entityId === id)) return false;
+    if (gone.has(id)) return false;
     const value = declared.get(pieceKey({ what: "entity", entityId: id }))?.value as EntityValue | undefined;
     return value === undefined || value.parentId === entityId;
   });

@@ -11,6 +11,8 @@ export interface Manifest {
   readonly pieces: readonly DeclaredPiece[];
   /** What is probably not meant, though it can be applied. */
   readonly warnings: readonly string[];
+  /** What it was read from; a saved plan takes it along. */
+  readonly text?: string;
 }
 
 /** What kind of problem it is; stable. */

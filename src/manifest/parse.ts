@@ -35,7 +35,7 @@ export function parseWith(text: string, file: string | undefined, calendar: Cron
   }
   const manifest = readTop(reading, calendar);
   if (reading.problems.length > 0) throw new ManifestInvalid(file, reading.problems);
-  return manifest;
+  return { ...manifest, text };
 }
 
 const NOTHING = "the manifest declares nothing; to own nothing, write resources: {}";

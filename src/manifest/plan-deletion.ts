@@ -2,15 +2,23 @@ import { isTotal } from "../domain/config.ts";
 import { ConflictError } from "../domain/errors.ts";
 import { type EntityValue, pieceIn, pieceKey, pieceText } from "../domain/piece.ts";
 import type { LimiterParts } from "../engine/limiter-parts.ts";
-import type { Deletions } from "./entity-deletion.ts";
-import { allConfigs, allOf } from "./live.ts";
+import { type Deletions, goneEntities } from "./entity-deletion.ts";
+import { type allConfigs, allOf } from "./live.ts";
 
-/** Why plans cannot be deleted: an entity refers to one, or somebody else has set limits of it. */
-export async function planBlockers(parts: LimiterParts, deletions: Deletions): Promise<readonly ConflictError[]> {
+/**
+ * Why plans cannot be deleted: an entity refers to one, or somebody else has set limits of it. `configs` are all there are, read
+ * when the first plan asks for them.
+ */
+export async function planBlockers(
+  parts: LimiterParts,
+  deletions: Deletions,
+  configs: () => ReturnType<typeof allConfigs>,
+): Promise<readonly ConflictError[]> {
   const found: ConflictError[] = [];
+  const gone = goneEntities(deletions);
   for (const { what, planId = "" } of deletions.deleted) {
     if (what !== "plan") continue;
-    const blocker = (await memberOf(parts, planId, deletions)) ?? (await useOf(parts, planId, deletions));
+    const blocker = (await memberOf(parts, planId, deletions, gone)) ?? useOf(await configs(), planId, deletions);
     if (blocker !== undefined) found.push(blocker);
   }
   return found;
@@ -19,11 +27,12 @@ export async function planBlockers(parts: LimiterParts, deletions: Deletions): P
 async function memberOf(
   { deps }: LimiterParts,
   planId: string,
-  { deleted, declared }: Deletions,
+  { declared }: Deletions,
+  gone: ReadonlySet<string>,
 ): Promise<ConflictError | undefined> {
   const members = await allOf((page) => deps.scope.plans.listEntities(planId, page));
   const stays = members.find(({ id }) => {
-    if (deleted.some((each) => each.what === "entity" && each.entityId === id)) return false;
+    if (gone.has(id)) return false;
     const value = declared.get(pieceKey({ what: "entity", entityId: id }))?.value as EntityValue | undefined;
     return value === undefined || value.planId === planId;
   });
@@ -35,12 +44,12 @@ async function memberOf(
   );
 }
 
-async function useOf(
-  parts: LimiterParts,
+function useOf(
+  configs: Awaited<ReturnType<typeof allConfigs>>,
   planId: string,
   { owned, owner }: Deletions,
-): Promise<ConflictError | undefined> {
-  for (const { scope } of await allConfigs(parts, {})) {
+): ConflictError | undefined {
+  for (const { scope } of configs) {
     if (!("planId" in scope) || scope.planId !== planId) continue;
     const piece = pieceIn(isTotal(scope) ? "totals" : "limits", scope);
     if (owned.get(pieceKey(piece))?.owner === owner) continue;

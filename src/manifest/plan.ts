@@ -15,7 +15,7 @@ import type { Limiter } from "../engine/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
 import { entityBlockers } from "./entity-deletion.ts";
-import { allOwned, liveValues } from "./live.ts";
+import { allConfigs, allOwned, liveValues } from "./live.ts";
 import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 import { inOrder } from "./order.ts";
 import { planBlockers } from "./plan-deletion.ts";
@@ -94,12 +94,20 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
   await requireParents(parts, manifest.pieces);
   await requirePlans(parts, manifest.pieces);
   const looks = manifest.pieces.map((each) => lookAt(each, { owned, live, owner, options }));
-  const gone = left.map((each) => leave(each, { declared, live, options }));
+  const needed = new Set(manifest.pieces.flatMap(({ piece }) => (piece.level === undefined ? [] : ownerKey(piece))));
+  const gone = left.map((each) => leave(each, { needed, live, options }));
   const changes = inOrder([...looks.flatMap(({ change }) => change ?? []), ...gone]);
   const conflicts = looks.flatMap(({ conflict }) => conflict ?? []);
   const isDeleted = ({ what, action }: Change) => (what === "entity" || what === "plan") && action === "delete";
   const deletions = { deleted: changes.filter(isDeleted), owned, owner, declared };
-  const blockers = [...(await entityBlockers(parts, deletions)), ...(await planBlockers(parts, deletions))];
+  let configs: ReturnType<typeof allConfigs> | undefined;
+  const blockers = [
+    ...(await entityBlockers(parts, deletions)),
+    ...(await planBlockers(parts, deletions, () => {
+      configs ??= allConfigs(parts, {});
+      return configs;
+    })),
+  ];
   const plan: Plan = {
     namespace,
     owner,
@@ -108,7 +116,7 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
     summary: summaryOf(changes, manifest.pieces.length - looks.filter(isChangeOrConflict).length),
     warnings: [...manifest.warnings, ...blockers.map(({ message }) => message)],
   };
-  BASES.set(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options) ?? blockers[0] });
+  BASES.set(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options, blockers) });
   return plan;
 }
 
@@ -152,24 +160,19 @@ function lookAt({ piece, value }: DeclaredPiece, { owned, live, owner, options }
 
 function leave(
   record: OwnedPiece,
-  {
-    declared,
-    live,
-    options,
-  }: Pick<Sight, "live" | "options"> & { readonly declared: ReadonlyMap<string, DeclaredPiece> },
+  { needed, live, options }: Pick<Sight, "live" | "options"> & { readonly needed: ReadonlySet<string> },
 ): Change {
   const { piece } = record;
   const before = live.get(pieceKey(piece)) ?? null;
   const drift = record.state === "applied" && !isSameValue(record.value, before ?? undefined);
   // What is declared of an entity, or of a plan, would go with it.
-  const isNeeded =
-    (piece.what === "entity" || piece.what === "plan") &&
-    [...declared.values()].some(
-      (each) =>
-        each.piece.level !== undefined && each.piece.entityId === piece.entityId && each.piece.planId === piece.planId,
-    );
+  const isNeeded = (piece.what === "entity" || piece.what === "plan") && needed.has(ownerKey(piece));
   const isReleased = options.keep === true || before === null || isNeeded;
   return { action: isReleased ? "release" : "delete", ...piece, before, after: isReleased ? before : null, drift };
+}
+
+function ownerKey({ entityId = "", planId = "" }: Piece): string {
+  return `${entityId}#${planId}`;
 }
 
 /** A parent is declared too, or is there. */
@@ -201,9 +204,15 @@ async function requirePlans(parts: LimiterParts, pieces: readonly DeclaredPiece[
   }
 }
 
-function refusalOf(plan: Plan, { prune, keep }: PlanOptions): ConflictError | undefined {
+function refusalOf(
+  plan: Plan,
+  { prune, keep }: PlanOptions,
+  [blocker]: readonly ConflictError[],
+): ConflictError | undefined {
   const [conflict] = plan.conflicts;
   if (conflict !== undefined) return ownedByOther(conflict, conflict.owner);
+  // No option of an apply gets it out of the way.
+  if (blocker !== undefined) return blocker;
   const { delete: deletions } = plan.summary;
   if (deletions === 0 || prune === true || keep === true) return undefined;
   return new ConflictError(

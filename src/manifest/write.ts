@@ -1,18 +1,27 @@
 import type { Access, OnUnavailable } from "../domain/config.ts";
-import { ExistsError, NotFoundError } from "../domain/errors.ts";
+import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { type EntityValue, type LimitsValue, limitsOfValue, type PlanValue, scopeOfPiece } from "../domain/piece.ts";
 import type { ChangeOptions } from "../engine/level-options.ts";
 import type { Limiter } from "../engine/limiter.ts";
 import type { LimiterParts } from "../engine/limiter-parts.ts";
 import type { Change } from "./change.ts";
+import type { LivePiece } from "./stale.ts";
 
-/** Makes one change by the calls that anybody would make it by: registries, live buckets and the audit trail follow. */
+/** Who makes a change, and what it finds. */
+export interface ChangeContext extends ChangeOptions {
+  readonly live: LivePiece;
+}
+
+/**
+ * Makes one change by the calls that anybody would make it by: registries, live buckets and the audit trail follow. An entity or
+ * a plan is created only where none is, and updated only at the version that was found.
+ */
 export async function writeChange(
   limiter: Limiter,
   { admin }: LimiterParts,
   change: Change,
-  who: ChangeOptions,
+  { live, ...who }: ChangeContext,
 ): Promise<void> {
   const { what, after } = change;
   switch (what) {
@@ -20,7 +29,7 @@ export async function writeChange(
     case "totals":
       return writeLimits({ admin }, change, who);
     case "plan":
-      return writePlan(limiter, change, who);
+      return writePlan(limiter, change, { live, ...who });
     case "access":
       await limiter.setAccess(whereOf(change), (after as Access | null) ?? "inherit", who);
       return;
@@ -28,9 +37,10 @@ export async function writeChange(
       await limiter.setCascade(whereOf(change), (after as boolean | null) ?? "inherit", who);
       return;
     case "onUnavailable":
-      return admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
+      await admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
+      return;
     case "entity":
-      return writeEntity(limiter, change, who);
+      return writeEntity(limiter, change, { live, ...who });
   }
 }
 
@@ -39,7 +49,8 @@ async function writeLimits({ admin }: Pick<LimiterParts, "admin">, change: Chang
   const scope = scopeOfPiece(change);
   if (scope === undefined) return;
   if (scope.level === "system") {
-    return admin.changeSystem(after === null ? { limits: null } : limitsOfValue(after), who);
+    await admin.changeSystem(after === null ? { limits: null } : limitsOfValue(after), who);
+    return;
   }
   if (after === null) {
     // With its plan they may be gone already.
@@ -50,18 +61,15 @@ async function writeLimits({ admin }: Pick<LimiterParts, "admin">, change: Chang
   await admin.setConfig(scope, limits, { ...options, ...who });
 }
 
-async function writePlan(limiter: Limiter, { planId = "", before, after }: Change, who: ChangeOptions): Promise<void> {
+async function writePlan(
+  limiter: Limiter,
+  { planId = "", after }: Change,
+  { live, ...who }: ChangeContext,
+): Promise<void> {
   if (after === null) return limiter.deletePlan(planId, who).catch(unlessMissing);
   const { name, metadata } = after as PlanValue;
-  if (before === null) {
-    try {
-      await limiter.createPlan({ id: planId, name, metadata }, who);
-      return;
-    } catch (error) {
-      if (!(error instanceof ExistsError)) throw error;
-    }
-  }
-  await limiter.updatePlan(planId, { name, metadata }, who);
+  if (live.version === undefined) await limiter.createPlan({ id: planId, name, metadata }, who);
+  else await limiter.updatePlan(planId, { name, metadata }, { ...who, version: live.version });
 }
 
 // Somebody was faster.
@@ -72,23 +80,20 @@ function unlessMissing(error: unknown): void {
 // What is absent of a declared entity has its default, so all of it is written.
 async function writeEntity(
   limiter: Limiter,
-  { entityId = "", before, after }: Change,
-  who: ChangeOptions,
+  { entityId = "", after }: Change,
+  { live, ...who }: ChangeContext,
 ): Promise<void> {
   if (after === null) {
     return limiter.deleteEntity(entityId, who).catch(unlessMissing);
   }
   const { parentId, planId, ...rest } = after as EntityValue;
-  if (before === null) {
-    try {
-      const owners = { ...(parentId === undefined ? {} : { parentId }), ...(planId === undefined ? {} : { planId }) };
-      await limiter.createEntity({ id: entityId, ...rest, ...owners }, who);
-      return;
-    } catch (error) {
-      if (!(error instanceof ExistsError)) throw error;
-    }
+  if (live.version === undefined) {
+    const owners = { ...(parentId === undefined ? {} : { parentId }), ...(planId === undefined ? {} : { planId }) };
+    await limiter.createEntity({ id: entityId, ...rest, ...owners }, who);
+    return;
   }
-  await limiter.updateEntity(entityId, { ...rest, parentId: parentId ?? null, planId: planId ?? null }, who);
+  const patch = { ...rest, parentId: parentId ?? null, planId: planId ?? null };
+  await limiter.updateEntity(entityId, patch, { ...who, version: live.version });
 }
 
 function whereOf({ entityId, resource }: Change): { readonly entityId?: string; readonly resource?: string } {

@@ -4,9 +4,10 @@ import type { Calendar } from "../domain/calendar.ts";
 import { ConflictError } from "../domain/errors.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
 import type { Random } from "../ports/system.ts";
+import type { WayBack } from "./backup.ts";
 import { makeIndexes } from "./indexes.ts";
 import { Ledger, type Migration } from "./ledger.ts";
-import { check, clean, copy, countItems, type PhaseContext, uncopy } from "./phases.ts";
+import { check, clean, copy, countCopied, countItems, type PhaseContext, uncopy } from "./phases.ts";
 import { NO_COUNTS, type StepCounts } from "./planned.ts";
 import { layoutOf, type Source, sourceOf, TARGET } from "./source.ts";
 import type { MigratedTable } from "./table.ts";
@@ -28,6 +29,8 @@ export interface MigrationReport {
   readonly steps: readonly MigrationStep[];
   /** Of an abort: how many items were taken back. */
   readonly removed?: number;
+  /** Where there is something to do: how the table comes back once old items are deleted. */
+  readonly wayBack?: WayBack;
 }
 
 export interface MigrateOptions {
@@ -91,8 +94,8 @@ export async function migrateTable(options: MigrateOptions): Promise<MigrationRe
   return reportOf(ledger.migration, ledger.migration.counts);
 }
 
-/** Takes back a migration that has not begun to delete. */
-export async function abortMigration(options: MigrateOptions): Promise<MigrationReport> {
+/** Takes back a migration that has not begun to delete; or counts what that would remove. */
+export async function abortMigration(options: MigrateOptions, mode: "abort" | "plan"): Promise<MigrationReport> {
   const { table, ids } = options;
   const begun = await Ledger.read(table.records);
   if (begun === undefined) {
@@ -105,6 +108,10 @@ export async function abortMigration(options: MigrateOptions): Promise<Migration
       `The migration of "${table.name}" has begun to delete what is old and cannot be taken back; let it end with ` +
         `\`zae-limiter migrate --name ${table.name}\`, or restore a backup.`,
     );
+  }
+  if (mode === "plan") {
+    const removed = await countCopied(contextOf(options, begun, "plan"), begun);
+    return { from: begun.from, to: begun.from, steps: [], removed };
   }
   const ledger = await Ledger.resume(table.records, ids.id());
   const removed = await uncopy(contextOf(options, begun, "abort"), ledger);

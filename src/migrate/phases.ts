@@ -1,4 +1,4 @@
-import { type Attributes, decodeJson } from "../adapters/dynamodb/codec.ts";
+import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { CHILD_LINK } from "../adapters/dynamodb/entities-record.ts";
 import { chunksOf } from "../adapters/dynamodb/paging.ts";
 import {
@@ -25,7 +25,7 @@ import {
 } from "../adapters/dynamodb/schema.ts";
 import type { Calendar } from "../domain/calendar.ts";
 import { ConflictError } from "../domain/errors.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Ledger, Migration } from "./ledger.ts";
 import { type Partition, partitionOf } from "./old-place.ts";
 import { planPartition } from "./plan-partition.ts";
 import { planShards, type ShardsPlan } from "./plan-shards.ts";
@@ -39,6 +39,7 @@ import {
   type PartitionPlan,
   type StepCounts,
 } from "./planned.ts";
+import { deleteByReceipt, isReceipt, isSameItem, writeReceipt } from "./receipts.ts";
 import type { MigratedTable } from "./table.ts";
 import { type Cursors, FROM_THE_BEGINNING, walk } from "./walk.ts";
 
@@ -94,29 +95,36 @@ export async function check(context: PhaseContext, ledger: Ledger): Promise<void
   for (let round = 1; ; round++) {
     const configs: ConfigOf[] = [];
     let mended = 0;
-    await visitAll(context, FROM_THE_BEGINNING, async (plan, partition) => {
+    await visitAll(context, FROM_THE_BEGINNING, async (plan, partition, { pk, found }) => {
       configs.push(...plan.configs);
       // Not in one expression: partitions are visited side by side, and it would add to the sum from before the wait.
       const own = await mend(context, ledger, plan.makes, partition);
       mended += own;
+      const { removes } = plan;
+      if (own === 0 && removes.length > 0) {
+        await writeReceipt(context.table, { pk, found, removes, startedMs: context.startedMs });
+      }
     });
     if (mended === 0) return writeRegistries(context.table, ledger, configs);
     if (round === ROUNDS_MAX) throw stillInUse(context.table.name, mended);
   }
 }
 
-/** Deletes what is old and changes what stays. From here on nothing is copied any more: half of a group would be merged. */
+/**
+ * Deletes what is old, as it was compared, and changes what stays. From here on nothing is copied any more: half of a group would be
+ * merged.
+ */
 export async function clean(context: PhaseContext, ledger: Ledger): Promise<void> {
   const { table } = context;
   await visitAll(
     context,
     ledger.migration.cursors,
-    async (plan, _, shards) => {
+    async (plan, _, { pk, found, shards }) => {
       for (const { key, set, remove } of plan.changes) {
         await table.records.transact([updateRecord(key, { set, remove }, exists)]);
       }
       if (shards?.kind === "joins") await joinShards(table, shards);
-      await table.records.deleteAll(plan.removes);
+      await deleteByReceipt(table, { pk, found, removes: plan.removes, startedMs: context.startedMs });
     },
     (cursors) => ledger.save({ cursors }),
   );
@@ -125,34 +133,66 @@ export async function clean(context: PhaseContext, ledger: Ledger): Promise<void
 /** Takes back what was copied; answers how many items that were. */
 export async function uncopy(context: PhaseContext, ledger: Ledger): Promise<number> {
   const { table } = context;
-  const { madeNamespace, namespaceId } = ledger.migration;
   let removed = 0;
-  await visitAll(context, FROM_THE_BEGINNING, async ({ makes }) => {
-    const stored = await storedAt(table, makes);
-    // What is not as it was copied is somebody else's; and who is whose child may have been noted before.
-    const own = makes.filter(
-      ({ key, attributes }, i) =>
-        stored[i] !== undefined && isSame(stored[i], attributes) && !key.sk.startsWith(CHILD_LINK),
-    );
-    await table.records.deleteAll(own.map(({ key }) => key));
+  await visitAll(context, FROM_THE_BEGINNING, async ({ makes }, _, { found }) => {
+    const own = await copiedOf(table, makes);
+    await table.records.deleteAll([...own.map(({ key }) => key), ...found.filter(isReceipt).map(keyIn)]);
     removed += own.length;
   });
-  if (!madeNamespace) return removed;
-  await walk(table, {
-    from: FROM_THE_BEGINNING,
-    signal: context.signal,
-    visit: async (pk) => {
-      if (!pk.startsWith(`${namespaceId}/`)) return NO_COUNTS;
-      const items = await table.partition(pk);
-      await table.records.deleteAll(items.map(keyIn));
-      removed += items.length;
-      return NO_COUNTS;
-    },
+  await visitMade(context, ledger.migration, async (items) => {
+    await table.records.deleteAll(items.map(keyIn));
+    removed += items.length;
   });
   return removed;
 }
 
-type Visit = (plan: PartitionPlan, partition: Partition, shards: ShardsPlan | undefined) => Promise<void>;
+/** How many items that would take back. */
+export async function countCopied(context: PhaseContext, migration: Migration): Promise<number> {
+  const { madeNamespace, namespaceId } = migration;
+  let count = 0;
+  await visitAll(context, FROM_THE_BEGINNING, async ({ makes }) => {
+    // What is in the namespace that was made is counted with it.
+    const others = madeNamespace ? makes.filter(({ key }) => !key.pk.startsWith(`${namespaceId}/`)) : makes;
+    const own = await copiedOf(context.table, others);
+    count += own.length;
+  });
+  await visitMade(context, migration, async (items) => {
+    count += items.length;
+  });
+  return count;
+}
+
+/** What is not as it was copied is somebody else's; and who is whose child may have been noted before. */
+async function copiedOf(table: MigratedTable, makes: readonly NewItem[]): Promise<readonly NewItem[]> {
+  const stored = await storedAt(table, makes);
+  return makes.filter(
+    ({ key, attributes }, i) =>
+      stored[i] !== undefined && isSameItem(stored[i], attributes) && !key.sk.startsWith(CHILD_LINK),
+  );
+}
+
+/** All of the namespace that the migration made, partition by partition. */
+async function visitMade(
+  { table, signal }: PhaseContext,
+  { madeNamespace, namespaceId }: Migration,
+  visit: (items: readonly Attributes[]) => Promise<void>,
+): Promise<void> {
+  if (!madeNamespace) return;
+  const visitOne = async (pk: string) => {
+    if (pk.startsWith(`${namespaceId}/`)) await visit(await table.partition(pk));
+    return NO_COUNTS;
+  };
+  await walk(table, { from: FROM_THE_BEGINNING, signal, visit: visitOne });
+}
+
+interface Visited {
+  readonly pk: string;
+  /** All items of the partition. */
+  readonly found: readonly Attributes[];
+  readonly shards: ShardsPlan | undefined;
+}
+
+type Visit = (plan: PartitionPlan, partition: Partition, visited: Visited) => Promise<void>;
 
 async function visitAll(
   context: PhaseContext,
@@ -167,14 +207,19 @@ async function visitAll(
     if (partition === undefined || (partition.kind === "bucket" && !hasBuckets)) return NO_COUNTS;
     const found = await table.partition(pk);
     const shards = partition.kind === "bucket" ? await shardsOf(context, partition, found) : undefined;
-    const plan = partition.kind === "bucket" ? bucketPlan(shards) : planPartition(partition, found, context);
-    await visit(plan, partition, shards);
+    const plan =
+      partition.kind === "bucket" ? bucketPlan(shards) : planPartition(partition, withoutReceipts(found), context);
+    await visit(plan, partition, { pk, found, shards });
     const before = items;
     items += found.length;
     if (Math.floor(items / 1000) > Math.floor(before / 1000)) onItems(items);
     return plan.counts;
   };
   await walk(table, { from, signal, visit: visitOne, ...(onPage === undefined ? {} : { onPage }) });
+}
+
+function withoutReceipts(found: readonly Attributes[]): readonly Attributes[] {
+  return found.some(isReceipt) ? found.filter((item) => !isReceipt(item)) : found;
 }
 
 function bucketPlan(shards: ShardsPlan | undefined): PartitionPlan {
@@ -223,7 +268,7 @@ async function mend(
   let mended = 0;
   for (const [i, item] of makes.entries()) {
     const found = stored[i];
-    if (found !== undefined && isSame(found, item.attributes)) continue;
+    if (found !== undefined && isSameItem(found, item.attributes)) continue;
     // An event that has expired may go from its new place before it goes from the old one.
     const isExpired = Number(item.attributes[TTL]?.N ?? Number.POSITIVE_INFINITY) * 1000 <= startedMs;
     if (found === undefined && isExpired) continue;
@@ -244,22 +289,6 @@ function storedAt(table: MigratedTable, makes: readonly NewItem[]): Promise<read
 
 function refilledMs(item: Attributes): number {
   return Number(item[RF]?.N ?? 0);
-}
-
-/** The same values, however numbers and sets are written. */
-function isSame(one: Attributes, other: Attributes): boolean {
-  const text = (item: Attributes) =>
-    JSON.stringify(
-      Object.keys(item)
-        .sort()
-        .map((name) => [name, decodeJson(item[name] ?? {})]),
-      (_, value: unknown) => (isMap(value) ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value),
-    );
-  return text(one) === text(other);
-}
-
-function isMap(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Which resources have defaults, and how many entities have a configuration of their own, by resource. */
@@ -286,7 +315,7 @@ async function writeRegistries(table: MigratedTable, ledger: Ledger, configs: re
         : [newItemOf(entityConfigRegistryKey(namespaceId), { ...Object.fromEntries(numbers), ...index })]),
     ];
     const stored = await storedAt(table, wanted);
-    const changed = wanted.filter(({ attributes }, i) => stored[i] === undefined || !isSame(stored[i], attributes));
+    const changed = wanted.filter(({ attributes }, i) => stored[i] === undefined || !isSameItem(stored[i], attributes));
     const writes = changed.map(({ key, attributes }) => putRecord(key, attributes, undefined));
     if (writes.length > 0) await ledger.guarded(writes);
   }

@@ -10,13 +10,17 @@ interface HostOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** What is typed at a question, on a terminal. Absent: there is none. */
   readonly answer?: string;
+  /** What happens while the question stands there. */
+  readonly whileAsked?: () => Promise<unknown>;
+  /** Hears what is said on stderr, on a terminal. */
+  readonly onNote?: (text: string) => void;
   /** The reader of the answer leaves after so many writes. */
   readonly readerLeavesAfter?: number;
 }
 
 /** Runs a command line in this process: many cases, no process each. */
 export async function here(args: readonly string[], options: HostOptions = {}): Promise<RanHere> {
-  const { env = {}, answer, readerLeavesAfter = Number.POSITIVE_INFINITY } = options;
+  const { env = {}, answer, whileAsked, onNote, readerLeavesAfter = Number.POSITIVE_INFINITY } = options;
   let stdout = "";
   let stderr = "";
   let writes = 0;
@@ -30,6 +34,7 @@ export async function here(args: readonly string[], options: HostOptions = {}): 
       },
       note: (text) => {
         stderr += text;
+        onNote?.(text);
       },
       get isClosed() {
         return writes >= readerLeavesAfter;
@@ -42,6 +47,7 @@ export async function here(args: readonly string[], options: HostOptions = {}): 
       columns: isTerminal ? 80 : undefined,
       ask: async (question) => {
         stderr += question;
+        await whileAsked?.();
         return answer;
       },
     },

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { migrateTable } from "../../src/migrate/migrate.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
-import { contents, fill, oldTable } from "../dynamodb/migrate-kit.ts";
+import { contents, fill, migrating, oldTable } from "../dynamodb/migrate-kit.ts";
+import { Wire } from "../dynamodb/store-kit.ts";
 import { here } from "./in-process.ts";
 
 const GUIDE = readFileSync(new URL("../../docs/guide/migrating.md", import.meta.url), "utf8");
@@ -13,6 +15,7 @@ interface Report {
   readonly steps: readonly { readonly version: string; readonly title: string; readonly items: number }[];
   readonly dryRun?: boolean;
   readonly removed?: number;
+  readonly wayBack?: string;
 }
 
 await describeDynamo("zae-limiter migrate", (dynamodb) => {
@@ -40,13 +43,19 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
     );
     const shown = await here(["migrate", ...at(table), "--dry-run"]);
     const [, inGuide] = /\$ zae-limiter migrate --name limits --dry-run\n([^`]+)```/.exec(GUIDE) ?? [];
-    assert.equal(shown.stdout.replaceAll(table, "limits"), inGuide, "the guide shows what is printed");
+    // DynamoDB Local does not know the question; the service does.
+    const printed = shown.stdout.replaceAll(table, "limits").replace("cannot be seen", "is off");
+    assert.equal(printed, inGuide, "the guide shows what is printed");
 
     const unasked = await here(["migrate", ...at(table), "--json"]);
     assert.deepEqual([unasked.code, errorOf(unasked.stderr).code], [2, "confirmation_required"]);
     const declined = await here(["migrate", ...at(table)], { answer: "n" });
     assert.equal(declined.code, 1);
-    assert.match(declined.stderr, /0\.8\.0 {2}One item.*\n.*\n.*\nMigrate the table .* \[y\/N\] /);
+    assert.match(
+      declined.stderr,
+      /0\.8\.0 {2}One item.*\n.*\n.*\nNo backup is made, and .*\nMigrate the table .*, and without a way back\? \[y\/N\] /,
+    );
+    assert.ok(["none", "unknown"].includes(String(plan.wayBack)), plan.wayBack);
     assert.deepEqual(await contents(dynamodb, table), before, "so far nothing was written");
 
     const done = await here(["migrate", ...at(table), "--yes", "--json"]);
@@ -63,6 +72,31 @@ await describeDynamo("zae-limiter migrate", (dynamodb) => {
       items.map(({ resource }) => resource),
       ["openai/gpt-4"],
     );
+  });
+
+  test("--abort --dry-run tells what would be taken back, and takes back nothing", async (t) => {
+    for (const layout of ["0.6", "0.9"] as const) {
+      const table = await oldTable(dynamodb, t, layout);
+      // Cut off once all is copied and a part was compared, before anything is deleted.
+      const wire = new Wire(dynamodb.client);
+      let receipts = 0;
+      wire.fault = async ({ input, send }) =>
+        JSON.stringify(input).includes("#MIGRATED#0") && ++receipts > 1
+          ? { kind: "failed", status: 400, code: "AccessDeniedException", message: "cut off", body: {} }
+          : send();
+      await assert.rejects(migrateTable(migrating(wire, table)));
+      const before = await contents(dynamodb, table);
+      const planned = await here(["migrate", ...at(table), "--abort", "--dry-run", "--json"]);
+      assert.deepEqual([planned.code, planned.stderr], [0, ""]);
+      const report = JSON.parse(planned.stdout) as Report;
+      assert.equal(report.dryRun, true);
+      assert.ok((report.removed ?? 0) > 5, planned.stdout);
+      assert.match((await here(["migrate", ...at(table), "--abort", "--dry-run"])).stdout, /items would be taken back/);
+      assert.deepEqual(await contents(dynamodb, table), before);
+      const done = await here(["migrate", ...at(table), "--abort", "--yes", "--json"]);
+      const { dryRun: _, ...same } = report;
+      assert.deepEqual(JSON.parse(done.stdout), same);
+    }
   });
 
   test("what is wrong with the options is told before the table is asked; one that is not there is 4", async (t) => {

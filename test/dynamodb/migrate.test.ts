@@ -133,12 +133,12 @@ await describeDynamo("migrations", (dynamodb) => {
       await assert.rejects(migrateTable(migrating(wire, table)), coded("access_denied"));
       assert.equal(await phaseOf(dynamodb, table), "check");
       await refusesClients(dynamodb, table);
-      const undone = await abortMigration(migrating(dynamodb.client, table));
+      const undone = await abortMigration(migrating(dynamodb.client, table), "abort");
       assert.equal(undone.from, `${layout}.0`);
       assert.ok((undone.removed ?? 0) > 5);
       const after = (await contents(dynamodb, table)).filter(({ SK }) => !SK?.S?.startsWith("#CHILD#"));
       assert.deepEqual(after, before);
-      assert.deepEqual((await abortMigration(migrating(dynamodb.client, table))).removed, 0);
+      assert.deepEqual((await abortMigration(migrating(dynamodb.client, table), "abort")).removed, 0);
       await migrateTable(migrating(dynamodb.client, table));
       await looksRight(dynamodb, table, layout);
     }
@@ -148,13 +148,13 @@ await describeDynamo("migrations", (dynamodb) => {
     const table = await oldTable(dynamodb, t, "0.6");
     const wire = new Wire(dynamodb.client);
     let deletions = 0;
-    wire.fault = async ({ operation, send }) =>
-      operation === "BatchWriteItem" && ++deletions > 2
+    wire.fault = async ({ operation, input, send }) =>
+      operation === "TransactWriteItems" && JSON.stringify(input).includes('"Delete"') && ++deletions > 2
         ? { kind: "failed", status: 400, code: "AccessDeniedException", message: "cut off", body: {} }
         : send();
     await assert.rejects(migrateTable(migrating(wire, table)));
     assert.equal(await phaseOf(dynamodb, table), "clean");
-    await assert.rejects(abortMigration(migrating(dynamodb.client, table)), coded("abort_too_late"));
+    await assert.rejects(abortMigration(migrating(dynamodb.client, table), "abort"), coded("abort_too_late"));
     const rest = new Wire(dynamodb.client);
     await migrateTable(migrating(rest, table));
     assert.ok(!rest.calls.some(({ operation }) => operation === "PutItem"), "half of a group would be merged");
@@ -207,6 +207,53 @@ await describeDynamo("migrations", (dynamodb) => {
     await migrateTable(migrating(once, table));
     const bucket = (await contents(dynamodb, table)).find(({ PK }) => PK?.S?.endsWith("BUCKET#loner#api#0"));
     assert.equal(bucket?.b_rpm_tk?.N, "42000");
+  });
+
+  test("what an old client writes after it was compared is not deleted, whether it is new, changed, or comes between read and delete", async (t) => {
+    const gone = (item: Attributes) => ({ TableName: "", Key: { PK: item.PK, SK: item.SK } });
+    const [bucket] = itemsOf("0.6").filter(({ SK }) => SK?.S === "#BUCKET#api#rpm");
+    const [meta] = itemsOf("0.6").filter(({ SK }) => SK?.S === "#META");
+    const writes: readonly [string, Attributes][] = [
+      ["changed", { ...bucket, tokens_milli: { N: "42000" } } as Attributes],
+      ["renamed", { ...meta, name: { S: "Renamed" } } as Attributes],
+      ["new", { ...meta, PK: { S: "ENTITY#late" }, entity_id: { S: "late" } } as Attributes],
+      ["an event", { ...bucket, PK: { S: "AUDIT#late" }, SK: { S: "#AUDIT#01" } } as Attributes],
+    ];
+    for (const [what, item] of writes) {
+      for (const when of ["begins", "deletes"] as const) {
+        if (when === "deletes" && what !== "changed") continue;
+        const table = await oldTable(dynamodb, t, "0.6");
+        const wire = new Wire(dynamodb.client);
+        let isWritten = false;
+        wire.fault = async ({ operation, input, send }) => {
+          const text = JSON.stringify(input);
+          const isDelete =
+            operation === "TransactWriteItems" && text.includes('"Delete"') && text.includes(item.PK?.S ?? "");
+          const isNow =
+            when === "deletes" ? isDelete : operation === "Scan" && (await phaseOf(dynamodb, table)) === "clean";
+          if (isNow && !isWritten) {
+            isWritten = true;
+            await fill(dynamodb, table, [item]);
+          }
+          return send();
+        };
+        await assert.rejects(migrateTable(migrating(wire, table)), (error) => {
+          assert.ok(error instanceof ConflictError && error.code === "table_in_use", `${what}: ${error}`);
+          assert.match(error.message, /see by hand to what the item says/);
+          return true;
+        });
+        const key = (each: Attributes) => `${each.PK?.S} ${each.SK?.S}`;
+        const kept = (await contents(dynamodb, table)).find((each) => key(each) === key(item));
+        assert.deepEqual(kept, Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1))), what);
+        // Once somebody has seen to it, the migration ends.
+        const input = { ...gone(item), TableName: table };
+        await dynamodb.client.send("DeleteItem", JSON.stringify(input), { timeoutMs: 10_000 });
+        await migrateTable(migrating(dynamodb.client, table));
+        assert.ok(await isOurs(dynamodb, table));
+        const left = (await contents(dynamodb, table)).filter(({ SK }) => SK?.S?.startsWith("#MIGRATED"));
+        assert.deepEqual(left, [], "receipts are gone");
+      }
+    }
   });
 
   test("of two processes the one that began later goes on", async (t) => {

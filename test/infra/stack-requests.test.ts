@@ -378,3 +378,18 @@ function pairsIn(input: Readonly<Record<string, string>>, keys: RegExp, valueNam
     }),
   );
 }
+
+test("Ctrl-C while a change set is being made leaves none, also of one that cannot be removed at once", async (t) => {
+  const { stub, deps, request } = await opened(t);
+  stub.looks = [READY];
+  stub.changeSet = [{ status: "CREATE_IN_PROGRESS" }];
+  const interrupted = new Error("Interrupted.");
+  const sleep = async () => {
+    throw interrupted;
+  };
+  for (const dryRun of [true, false]) {
+    stub.calls.length = 0;
+    await assert.rejects(deploy({ ...request(), dryRun }, { ...deps, sleep }), interrupted);
+    assert.deepEqual(stub.writes, ["CreateChangeSet", "DeleteChangeSet"]);
+  }
+});

@@ -150,7 +150,7 @@ for (const [name, open] of STORES) {
   });
 }
 
-/** As the command does it: what it may do is given, so it plans again when others have changed something. */
+/** As the provisioner does it, which nobody shows a plan: it plans again when others have changed something. */
 async function applyUnlessOutdated(limiter: Limiter, text: string): Promise<void> {
   for (;;) {
     try {

@@ -15,6 +15,7 @@ export type DynamoOperation =
   | "UpdateTable"
   | "CreateBackup"
   | "DescribeBackup"
+  | "DescribeContinuousBackups"
   | "DescribeTable"
   | "ListTables"
   | "DeleteTable"

@@ -101,19 +101,29 @@ function refuseWith(what: string, how: { useFips: boolean; useDualStack: boolean
   throw new ValidationError("endpoint_invalid", `${asked} does not go with ${what}; leave one of them out.`);
 }
 
+/** An address for a message: without user and query, where passwords are. */
+export function shownAddress(text: string): string {
+  const [scheme = ""] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text) ?? [];
+  const rest = text
+    .slice(scheme.length)
+    .replace(/^.*@/s, "***@")
+    .replace(/[?#=\s].*$/s, "***");
+  return JSON.stringify(`${scheme}${rest}`);
+}
+
 function parsed(text: string, signingRegion: string): Endpoint {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) && URL.canParse(`http://${text}`)) {
     throw new ValidationError(
       "endpoint_invalid",
-      `The endpoint ${JSON.stringify(text)} has no scheme; pass ${JSON.stringify(`http://${text}`)} or ` +
-        `${JSON.stringify(`https://${text}`)}.`,
+      `The endpoint ${shownAddress(text)} has no scheme; pass ${shownAddress(`http://${text}`)} or ` +
+        `${shownAddress(`https://${text}`)}.`,
     );
   }
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "" || url.username !== "") {
     throw new ValidationError(
       "endpoint_invalid",
-      `${JSON.stringify(text)} is not an endpoint; pass a URL such as "http://localhost:8000", without user and query.`,
+      `${shownAddress(text)} is not an endpoint; pass a URL such as "http://localhost:8000", without user and query.`,
     );
   }
   return { origin: url.origin, host: url.host, path: url.pathname, signingRegion };

@@ -4,6 +4,7 @@ import { DisciplinedClock, type Stamp } from "../../protocol/disciplined-clock.t
 import { type ServerTime, TRUSTED_CLOCK } from "../../protocol/server-time.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
 import type { Credentials, CredentialsProvider } from "./credentials.ts";
+import { shownAddress } from "./endpoint.ts";
 import { openSdkClient, type SdkClient } from "./sdk-client.ts";
 import { openTransport } from "./transport.ts";
 import { loadSdk } from "./transport-peer.ts";
@@ -117,13 +118,14 @@ async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | 
 
 function refuseConfigured(cause: unknown): never {
   const { code, input } = (cause ?? {}) as { readonly code?: string; readonly input?: string };
-  throw code === "ERR_INVALID_URL" && input !== undefined ? configuredInvalid(input, cause) : cause;
+  // The cause has the whole address in it.
+  throw code === "ERR_INVALID_URL" && input !== undefined ? configuredInvalid(input, undefined) : cause;
 }
 
 function configuredInvalid(endpoint: string, cause: unknown): ValidationError {
   return new ValidationError(
     "endpoint_invalid",
-    `"${endpoint}" is not an endpoint: correct AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL or the profile's endpoint_url; ` +
+    `${shownAddress(endpoint)} is not an endpoint: correct AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL or the profile's endpoint_url; ` +
       'with a scheme, such as "http://localhost:8000".',
     { cause },
   );

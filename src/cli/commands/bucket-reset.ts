@@ -1,4 +1,5 @@
 import { ValidationError } from "../../domain/errors.ts";
+import { checkIdempotencyKey } from "../../domain/idempotency.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { requireKnown } from "../known.ts";
@@ -28,6 +29,7 @@ export const bucketReset: CommandFile<BucketResetOptions> = {
   run: (context, options, [entityId = "", resource = ""]) =>
     onStore(context, options, async (limiter) => {
       const { limit: limits, idempotencyKey, allowUnknown } = options;
+      if (idempotencyKey !== undefined) checkIdempotencyKey(idempotencyKey);
       await requireKnown(limiter, { entityId, resource, allowUnknown });
       if (options.dryRun === true) {
         const own = await ownLevel(limiter, { entityId, resource });

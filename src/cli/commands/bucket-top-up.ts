@@ -1,4 +1,7 @@
-import { ValidationError } from "../../domain/errors.ts";
+import { topUpAmounts, topUpTooLarge } from "../../domain/amounts.ts";
+import { bucketKey } from "../../domain/bucket-key.ts";
+import { hasRoomFor } from "../../domain/bucket-operations.ts";
+import { checkIdempotencyKey } from "../../domain/idempotency.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
@@ -31,6 +34,7 @@ export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
     const { amount, idempotencyKey, allowUnknown } = options;
     if (amount === undefined) throw new UsageError("How much is to be added? Give -a NAME=N, such as -a tpm=5000.");
     const amounts = tokensOf(amount, "-a");
+    if (idempotencyKey !== undefined) checkIdempotencyKey(idempotencyKey);
     return onStore(context, options, async (limiter) => {
       await requireKnown(limiter, { entityId, resource, allowUnknown });
       const result =
@@ -52,16 +56,18 @@ async function planned(
   { entityId, resource, amounts }: { entityId: string; resource: string; amounts: Readonly<Record<string, number>> },
 ) {
   const { limits: held } = await ownLevel(limiter, { entityId, resource });
-  const gained = Object.entries(amounts).map(([name, tokens]) => {
-    const limit = held.find((each) => each.limit === name);
-    if (limit === undefined) {
-      throw new ValidationError(
-        "limit_unknown",
-        `No limit "${name}" applies to ${entityId} on ${resource}; known limits: ${held.map((each) => each.limit).join(", ")}.`,
-      );
-    }
-    const room = limit.kind === "drip" ? Math.max(0, limit.capacity - limit.available) : tokens;
-    return [name, Math.min(tokens, room)] as const;
+  const bucket = bucketKey(entityId, resource);
+  const checked = topUpAmounts(
+    amounts,
+    bucket,
+    held.map(({ limit }) => ({ name: limit })),
+  );
+  const gained = checked.map(({ limit: name }) => {
+    const tokens = amounts[name] ?? 0;
+    const { kind, capacity = 0, available = 0 } = held.find(({ limit }) => limit === name) ?? {};
+    if (kind === "drip") return [name, Math.min(tokens, Math.max(0, capacity - available))] as const;
+    if (!hasRoomFor(capacity * 1000, tokens * 1000)) throw topUpTooLarge(name, bucket, tokens);
+    return [name, tokens] as const;
   });
   return { entityId, resource, amounts: Object.fromEntries(gained), repeated: false };
 }

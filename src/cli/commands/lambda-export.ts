@@ -1,9 +1,10 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { Option } from "commander";
 import { ExistsError } from "../../domain/errors.ts";
 import { type LambdaName, lambdaCode } from "../../entry/lambda-code.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
+import { writeWhole } from "../files.ts";
 import { printChange } from "../print.ts";
 
 interface ExportOptions extends GlobalOptions {
@@ -45,15 +46,7 @@ export const lambdaExport: CommandFile<ExportOptions> = {
       );
     }
     const { bytes, sha256 } = await lambdaCode(name);
-    if (isWritten) {
-      try {
-        writeFileSync(file, bytes);
-      } catch (cause) {
-        throw new UsageError(
-          `The file ${file} cannot be written (${(cause as Error).message}); give another --output.`,
-        );
-      }
-    }
+    if (isWritten) await writeWhole(file, bytes);
     const value = {
       function: name,
       ...(info === true ? {} : { output: file }),

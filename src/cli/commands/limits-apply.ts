@@ -1,4 +1,3 @@
-import { LimiterError } from "../../domain/errors.ts";
 import { pieceKey } from "../../domain/piece.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import type { Change } from "../../manifest/change.ts";
@@ -8,6 +7,7 @@ import { confirmed } from "../ask.ts";
 import { paintOf } from "../color.ts";
 import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
+import { readGiven } from "../files.ts";
 import {
   EXIT_CODES,
   fileOption,
@@ -20,21 +20,31 @@ import {
 import { planText } from "../plan-text.ts";
 import { principalOf } from "../principal.ts";
 import { isJson } from "../print.ts";
+import { savedStoreName } from "../store-option.ts";
 
 /** Makes a namespace what a manifest says. */
 export const limitsApply: CommandFile<ManifestOptions> = {
   configure: (command) => {
     fileOption(command)
+      .argument("[plan]", "a plan that `limits plan -o FILE` saved: applied as it was shown, without a question")
       .option("--prune", "delete what is owned and no longer declared")
       .option("--keep", "let it stay instead, as nobody's")
       .option("--take-over", "take what another owns")
       .addHelpText("after", examples("zae-limiter limits apply -f limits.yaml --yes"))
-      .addHelpText("after", `${EXIT_CODES.trimEnd()} 1 conflicts, deletions without --prune or --keep, declined.\n`);
+      .addHelpText(
+        "after",
+        "\nWhat was planned is applied, or nothing: what others changed meanwhile makes a plan outdated.\n",
+      )
+      .addHelpText(
+        "after",
+        `${EXIT_CODES.trimEnd()} 1 conflicts, an outdated plan, deletions without --prune or --keep, declined.\n`,
+      );
   },
-  run: (context, options) => {
+  run: (context, options, [plan]) => {
     if (options.prune === true && options.keep === true) {
       throw new UsageError("--prune and --keep exclude each other; give one of them.");
     }
+    if (plan !== undefined) return applySaved(context, options, plan);
     return withManifest(context, options, (manifest) =>
       onNamespace(context, options, namespaceFor(manifest, options, context), (limiter) =>
         applied(context, options, { limiter, manifest }),
@@ -43,6 +53,26 @@ export const limitsApply: CommandFile<ManifestOptions> = {
   },
 };
 
+/** Whoever saved the plan has seen it: it is applied as it was shown, or not at all. */
+async function applySaved(context: CommandContext, options: ManifestOptions, file: string): Promise<number> {
+  const { file: manifest, owner, prune, keep, takeOver } = options;
+  const given = Object.entries({ file: manifest, owner, prune, keep, "take-over": takeOver });
+  const [name] = given.find(([, value]) => value !== undefined) ?? [];
+  if (name !== undefined)
+    throw new UsageError(`--${name} was said when the plan was made; leave it out, or plan again.`);
+  const text = await readGiven(file, "The plan");
+  const [{ planAsSaved, readSavedPlan }, { parseManifest }] = await Promise.all([
+    import("../../manifest/saved-plan.ts"),
+    import("../../entry/manifest.ts"),
+  ]);
+  const saved = readSavedPlan(text);
+  return onNamespace(context, options, namespaceFor(saved, options, context), async (limiter) => {
+    const store = savedStoreName(context, options);
+    const plan = await planAsSaved(limiter, saved, { store, parse: (each) => parseManifest(each) });
+    return options.dryRun === true ? dryRun(context, options, plan) : done(context, options, { limiter, plan });
+  });
+}
+
 interface Parts {
   readonly limiter: Limiter;
   readonly manifest: Manifest;
@@ -50,20 +80,34 @@ interface Parts {
 
 async function applied(context: CommandContext, options: ManifestOptions, parts: Parts): Promise<number> {
   const plan = await planned(options, parts);
-  if (options.dryRun === true) {
-    await printPlan(context, options, { ...plan, dryRun: true }, "planned");
-    return plan.conflicts.length > 0 ? EXIT.refused : EXIT.done;
-  }
-  const asked = await approved(context, options, { ...parts, plan });
-  const done = new Set<string>();
+  if (options.dryRun === true) return dryRun(context, options, plan);
+  return done(context, options, { ...parts, plan: await approved(context, options, { ...parts, plan }) });
+}
+
+async function dryRun(context: CommandContext, options: ManifestOptions, plan: Plan): Promise<number> {
+  await printPlan(context, options, { ...plan, dryRun: true }, "planned");
+  return plan.conflicts.length > 0 ? EXIT.refused : EXIT.done;
+}
+
+async function done(
+  context: CommandContext,
+  options: ManifestOptions,
+  { limiter, plan }: Pick<Parts, "limiter"> & { readonly plan: Plan },
+): Promise<number> {
+  const made = new Set<string>();
+  const onChange = (change: Change) => {
+    made.add(pieceKey(change));
+    progress(context, options, { done: made.size, all: plan.changes.length });
+  };
   try {
-    const result = await applyApproved(context, options, { ...parts, plan: asked, done });
-    await printPlan(context, options, result, "applied");
+    const { applyManifest } = await import("../../manifest/apply.ts");
+    const settings = { ...principalOf(context, options), signal: context.interrupted, onChange };
+    await printPlan(context, options, await applyManifest(limiter, plan, settings), "applied");
     return EXIT.done;
   } catch (error) {
-    if (done.size === 0 && !context.interrupted.aborted) throw error;
-    const changes = asked.changes.map((change) => ({ ...change, done: done.has(pieceKey(change)) }));
-    await printPlan(context, options, { ...asked, changes }, "planned");
+    if (made.size === 0 && !context.interrupted.aborted) throw error;
+    const changes = plan.changes.map((change) => ({ ...change, done: made.has(pieceKey(change)) }));
+    await printPlan(context, options, { ...plan, changes }, "planned");
     // The exit code is that of the signal then.
     if (context.interrupted.aborted) return EXIT.refused;
     throw error;
@@ -90,36 +134,15 @@ async function approved(
   if (canAsk(context, options)) context.output.note(planText(plan, paintOf(context, options), "planned"));
   const what = isOpen ? `Apply this, and delete ${deletions}?` : "Apply this?";
   await confirmed(context, options, what);
-  return isOpen ? planned({ ...options, prune: true }, parts) : plan;
+  if (!isOpen) return plan;
+  const { requireShown } = await import("../../manifest/stale.ts");
+  const pruning = await planned({ ...options, prune: true }, parts);
+  requireShown(plan.changes, pruning.changes);
+  return pruning;
 }
 
 function canAsk({ terminal }: CommandContext, { yes }: ManifestOptions): boolean {
   return yes !== true && terminal.stdin && terminal.stderr;
-}
-
-const ATTEMPTS_MAX = 3;
-
-/** What was allowed by options may be planned again when others changed something meanwhile; what was shown and asked may not. */
-async function applyApproved(
-  context: CommandContext,
-  options: ManifestOptions,
-  { plan, done, ...parts }: Parts & { readonly plan: Plan; readonly done: Set<string> },
-): Promise<Plan> {
-  const { applyManifest } = await import("../../manifest/apply.ts");
-  const onChange = (change: Change) => {
-    done.add(pieceKey(change));
-    progress(context, options, { done: done.size, all: plan.changes.length });
-  };
-  const settings = { ...principalOf(context, options), signal: context.interrupted, onChange };
-  for (let attempt = 1, next = plan; ; attempt++) {
-    try {
-      return await applyManifest(parts.limiter, next, settings);
-    } catch (error) {
-      const isOutdated = error instanceof LimiterError && error.code === "plan_outdated" && options.yes === true;
-      if (!isOutdated || attempt === ATTEMPTS_MAX) throw error;
-      next = await planned(options, parts);
-    }
-  }
 }
 
 function progress(

@@ -1,6 +1,6 @@
-import { writeFile } from "node:fs/promises";
 import { type CommandFile, examples } from "../command.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
+import { EXIT } from "../exit-code.ts";
+import { writeWhole } from "../files.ts";
 import { type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
 import { isJson } from "../print.ts";
 
@@ -23,15 +23,7 @@ export const limitsExport: CommandFile<ManifestOptions> = {
       const document = await exportDocument(limiter, { owned: owned ? owner : false });
       const text = isJson(options) ? `${JSON.stringify(document)}\n` : yamlOf(document);
       if (output === undefined) await context.output.write(text);
-      else await written(output, text);
+      else await writeWhole(output, text);
       return EXIT.done;
     }),
 };
-
-async function written(file: string, text: string): Promise<void> {
-  try {
-    await writeFile(file, text);
-  } catch (error) {
-    throw new UsageError(`${file} cannot be written: ${(error as Error).message}.`);
-  }
-}

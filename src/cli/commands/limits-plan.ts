@@ -1,5 +1,7 @@
-import { type CommandFile, examples } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import type { Plan } from "../../manifest/plan.ts";
+import { type CommandContext, type CommandFile, examples } from "../command.ts";
+import { EXIT, UsageError } from "../exit-code.ts";
+import { writeWhole } from "../files.ts";
 import {
   EXIT_CODES,
   fileOption,
@@ -9,6 +11,8 @@ import {
   printPlan,
   withManifest,
 } from "../manifest-options.ts";
+import { isJson } from "../print.ts";
+import { savedStoreName } from "../store-option.ts";
 
 /** Shows what an apply would do; reads only. */
 export const limitsPlan: CommandFile<ManifestOptions> = {
@@ -16,19 +20,47 @@ export const limitsPlan: CommandFile<ManifestOptions> = {
     fileOption(command)
       .option("--exit-code", "1 when there is something to change")
       .option("--keep", "what is no longer declared would be released, not deleted")
+      .option("--prune", "what is no longer declared may be deleted by `limits apply FILE`; with -o")
       .option("--take-over", "what another owns would be taken")
+      .option("-o, --output <file>", "save the plan there, for `limits apply FILE`")
       .addHelpText("after", examples("zae-limiter limits plan -f limits.yaml"))
-      .addHelpText("after", `${EXIT_CODES.trimEnd()} 1 conflicts, or changes under --exit-code.\n`);
+      .addHelpText(
+        "after",
+        `${EXIT_CODES.trimEnd()} 1 conflicts, deletions that will be refused, changes under --exit-code.\n`,
+      );
   },
-  run: (context, options) =>
-    withManifest(context, options, (manifest) =>
+  run: (context, options) => {
+    if (options.prune === true && options.keep === true) {
+      throw new UsageError("--prune and --keep exclude each other; give one of them.");
+    }
+    return withManifest(context, options, (manifest) =>
       onNamespace(context, options, namespaceFor(manifest, options, context), async (limiter) => {
-        const { planManifest } = await import("../../manifest/plan.ts");
-        const { keep = false, takeOver = false } = options;
-        const plan = await planManifest(limiter, manifest, { keep, takeOver });
+        const { basisOf, planManifest } = await import("../../manifest/plan.ts");
+        const { keep = false, prune = false, takeOver = false } = options;
+        const plan = await planManifest(limiter, manifest, { keep, prune, takeOver });
         await printPlan(context, options, plan, "planned");
+        const { refusal } = basisOf(plan);
+        if (options.output !== undefined) {
+          // What cannot be applied is not saved.
+          if (refusal !== undefined) throw refusal;
+          await saved(context, options, { plan, file: options.output });
+        }
+        // Deletions are allowed when they are applied; what stands in the way of them, or is another's, is not.
+        const isRefused = refusal !== undefined && refusal.code !== "deletions_need_prune";
         const differs = plan.changes.length > 0 && options.exitCode === true;
-        return plan.conflicts.length > 0 || differs ? EXIT.refused : EXIT.done;
+        return isRefused || differs ? EXIT.refused : EXIT.done;
       }),
-    ),
+    );
+  },
 };
+
+async function saved(
+  context: CommandContext,
+  options: ManifestOptions,
+  { plan, file }: { readonly plan: Plan; readonly file: string },
+): Promise<void> {
+  const { textOfPlan } = await import("../../manifest/saved-plan.ts");
+  await writeWhole(file, textOfPlan(plan, savedStoreName(context, options)));
+  if (options.quiet === true || isJson(options)) return;
+  context.output.note(`Saved; apply exactly this with \`zae-limiter limits apply ${file}\`.\n`);
+}

@@ -1,11 +1,13 @@
-import { existsSync, writeFileSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { shownStore } from "../../entry/store-choice.ts";
 import type { Progress } from "../../loadtest/loadtest.ts";
 import type { Place } from "../../loadtest/place.ts";
 import type { ScenarioName } from "../../loadtest/scenarios.ts";
 import { confirmed } from "../ask.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
+import { unwritable, writeWhole } from "../files.ts";
 import { loadtestText } from "../loadtest-text.ts";
 import { namedTable } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
@@ -63,7 +65,7 @@ export const loadtestCommand: CommandFile<LoadtestOptions> = {
     }).finally(progress.end);
     if (options.html !== undefined) {
       const { htmlReport } = await import("../../loadtest/html-report.ts");
-      writeFileSync(options.html, htmlReport(report, detail));
+      await writeWhole(options.html, htmlReport(report, detail));
     }
     await output.write(isJson ? `${JSON.stringify(report)}\n` : loadtestText(report));
     return report.admission.excessTokens > 0 || report.errors > 0 ? EXIT.refused : EXIT.done;
@@ -89,7 +91,8 @@ function placeOf(options: GlobalOptions, context: CommandContext): { readonly pl
   const store = options.store ?? (context.env.ZAEL_STORE || "sqlite:.zae-limiter/limiter.db");
   if (store === "memory") return { place: { kind: "memory" }, store };
   const file = store.startsWith("sqlite:") ? store.slice("sqlite:".length) : "";
-  if (file === "") throw new UsageError(`The store is "${store}"; give memory, sqlite:FILE or dynamodb:STACK.`);
+  if (file === "")
+    throw new UsageError(`The store is ${shownStore(store)}; give memory, sqlite:FILE or dynamodb:STACK.`);
   if (existsSync(file)) return { place: { kind: "sqlite", file }, store };
   throw new CommandEnd({
     code: "store_not_found",
@@ -101,7 +104,7 @@ function placeOf(options: GlobalOptions, context: CommandContext): { readonly pl
 /** Told before the test rather than after it. */
 function refuseMissingFolder(file: string): void {
   if (existsSync(dirname(file))) return;
-  throw new UsageError(`--html is "${file}", and there is no folder for ${basename(file)}; make it, or give another.`);
+  throw unwritable(file, { code: "ENOENT" });
 }
 
 /** One line on a terminal, written over and over. */

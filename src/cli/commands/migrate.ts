@@ -41,7 +41,7 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
     if (abort && (backup !== undefined || takeOver)) {
       throw new UsageError("--abort takes a migration back; give it without --backup and --take-over.");
     }
-    const action = dryRun ? "plan" : abort ? "abort" : "migrate";
+    const action = abort ? (dryRun ? "planAbort" : "abort") : dryRun ? "plan" : "migrate";
     const table = requiredTable(options, context, "migrate");
     const onProgress = progressOf(context, options);
     const work: MigrationOptions = { ...table, action, takeOver, backup, signal: context.interrupted, onProgress };
@@ -53,28 +53,29 @@ export const migrate: CommandFile<MigrateCommandOptions> = {
       }
       return run(work);
     });
-    await printChange(context, options, report, () => textOf(report, stack));
+    await printChange(context, options, report, () => textOf(report, stack, dryRun ? "planned" : "done"));
     return EXIT.done;
   },
 };
 
 type Run = (options: MigrationOptions) => Promise<MigrationReport>;
 
-/** Whoever is asked is told what would be done; where there is nothing to do, nobody is asked. */
+/** Whoever is asked is told what would be done, and whether it can be taken back; where there is nothing to do, nobody is asked. */
 async function ask(
   context: CommandContext,
   options: MigrateCommandOptions,
   plan: MigrationOptions,
   run: Run,
 ): Promise<void> {
+  const { terminal, output } = context;
   const report = await run(plan);
   if (report.steps.length === 0) return;
-  const { terminal, output } = context;
-  if (terminal.stdin && terminal.stderr) output.note(textOf(report, plan.stack));
+  if (terminal.stdin && terminal.stderr) output.note(textOf(report, plan.stack, "planned"));
   await confirmed(
     context,
     options,
-    `Migrate the table ${plan.stack} from ${report.from} to ${report.to}, with all its clients stopped?`,
+    `Migrate the table ${plan.stack} from ${report.from} to ${report.to}, with all its clients stopped` +
+      `${report.wayBack === "backup" || report.wayBack === "pointInTime" ? "" : ", and without a way back"}?`,
   );
 }
 
@@ -107,9 +108,20 @@ async function onTable<Answer>(stack: string, work: () => Promise<Answer>): Prom
   }
 }
 
-function textOf({ from, to, steps, removed }: MigrationReport, stack: string): string {
-  if (removed !== undefined) return `${stack} is at ${from} again; ${removed} items were taken back.\n`;
+function textOf(report: MigrationReport, stack: string, when: "planned" | "done"): string {
+  const { from, to, steps, removed } = report;
+  if (removed !== undefined) {
+    return `${stack} is at ${from} again; ${removed} items ${when === "done" ? "were" : "would be"} taken back.\n`;
+  }
   if (steps.length === 0) return `${stack} is at ${to} already; there is nothing to do.\n`;
   const lines = steps.map(({ version, title, items }) => `  ${version}  ${title}: ${items} items\n`);
-  return `${stack}: ${from} -> ${to}\n${lines.join("")}`;
+  return `${stack}: ${from} -> ${to}\n${lines.join("")}${wayBackText(report, when)}`;
+}
+
+function wayBackText({ wayBack }: MigrationReport, when: "planned" | "done"): string {
+  if (wayBack !== "none" && wayBack !== "unknown") return "";
+  const recovery = wayBack === "none" ? "is off" : "cannot be seen";
+  return when === "planned"
+    ? `No backup is made, and point-in-time recovery ${recovery}: without either there is no way back. Give --backup NAME.\n`
+    : `No backup was made, and point-in-time recovery ${recovery}: without either there is no way back.\n`;
 }

@@ -1,6 +1,6 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { orphanMissing, orphanOf } from "../known-namespace.ts";
+import { recoverable } from "../known-namespace.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
 import { printChange } from "../print.ts";
@@ -15,13 +15,10 @@ export const namespaceRecover: CommandFile<GlobalOptions> = {
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
-      const found = options.dryRun === true ? await orphanOf(limiter, id) : undefined;
-      if (options.dryRun === true && found === undefined) throw orphanMissing(id);
-      const { deletedAtMs: _, ...kept } = found ?? {};
       const namespace =
-        found === undefined
-          ? await limiter.recoverNamespace(id, principalOf(context, options))
-          : { ...found, ...kept, status: "active" as const };
+        options.dryRun === true
+          ? await recoverable(limiter, id)
+          : await limiter.recoverNamespace(id, principalOf(context, options));
       await printChange(context, options, namespace, () => namespaceText(namespace));
       return EXIT.done;
     }),

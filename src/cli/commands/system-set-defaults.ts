@@ -37,20 +37,20 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
     return onStore(context, options, async (limiter) => {
       const { admin } = partsOf(limiter);
       const before = await admin.getConfig(SYSTEM, {});
-      // Without -l the limits stay as they are, with their options.
-      const { limits, inherit, appliesTo } = before;
-      const flags = given === undefined ? { inherit, appliesTo } : flagsOf(options);
-      const set = {
-        ...(flags.inherit === true ? { inherit: true as const } : {}),
-        ...(flags.appliesTo === "callers" ? { appliesTo: "callers" as const } : {}),
-        ...(options.ifAbsent === true ? { ifAbsent: true as const } : {}),
+      const flags = flagsOf(options);
+      // Without -l the limits stay as they are in the store, whoever changes them meanwhile.
+      const change = {
+        ...(given === undefined ? {} : { limits: given }),
+        ...(given !== undefined && flags.inherit === true ? { inherit: true as const } : {}),
+        ...(given !== undefined && flags.appliesTo === "callers" ? { appliesTo: "callers" as const } : {}),
         ...(onUnavailable === undefined ? {} : { onUnavailable }),
       };
-      const planned = limitsChanged(before, { limits: given ?? limits, ...set });
+      const when = options.ifAbsent === true ? { ifAbsent: true as const } : {};
+      const planned = limitsChanged(before, { ...change, ...when });
       const changed =
         options.dryRun === true
           ? planned.kind === "changed"
-          : await admin.setConfig(SYSTEM, given ?? limits, { ...set, ...principalOf(context, options) });
+          : await admin.changeSystem(change, { ...when, ...principalOf(context, options) });
       const wouldBe = planned.kind === "changed" ? (planned.config ?? { limits: [] }) : before;
       const after = options.dryRun === true ? wouldBe : await admin.getConfig(SYSTEM, {});
       await printChange(context, options, { ...after, changed }, () => systemText(after));

@@ -1,9 +1,6 @@
-import { createWriteStream } from "node:fs";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { LimiterError } from "../../domain/errors.ts";
 import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
+import { writeWhole } from "../files.ts";
 import { onStore } from "../on-store.ts";
 import { requireUninterrupted } from "../print.ts";
 import { progressOf } from "../progress.ts";
@@ -66,14 +63,7 @@ async function toFile(
     }
   })();
   try {
-    await pipeline(Readable.from(counted), createWriteStream(file));
-  } catch (error) {
-    if (!(error instanceof Error) || !("syscall" in error)) throw error;
-    throw new LimiterError(
-      "file_failed",
-      `The export cannot be written to ${file} (${error.message}); name another with -o.`,
-      { cause: error },
-    );
+    await writeWhole(file, counted);
   } finally {
     progress.end();
   }

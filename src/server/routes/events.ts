@@ -1,3 +1,4 @@
+import { checkBucketResource, checkEntityId } from "../../domain/names.ts";
 import { NS, type Route, route } from "../route.ts";
 import { eventsQuery } from "../schemas/input.ts";
 
@@ -15,6 +16,9 @@ export const eventRoutes: readonly Route[] = [
       await limiter.getNamespace(namespace);
       if (request.method === "HEAD") return { status: 200, headers };
       const { entityId, resource, types } = query;
+      // A name that can never come would be a stream in which nothing happens.
+      if (entityId !== undefined) checkEntityId(entityId);
+      if (resource !== undefined) checkBucketResource(resource);
       const stream = service.feeds.open({
         namespace,
         filter: { entityId, resource, types: types === undefined ? undefined : new Set(types) },
