@@ -167,6 +167,32 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   await cost("`resolveLimits`, a plan that it has seen", () => limiter.resolveLimits("member", "gpt-4"));
   await cost("`updateEntity`, its plan", () => limiter.updateEntity("member", { planId: null }));
   await cost("`deletePlan`", () => limiter.deletePlan("gold"));
+
+  const usd = [Limit.perDay("usd", 1_000)];
+  await limiter.createPlan({ id: "silver" });
+  await limiter.setPlanLimits("silver", two);
+  await limiter.createEntity({ id: "planned", planId: "silver" });
+  for (const id of ["spender", "purse"]) {
+    await limiter.createEntity({ id });
+    await limiter.setTotals(id, usd);
+  }
+  await limiter.createEntity({ id: "heir", parentId: "spender", cascade: true });
+  await limiter.setTotals("heir", usd);
+  for (const id of ["spender", "heir"]) await limiter.setLimits(id, two);
+  await clock.advance(60_000);
+  const asking = (entityId: string, more: object) => ({
+    entityId,
+    resource: "gpt-4",
+    consume: { ...consume, ...more },
+  });
+  const only = { entityId: "purse", resource: "gpt-4", consume: { usd: 1 } };
+  const steady = [asking("planned", {}), asking("spender", { usd: 1 }), asking("heir", { usd: 1 }), only];
+  for (const request of steady) for (let i = 0; i < 2; i++) await limiter.acquire(request);
+  await cost("`acquire`, an entity with a plan", () => limiter.acquire(steady[0]!));
+  await cost("`acquire`, an entity with totals", () => limiter.acquire(steady[1]!));
+  await cost("`acquire`, child and parent, both with totals", () => limiter.acquire(steady[2]!));
+  await cost("`acquire` with `atomic`, an entity with totals", () => limiter.acquire({ ...steady[1]!, atomic: true }));
+  await cost("`acquire`, only totals count what is used", () => limiter.acquire(only));
   await cost("`refusals` of an entity, a page", () => limiter.refusals({ window: "hourly", entityId: "key" }));
   await cost<unknown>(
     "`refusals`, `refusalTotals`, a page",

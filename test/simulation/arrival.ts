@@ -31,12 +31,12 @@ export class Arrival {
     await pass(601_000 + 2 * profile.skewMs + backMs);
     for (const entityId of profile.entities) {
       for (const resource of profile.resources) {
-        if (truth.isDisabled(entityId, resource)) continue;
+        if (truth.isDisabled(entityId, resource) || truth.isTorn(entityId, resource)) continue;
         const { onResource, totals, access } = truth.level(entityId, resource);
         const buckets = [bucketKey(entityId, resource), bucketKey(entityId, TOTAL_RESOURCE)];
         for (const [i, { limits }] of [onResource, totals].entries()) {
           // What is bypassed does not reach the totals.
-          if (limits.length === 0 || onResource.isTorn || totals.isTorn || (i > 0 && access === "bypass")) continue;
+          if (limits.length === 0 || (i > 0 && access === "bypass")) continue;
           const bucket = buckets[i] as BucketKey;
           const stored = await this.#arrival(bucket, resource, limits);
           if (stored === undefined) continue;

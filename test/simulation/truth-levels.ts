@@ -81,11 +81,13 @@ export interface Version {
 
 export function resolved(then: Snapshot, entityId: string, resource: string): Version {
   const entity = then.entities.get(entityId);
+  const limits: ScopesWith = (planId) => limitScopes(entityId, resource, planId);
   const said = accessScopes(entityId, resource).map((scope) => then.configs.get(keyOf(scope)) ?? NOTHING_SAID);
   const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
   return {
-    onResource: mergedIn(then, entityId, (planId) => limitScopes(entityId, resource, planId)),
-    totals: mergedIn(then, entityId, (planId) => totalScopes(entityId, planId)),
+    // Over all resources there are only totals.
+    onResource: mergedIn(then, { entityId, resource }, (planId) => (resource === "*" ? [] : limits(planId))),
+    totals: mergedIn(then, { entityId, resource }, (planId) => totalScopes(entityId, planId)),
     access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
     accessAbove: said.slice(0, 2).find(({ access }) => access !== undefined)?.access ?? "enforce",
     planId: entity?.planId,
@@ -104,8 +106,6 @@ export function accessScopes(entityId: string, resource: string): readonly Confi
 }
 
 function limitScopes(entityId: string, resource: string, planId: string | undefined): readonly ConfigScope[] {
-  // Over all resources there are only totals.
-  if (resource === "*") return [];
   const ofPlan = (id: string): ConfigScope[] => [
     { level: "plan", planId: id, resource },
     { level: "planDefault", planId: id },
@@ -130,14 +130,20 @@ function totalScopes(entityId: string, planId: string | undefined): readonly Con
 /** Scopes with a plan, or with none. */
 type ScopesWith = (planId: string | undefined) => readonly ConfigScope[];
 
-function mergedIn(then: Snapshot, entityId: string, scopesWith: ScopesWith): Merged {
+interface Place {
+  readonly entityId: string;
+  readonly resource: string;
+}
+
+function mergedIn(then: Snapshot, place: Place, scopesWith: ScopesWith): Merged {
+  const { entityId } = place;
   const scopes = scopesWith(then.entities.get(entityId)?.planId);
   const now = added(scopes, (scope) => then.configs.get(keyOf(scope)) ?? NOTHING_SAID);
   return {
     ...now,
     // Seldom asked for, and the most to work out.
     get changes() {
-      return changesIn(then, entityId, scopesWith);
+      return changesIn(then, place, scopesWith);
     },
   };
 }
@@ -176,10 +182,13 @@ function zonesOf(limits: readonly Limit[]): ReadonlySet<string> {
  * At which instants what applies became something else, and what. Each scope counts for the time in which it applied: those of a
  * plan while the entity had it, also of one that was deleted since.
  */
-function changesIn(then: Snapshot, entityId: string, scopesWith: ScopesWith): readonly Since[] {
+function changesIn(then: Snapshot, { entityId, resource }: Place, scopesWith: ScopesWith): readonly Since[] {
   const planId = then.entities.get(entityId)?.planId;
   const stints = then.stints.get(entityId) ?? [{ fromMs: 0, planId }];
-  const scopes = stints.flatMap((stint) => scopesWith(stint.planId));
+  const scopes = stints.flatMap((stint) => [
+    ...limitScopes(entityId, resource, stint.planId),
+    ...totalScopes(entityId, stint.planId),
+  ]);
   const spoken = scopes.flatMap((scope) => then.said.get(keyOf(scope)) ?? []);
   const instants = new Set([...spoken, ...stints].map(({ fromMs }) => fromMs).filter((ms) => ms > 0));
   const limitsAt = (atMs: number): readonly Limit[] => {

@@ -179,6 +179,17 @@ export class Truth {
     return this.#versions(entityId, resource, sinceMs).flatMap((version) => bucketIn(version, resource).limits);
   }
 
+  /** Whether levels of limits do not go together, of any entity that a request of this one concerns. */
+  isTorn(entityId: string, resource: string): boolean {
+    let id: string | undefined = entityId;
+    for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
+      const level = this.level(id, resource);
+      if (isTorn(level)) return true;
+      id = level.next;
+    }
+    return false;
+  }
+
   /** Whether any level that a request of an entity concerns is switched off now. */
   isDisabled(entityId: string, resource: string): boolean {
     return this.#anyDisabled(entityId, resource, Number.POSITIVE_INFINITY);
