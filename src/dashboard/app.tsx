@@ -1,10 +1,11 @@
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Api, type ApiError, pathOf } from "./api.ts";
 import { Live } from "./live.ts";
+import { type ListedNamespaces, listedNamespaces, useNamespace } from "./namespace-choice.ts";
 import { ErrorNote } from "./parts.tsx";
-import { parseRoute, type Route } from "./route.ts";
+import { hrefOf, parseRoute, type Route } from "./route.ts";
 import { asApiError, type Session, SessionContext } from "./session.tsx";
-import type { Listed, Me, Namespace } from "./shapes.ts";
+import type { Me } from "./shapes.ts";
 import { Brand, Shell } from "./shell.tsx";
 import { namespaceKeeper, tokenKeeper } from "./theme.ts";
 import { TokenForm } from "./token-form.tsx";
@@ -17,7 +18,7 @@ type Entry =
       readonly kind: "known";
       readonly api: Api;
       readonly me: Me;
-      readonly namespaces: readonly { readonly name: string }[];
+      readonly namespaces: ListedNamespaces;
     }
   | { readonly kind: "failed"; readonly error: ApiError };
 
@@ -32,7 +33,7 @@ export function App() {
     });
     try {
       const me = await api.get<Me>("/v1/me");
-      const namespaces = await namespacesOf(api, me);
+      const namespaces = await listedNamespaces(api, me);
       if (token !== undefined) tokenKeeper.set(token);
       setEntry({ kind: "known", api, me, namespaces });
     } catch (thrown) {
@@ -50,7 +51,7 @@ export function App() {
 
   if (entry.kind === "known") {
     const { api, me } = entry;
-    const reloadNamespaces = async () => setEntry({ ...entry, namespaces: await namespacesOf(api, me) });
+    const reloadNamespaces = async () => setEntry({ ...entry, namespaces: await listedNamespaces(api, me) });
     const leave = () => {
       tokenKeeper.clear();
       setEntry({ kind: "token", error: undefined });
@@ -69,27 +70,60 @@ export function App() {
   );
 }
 
-/** Those the token has; whoever may not read the list still knows what the token names. */
-async function namespacesOf(api: Api, { namespaces, scopes }: Me): Promise<readonly { readonly name: string }[]> {
-  if (!scopes.includes("read"))
-    return namespaces === "*" ? [{ name: "default" }] : namespaces.map((name) => ({ name }));
-  const { items } = await api.get<Listed<Namespace>>("/v1/namespaces");
-  return items.filter(({ status }) => status === "active");
-}
-
-function Known(props: {
+interface KnownProps {
   readonly api: Api;
   readonly me: Me;
-  readonly namespaces: readonly { readonly name: string }[];
+  readonly namespaces: ListedNamespaces;
   readonly reloadNamespaces: () => Promise<void>;
   readonly leave: () => void;
-}) {
-  const { api, me, namespaces, reloadNamespaces, leave } = props;
+}
+
+/** Which namespace is looked at, before anything of it is shown. */
+function Known(props: KnownProps) {
+  const { api, me, namespaces } = props;
   const route = useRoute();
-  const [chosen, setChosen] = useState(namespaceKeeper.get());
-  const known = (name: string | undefined) => namespaces.find((each) => each.name === name)?.name;
-  const namespace =
-    known(route.params.namespace) ?? known(chosen) ?? known("default") ?? namespaces[0]?.name ?? "default";
+  const [kept, setKept] = useState(namespaceKeeper.get());
+  const keep = useCallback((name: string) => {
+    namespaceKeeper.set(name);
+    setKept(name);
+  }, []);
+  const linked = route.params.namespace;
+  const chosen = useNamespace(api, me, namespaces, { linked, kept });
+  // An address loses it when one goes on; the tab keeps it.
+  useEffect(() => {
+    if (chosen.kind === "known" && chosen.name === linked) keep(linked);
+  }, [chosen.kind, chosen.name, linked, keep]);
+  const choose = (name: string) => {
+    keep(name);
+    if (linked !== undefined) location.hash = hrefOf(route.page);
+  };
+  if (chosen.kind === "known") return <Looking {...{ ...props, route, choose, namespace: chosen.name }} />;
+  return (
+    <div class="entry" data-testid="app" data-ready={String(chosen.kind === "missing")}>
+      <main class="entry-card">
+        <Brand />
+        {chosen.kind === "looking" ? (
+          <p class="quiet">Connecting…</p>
+        ) : (
+          <div class="note bad" role="alert" data-testid="error" data-code="namespace_not_found">
+            <strong>There is no namespace {chosen.name}.</strong>
+            <span>It was removed, or the token does not have it. Nothing of another one is shown in its place.</span>
+            <a href={hrefOf("namespaces")}>Choose another</a>
+          </div>
+        )}
+      </main>
+    </div>
+  );
+}
+
+function Looking(
+  props: KnownProps & {
+    readonly route: Route;
+    readonly namespace: string;
+    readonly choose: (namespace: string) => void;
+  },
+) {
+  const { api, me, namespaces, reloadNamespaces, leave, route, namespace, choose } = props;
   const path = pathOf(namespace);
   const live = useMemo(() => new Live(), [api, path]);
   useEffect(() => live.start(api, path), [api, path, live]);
@@ -97,17 +131,14 @@ function Known(props: {
   const key = `${namespace} ${JSON.stringify(route)}`;
   const [readyKey, setReadyKey] = useState("");
   const ready = useCallback(() => setReadyKey(key), [key]);
+  const isAdmin = me.scopes.includes("admin");
   const session: Session = {
-    ...{ api, me, namespace, namespaces, path, live, ready, reloadNamespaces },
-    can: { admin: me.scopes.includes("admin"), namespaces: me.scopes.includes("admin") && me.namespaces === "*" },
-  };
-  const choose = (name: string) => {
-    namespaceKeeper.set(name);
-    setChosen(name);
+    ...{ api, me, namespace, namespaces, path, live, ready, choose, reloadNamespaces },
+    can: { admin: isAdmin, leases: me.scopes.includes("acquire"), namespaces: isAdmin && me.namespaces === "*" },
   };
   return (
     <SessionContext.Provider value={session}>
-      <Shell {...{ route, isReady: readyKey === key, choose, leave }} />
+      <Shell {...{ route, isReady: readyKey === key, leave }} />
     </SessionContext.Provider>
   );
 }

@@ -2,20 +2,31 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { curl } from "./curl.ts";
 import { Confirm } from "./dialog.tsx";
-import { Empty, ErrorNote, Field, Name, PageHead } from "./parts.tsx";
+import { Empty, ErrorNote, Field, Name, PageHead, Pager, useSettled } from "./parts.tsx";
 import { useAction, useLoaded, useSession } from "./session.tsx";
 import type { Listed, Namespace } from "./shapes.ts";
 import { plural, stampWords, whole } from "./words.ts";
 
-type Orphan = Namespace;
+const PAGE_SIZE = 100;
+const ORPHANS_MAX = 1_000;
+const TYPING_MS = 250;
 
 /** Tenants on one store: made, hidden, brought back, removed for good. */
 export function NamespacesPage() {
   const session = useSession();
-  const { api, can, namespace, reloadNamespaces } = session;
-  const list = useLoaded(async () => (await api.all<Namespace>("/v1/namespaces", {}, 5_000)).items, [], "main");
+  const { api, can, namespace, choose, reloadNamespaces } = session;
+  const [filter, setFilter] = useState("");
+  const search = useSettled(filter.trim(), TYPING_MS);
+  // Where each page begins; the last one is shown.
+  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const list = useLoaded(
+    (signal) =>
+      api.get<Listed<Namespace>>("/v1/namespaces", { search, limit: PAGE_SIZE, cursor: cursors.at(-1) }, signal),
+    [search, cursors.at(-1)],
+    "main",
+  );
   const orphans = useLoaded(
-    async () => (can.namespaces ? (await api.get<Listed<Orphan>>("/v1/orphans")).items : []),
+    async () => (can.namespaces ? (await api.all<Namespace>("/v1/orphans", {}, ORPHANS_MAX)).items : []),
     [],
     "beside",
   );
@@ -48,10 +59,28 @@ export function NamespacesPage() {
     }
     await reloadAll();
   };
-  const active = list.value ?? [];
+  const active = list.value?.items ?? [];
+  const next = list.value?.cursor;
+  const page = cursors.length - 1;
   return (
     <>
-      <PageHead title="Namespaces" note="Tenants that share a store and nothing else." />
+      <PageHead title="Namespaces" note="Tenants that share a store and nothing else.">
+        <label class="search">
+          <span class="unseen">Find a namespace</span>
+          <input
+            type="search"
+            data-testid="namespace-filter"
+            placeholder="Find by a part of the name"
+            value={filter}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={(event) => {
+              setFilter(event.currentTarget.value);
+              setCursors([undefined]);
+            }}
+          />
+        </label>
+      </PageHead>
       <ErrorNote error={list.error ?? orphans.error ?? making.error ?? recovering.error} />
       <p class="saved" role="status" data-testid="namespace-told">
         {told}
@@ -88,23 +117,48 @@ export function NamespacesPage() {
         <NamespaceTable
           caption="Namespaces"
           items={active}
-          actions={(each) =>
-            can.namespaces && (
-              <button
-                type="button"
-                class="button small danger"
-                data-testid="namespace-delete"
-                disabled={each.name === namespace}
-                title={each.name === namespace ? "It is the one you look at; choose another first." : undefined}
-                onClick={() => setAsks({ what: "delete", of: each })}
-              >
-                Remove
-              </button>
-            )
-          }
+          actions={(each) => (
+            <>
+              {each.name !== namespace && (
+                <button
+                  type="button"
+                  class="button small"
+                  data-testid="namespace-open"
+                  onClick={() => choose(each.name)}
+                >
+                  Open
+                </button>
+              )}
+              {can.namespaces && (
+                <button
+                  type="button"
+                  class="button small danger"
+                  data-testid="namespace-delete"
+                  disabled={each.name === namespace}
+                  title={each.name === namespace ? "It is the one you look at; choose another first." : undefined}
+                  onClick={() => setAsks({ what: "delete", of: each })}
+                >
+                  Remove
+                </button>
+              )}
+            </>
+          )}
         />
       )}
-      {list.value !== undefined && active.length === 0 && (
+      {list.value !== undefined && active.length === 0 && search !== "" && (
+        <Empty title="No namespace matches">
+          {next === undefined
+            ? "None has this in its name."
+            : "None so far has this in its name; the next page looks on."}
+        </Empty>
+      )}
+      {list.value !== undefined && (
+        <Pager
+          {...{ page, count: active.length, what: "namespaces", hasNext: next !== undefined }}
+          onPage={(to) => setCursors(to > page ? [...cursors, next] : cursors.slice(0, -1))}
+        />
+      )}
+      {list.value !== undefined && active.length === 0 && search === "" && (
         <Empty title="No namespaces" command={curl(session, "POST", "/v1/namespaces", { name: "tenant-b" })}>
           The token has none. Make one{can.namespaces ? " above, or" : ""} with
         </Empty>
@@ -178,7 +232,9 @@ export function NamespacesPage() {
           <p class="quiet">{told}</p>
         </Confirm>
       )}
-      {list.value !== undefined && <p class="quiet small">{plural(active.length, "namespace")}</p>}
+      {list.value !== undefined && next === undefined && page === 0 && search === "" && (
+        <p class="quiet small">{plural(active.length, "namespace")}</p>
+      )}
     </>
   );
 }

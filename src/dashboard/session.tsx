@@ -3,21 +3,24 @@ import { useCallback, useContext, useEffect, useRef, useState } from "preact/hoo
 import { type Api, ApiError } from "./api.ts";
 import { FormError } from "./form-error.ts";
 import type { Live } from "./live.ts";
-import type { Me, Namespace } from "./shapes.ts";
+import type { ListedNamespaces } from "./namespace-choice.ts";
+import type { Me } from "./shapes.ts";
 
 /** Everything a page works with: who is looking, at what, and how it hears of changes. */
 export interface Session {
   readonly api: Api;
   readonly me: Me;
   /** What is not allowed is not offered. */
-  readonly can: { readonly admin: boolean; readonly namespaces: boolean };
+  readonly can: { readonly admin: boolean; readonly leases: boolean; readonly namespaces: boolean };
   readonly namespace: string;
-  readonly namespaces: readonly Pick<Namespace, "name">[];
+  readonly namespaces: ListedNamespaces;
   /** `/v1/namespaces/NAME`. */
   readonly path: string;
   readonly live: Live;
   /** Tells that the page has what it shows. */
   readonly ready: () => void;
+  /** Goes to another namespace. */
+  readonly choose: (namespace: string) => void;
   readonly reloadNamespaces: () => Promise<void>;
 }
 

@@ -3,6 +3,7 @@ import { AuditPage } from "./audit.tsx";
 import { BucketsPage } from "./buckets.tsx";
 import { EntitiesPage } from "./entities.tsx";
 import { LimitsPage } from "./limits.tsx";
+import { NamespaceField } from "./namespace-field.tsx";
 import { NamespacesPage } from "./namespaces.tsx";
 import { useObserved } from "./observable.ts";
 import { Select } from "./parts.tsx";
@@ -40,20 +41,11 @@ export function Brand() {
 }
 
 /** What stands around every page: where one is, how the connection stands, and where one can go. */
-export function Shell(props: {
-  readonly route: Route;
-  readonly isReady: boolean;
-  readonly choose: (namespace: string) => void;
-  readonly leave: () => void;
-}) {
-  const { route, isReady, choose, leave } = props;
-  const { me, namespace, namespaces } = useSession();
+export function Shell(props: { readonly route: Route; readonly isReady: boolean; readonly leave: () => void }) {
+  const { route, isReady, leave } = props;
+  const { me, namespace } = useSession();
   const main = useRef<HTMLElement>(null);
   useTitle(route.page, main);
-  const names = namespaces.map(({ name }) => ({ value: name, label: name }));
-  const options = names.some(({ value }) => value === namespace)
-    ? names
-    : [...names, { value: namespace, label: namespace }];
   return (
     <div class="shell" data-testid="app" data-ready={String(isReady)} data-page={route.page}>
       {/* biome-ignore lint/a11y/useValidAnchor: it leads to a place on this page; what stands behind the # is the page's own. */}
@@ -73,18 +65,7 @@ export function Shell(props: {
           <Brand />
           <LiveState />
         </div>
-        <label class="side-field">
-          <span>Namespace</span>
-          <Select
-            testid="namespace-select"
-            value={namespace}
-            options={options}
-            onChange={(name) => {
-              if (route.params.namespace !== undefined) location.hash = hrefOf(route.page);
-              choose(name);
-            }}
-          />
-        </label>
+        <NamespaceField />
         <Navigation page={route.page} />
         <div class="side-foot">
           <ThemeSelect />

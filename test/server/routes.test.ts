@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Limit } from "../../src/entry/index.ts";
 import { routes } from "../../src/server/routes.ts";
-import { LIMITS, NS, problem, raw, serviceOf } from "./service-kit.ts";
+import { LIMITS, NS, problem, raw, serviceOf, tokenOf } from "./service-kit.ts";
 
 test("the document is valid OpenAPI 3.1, has every route, and says what each may answer", async (t) => {
   const { call } = await serviceOf(t);
@@ -29,6 +29,34 @@ test("the document is valid OpenAPI 3.1, has every route, and says what each may
   );
   assert.deepEqual([limit.schema.type, limit.schema.minimum, limit.schema.maximum], ["integer", 1, 1000]);
   assert.equal(body.components.schemas.AcquireRequest.additionalProperties, false);
+});
+
+test("namespaces are found by name, and by a part of it, page by page; a token finds its own", async (t) => {
+  const own = tokenOf("own", { namespaces: ["team-3", "team-12", "gone"], scopes: ["read"] });
+  const all = tokenOf("all");
+  const { call, limiter } = await serviceOf(t, { tokens: [own.entry, all.entry] });
+  for (let i = 0; i < 25; i++) await limiter.registerNamespace(`team-${i}`);
+  const names = async (query: string, token: string) => {
+    const { body } = await call("GET", `/v1/namespaces?${query}`, { token });
+    return { names: body.items.map(({ name }: { name: string }) => name), cursor: body.cursor };
+  };
+  assert.deepEqual((await names("search=EAM-2", all.token)).names, [
+    ...["team-2", "team-20", "team-21", "team-22", "team-23", "team-24"],
+  ]);
+  const found: string[] = [];
+  for (let cursor = ""; ; ) {
+    const page = await names(`search=-1&limit=2${cursor}`, all.token);
+    assert.ok(page.names.length <= 2);
+    found.push(...page.names);
+    if (page.cursor === undefined) break;
+    cursor = `&cursor=${encodeURIComponent(page.cursor)}`;
+  }
+  assert.deepEqual(found, ["team-1", ...Array.from({ length: 10 }, (_, i) => `team-1${i}`)]);
+  assert.deepEqual((await names("name=team-3", all.token)).names, ["team-3"]);
+  assert.deepEqual((await names("name=team", all.token)).names, []);
+  assert.deepEqual((await names("search=team", own.token)).names, ["team-12", "team-3"]);
+  assert.deepEqual((await names("name=team-3", own.token)).names, ["team-3"]);
+  for (const name of ["team-4", "gone"]) assert.deepEqual((await names(`name=${name}`, own.token)).names, [], name);
 });
 
 test("namespaces are made, listed, hidden, recovered and purged", async (t) => {

@@ -3,7 +3,7 @@ import type { Namespace } from "../../domain/namespace.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import { listOf, pageAnswer, pageOf } from "../page.ts";
 import { NS, type Route, route } from "../route.ts";
-import { listQuery, namespaceBody } from "../schemas/input.ts";
+import { listQuery, namespaceBody, namespacesQuery } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 
 /** How long one call of purge works. */
@@ -15,11 +15,17 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/namespaces",
     scope: "read",
     summary: "The namespaces that the token has",
-    query: listQuery,
+    query: namespacesQuery,
     answers: { 200: { description: "Those that there are.", schema: listOf(output.namespace) } },
-    handle: async ({ limiter, caller, query }) => {
-      if (caller.namespaces === "*") return pageAnswer(await limiter.listNamespaces(pageOf(query)));
-      return pageAnswer(await namedPage(limiter, caller.namespaces, pageOf(query)));
+    handle: async ({ limiter, caller, query: { name, search, ...page } }) => {
+      const { namespaces } = caller;
+      if (name !== undefined) {
+        const isOne = namespaces === "*" || namespaces.includes(name);
+        return pageAnswer(isOne ? await namedPage(limiter, [name], pageOf(page)) : []);
+      }
+      const isFound = containing(search);
+      if (namespaces === "*") return pageAnswer(await searchedPage(limiter, isFound, pageOf(page)));
+      return pageAnswer(await namedPage(limiter, namespaces.filter(isFound), pageOf(page)));
     },
   }),
   route({
@@ -113,6 +119,36 @@ async function found(limiter: Limiter, name: string): Promise<Namespace | undefi
     if (error instanceof NotFoundError) return undefined;
     throw error;
   }
+}
+
+function containing(search: string | undefined): (name: string) => boolean {
+  if (search === undefined) return () => true;
+  const text = search.toLowerCase();
+  return (name) => name.toLowerCase().includes(text);
+}
+
+/** So many are read for one answer; where more are to be looked through, it has a cursor and may have no items. */
+const SEARCHED_MAX = 10_000;
+
+/** A page of those that are found: as many are read at a time as still fit on it. */
+async function searchedPage(
+  limiter: Limiter,
+  isFound: (name: string) => boolean,
+  { limit, cursor }: ReturnType<typeof pageOf>,
+) {
+  const items: Namespace[] = [];
+  let after = cursor;
+  let read = 0;
+  do {
+    const page = await limiter.listNamespaces({
+      limit: limit - items.length,
+      ...(after === undefined ? {} : { cursor: after }),
+    });
+    items.push(...page.filter(({ name }) => isFound(name)));
+    read += page.length;
+    after = page.cursor;
+  } while (after !== undefined && items.length < limit && read < SEARCHED_MAX);
+  return Object.assign(items, after === undefined ? {} : { cursor: after });
 }
 
 /** Of the names of a token, those that exist, in order; the cursor is the last name looked at. */

@@ -158,6 +158,11 @@ export const resetQuery = z.strictObject({
 });
 export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
+export const namespacesQuery = z.strictObject({
+  name: name.optional().openapi({ description: "Only the one of exactly this name, if it is there." }),
+  search: name.optional().openapi({ description: "Only those whose name contains this, in any case." }),
+  ...page,
+});
 export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
 export const pairQuery = z.strictObject({ entityId, resource });
 export const policyQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional() });
