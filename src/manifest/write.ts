@@ -29,6 +29,8 @@ export async function writeChange(
       return;
     case "onUnavailable":
       return admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
+    case "usageKeptDays":
+      return admin.changeSystem({ usageKeptDays: after as number | null }, who);
     case "entity":
       return writeEntity(limiter, change, who);
   }

@@ -20,6 +20,7 @@ export interface LevelQuery {
 export interface LevelBody {
   readonly limits: readonly unknown[];
   readonly onUnavailable?: "allow" | "block" | undefined;
+  readonly usageKeptDays?: number | undefined;
   readonly inherit?: boolean | undefined;
   readonly appliesTo?: "everyone" | "callers" | undefined;
   readonly ifAbsent?: boolean | undefined;
@@ -109,10 +110,9 @@ async function planOf(limiter: Limiter, entityId: string): Promise<string | unde
 /** Sets the limits of a level; the answer says whether something was written. */
 export async function setAt(limiter: Limiter, caller: Caller, level: ConfigScope, body: LevelBody): Promise<Answer> {
   const { limits, ...options } = body;
-  if (options.onUnavailable !== undefined && level.level !== "system") {
-    throw invalid([
-      { pointer: "/onUnavailable", detail: "only the system level has it; leave entityId and resource out" },
-    ]);
+  for (const name of ["onUnavailable", "usageKeptDays"] as const) {
+    if (options[name] === undefined || level.level === "system") continue;
+    throw invalid([{ pointer: `/${name}`, detail: "only the system level has it; leave entityId and resource out" }]);
   }
   const definitions = limits.map((limit) => given(limit as object)) as unknown as readonly Limit[];
   const changed = await partsOf(limiter).admin.setConfig(level, definitions, {
