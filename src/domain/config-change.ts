@@ -57,7 +57,8 @@ function whereAbsent(config: StoredConfig, { ifAbsent: _, ...change }: LimitsCha
 
 function written(config: StoredConfig | undefined, next: LimitsChange): ConfigChange {
   const before: StoredConfig = config ?? { limits: [] };
-  const { onUnavailable: outage, limits, inherit, appliesTo, ...rest } = before;
+  const { onUnavailable: outage, usageKeptDays: kept, limits, inherit, appliesTo, ...rest } = before;
+  const usageKeptDays = next.usageKeptDays === undefined ? kept : (next.usageKeptDays ?? undefined);
   const onUnavailable = next.onUnavailable === undefined ? outage : (next.onUnavailable ?? undefined);
   const options = next.limits === undefined ? { inherit, appliesTo } : next;
   const after: StoredConfig = {
@@ -66,7 +67,7 @@ function written(config: StoredConfig | undefined, next: LimitsChange): ConfigCh
     ...(options.inherit === undefined ? {} : { inherit: options.inherit }),
     ...(options.appliesTo === undefined ? {} : { appliesTo: options.appliesTo }),
     ...(onUnavailable === undefined ? {} : { onUnavailable }),
-    ...(next.usageKeptDays === undefined ? {} : { usageKeptDays: next.usageKeptDays }),
+    ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
   };
   return saysTheSame(before, after) ? UNCHANGED : changedTo(after);
 }

@@ -146,8 +146,8 @@ export interface LimitsChange extends LevelOptions {
   readonly limits?: readonly Limit[];
   /** System level only; `null` takes it away. */
   readonly onUnavailable?: OnUnavailable | null;
-  /** System level only. A store that keeps usage as it was opened refuses it. */
-  readonly usageKeptDays?: number;
+  /** System level only; `null` takes it away. A store that keeps usage as it was opened refuses it. */
+  readonly usageKeptDays?: number | null;
   /** Only where no limits are. */
   readonly ifAbsent?: true;
   /** Only where the scope says exactly this, policy and settings included; one that says nothing has no limits and no more. */

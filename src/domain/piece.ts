@@ -6,7 +6,7 @@ import type { Plan } from "./plan.ts";
 /** One thing that a manifest declares and owns: the limits or totals of a level, its access, its cascade, an entity, a plan. */
 export interface Piece {
   /** Which kind of piece. */
-  readonly what: "limits" | "totals" | "access" | "cascade" | "onUnavailable" | "entity" | "plan";
+  readonly what: "limits" | "totals" | "access" | "cascade" | "onUnavailable" | "usageKeptDays" | "entity" | "plan";
   /** Absent of an entity and of a plan. */
   readonly level?: ConfigScope["level"];
   /** Of which resource, where the level has one. */
@@ -46,7 +46,15 @@ export interface LimitsValue extends LevelOptions {
 }
 
 /** What a piece says, by what it is. Limits and totals without options are a list. */
-export type PieceValue = readonly Limit[] | LimitsValue | Access | boolean | OnUnavailable | EntityValue | PlanValue;
+export type PieceValue =
+  | readonly Limit[]
+  | LimitsValue
+  | Access
+  | boolean
+  | number
+  | OnUnavailable
+  | EntityValue
+  | PlanValue;
 
 /** A piece as a manifest declares it. */
 export interface DeclaredPiece {
@@ -126,6 +134,8 @@ export function valueInConfig(what: Piece["what"], config: StoredConfig | undefi
       return config?.cascade;
     case "onUnavailable":
       return config?.onUnavailable;
+    case "usageKeptDays":
+      return config?.usageKeptDays;
     case "entity":
     case "plan":
       return undefined;
@@ -217,6 +227,7 @@ export function pieceText({ what, level, resource, entityId, planId }: Piece): s
   const named = {
     ...{ limits: "the limits", totals: "the totals", access: "the access", cascade: "the cascade" },
     onUnavailable: "on_unavailable",
+    usageKeptDays: "usage_kept_days",
   };
   switch (level) {
     case "plan":

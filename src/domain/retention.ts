@@ -17,8 +17,8 @@ export const FILE_RETENTION: Retention = { usageKeepMs: 400 * DAY_MS, auditKeepM
 export const MEMORY_RETENTION: Retention = { usageKeepMs: 2 * DAY_MS, auditKeepMs: 400 * DAY_MS };
 
 /** An embedded store keeps usage for as long as it was opened for: a stored number would be a second, silent say in it. */
-export function refuseUsageKeptDays({ usageKeptDays }: { readonly usageKeptDays?: number }): void {
-  if (usageKeptDays === undefined) return;
+export function refuseUsageKeptDays({ usageKeptDays }: { readonly usageKeptDays?: number | null }): void {
+  if (usageKeptDays === undefined || usageKeptDays === null) return;
   throw new ValidationError(
     "usage_kept_days_unsupported",
     `usageKeptDays is ${usageKeptDays}, and this store keeps usage for as long as it was opened for; ` +
@@ -27,8 +27,8 @@ export function refuseUsageKeptDays({ usageKeptDays }: { readonly usageKeptDays?
 }
 
 /** On a table shared with the original usage is what its aggregator writes, for as long as that one is told to keep it. */
-export function refuseUsageKeptDaysShared({ usageKeptDays }: { readonly usageKeptDays?: number }): void {
-  if (usageKeptDays === undefined) return;
+export function refuseUsageKeptDaysShared({ usageKeptDays }: { readonly usageKeptDays?: number | null }): void {
+  if (usageKeptDays === undefined || usageKeptDays === null) return;
   throw new ValidationError(
     "usage_kept_days_unsupported",
     `usageKeptDays is ${usageKeptDays}, and on a table shared with the original its aggregator keeps usage; ` +
@@ -46,7 +46,7 @@ export function checkUsageKeptDays(days: unknown): number {
 }
 
 /** Ten years. */
-const USAGE_KEPT_DAYS_MAX = 3650;
+export const USAGE_KEPT_DAYS_MAX = 3650;
 
 /** Zeros would look as if nothing had been used. */
 export function usageNotKept(): ValidationError {

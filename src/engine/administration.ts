@@ -150,17 +150,22 @@ export class Administration {
 
   /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
   async changeSystem(
-    change: { readonly limits?: readonly Limit[] | null; readonly onUnavailable?: OnUnavailable | null } & LevelOptions,
+    change: {
+      readonly limits?: readonly Limit[] | null;
+      readonly onUnavailable?: OnUnavailable | null;
+      readonly usageKeptDays?: number | null;
+    } & LevelOptions,
     options: ChangeOptions & { readonly ifAbsent?: true },
   ): Promise<boolean> {
-    const { limits, onUnavailable, ...level } = change;
+    const { limits, onUnavailable, usageKeptDays, ...level } = change;
     const { ifAbsent, ...who } = options;
     const checked: LimitsChange = {
       ...(limits === undefined ? {} : { limits: limits === null ? [] : checkLimits(limits, this.#deps.calendar) }),
       ...(onUnavailable === undefined ? {} : { onUnavailable }),
+      ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
       ...level,
     };
-    const isDeleted = limits === null || (limits === undefined && onUnavailable === null);
+    const isDeleted = limits === null || (limits === undefined && (onUnavailable ?? usageKeptDays) === null);
     const event = this.#configEvent(isDeleted ? "deleted" : "set", { level: "system" }, who, { ...checked });
     const reply = await this.#set({ level: "system" }, ifAbsent === true ? { ...checked, ifAbsent } : checked, event);
     return reply === "written";

@@ -61,6 +61,7 @@ export function memberIn(members: Record<string, unknown>, key: string): Record<
 /** A piece of a level under its names in a manifest. */
 function membersOf(what: DeclaredPiece["piece"]["what"], value: PieceValue): Json {
   if (what === "onUnavailable") return { on_unavailable: value };
+  if (what === "usageKeptDays") return { usage_kept_days: value };
   if (what !== "limits" && what !== "totals") return { [what]: value };
   const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
   const prefix = what === "limits" ? "" : "totals_";

@@ -92,6 +92,7 @@ const ACTIONS: Readonly<Record<Piece["what"], readonly AuditAction[]>> = {
   limits: ["limits_set", "limits_deleted"],
   totals: ["totals_set", "totals_deleted"],
   onUnavailable: ["limits_set", "limits_deleted"],
+  usageKeptDays: ["limits_set", "limits_deleted"],
   access: ["access_set"],
   cascade: ["cascade_set"],
   entity: ["entity_created", "entity_updated", "entity_deleted"],

@@ -35,7 +35,7 @@ export async function exportDocument(limiter: Limiter, options: ExportOptions = 
   }
   for (const { scope, config } of await allConfigs(parts, {})) {
     const limits = isTotal(scope) ? "totals" : "limits";
-    for (const what of ["onUnavailable", limits, "access", "cascade"] as const) {
+    for (const what of ["onUnavailable", "usageKeptDays", limits, "access", "cascade"] as const) {
       const value = valueInConfig(what, config);
       if (value !== undefined) found.push({ piece: pieceIn(what, scope), value });
     }

@@ -3,6 +3,7 @@ import type { Access, ConfigScope, LevelOptions } from "../domain/config.ts";
 import { ValidationError } from "../domain/errors.ts";
 import { checkLimits, type Limit } from "../domain/limit.ts";
 import { type DeclaredPiece, limitsValue, type Piece, pieceIn } from "../domain/piece.ts";
+import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
 import { readLimit, sentence } from "./read-limit.ts";
 import type { Member, Place, Reading } from "./reading.ts";
 
@@ -11,7 +12,7 @@ export const OPTION_KEYS = ["inherit", "applies_to"];
 /** Limits over all resources, and the same of them. */
 export const TOTAL_KEYS = ["totals", "totals_inherit", "totals_applies_to"];
 export const LEVEL_KEYS = ["limits", ...OPTION_KEYS, "disabled", "access", "cascade"];
-export const SYSTEM_KEYS = ["on_unavailable", "limits", ...OPTION_KEYS, ...TOTAL_KEYS];
+export const SYSTEM_KEYS = ["on_unavailable", "usage_kept_days", "limits", ...OPTION_KEYS, ...TOTAL_KEYS];
 export const ACCESS_WORDS = ["disabled", "bypass", "enforce"];
 
 const NOT_FOR_ALL = "it would concern everybody on everything; declare it for resources or entities";
@@ -50,9 +51,20 @@ export function readSystem(reading: Reading, member: Member, calendar: CronCheck
   }
   return [
     ...(word === "allow" || word === "block" ? [{ piece: pieceIn("onUnavailable", scope), value: word } as const] : []),
+    ...keptDaysIn(reading, found, scope),
     ...limitsIn(reading, found, scope, calendar),
     ...totalsIn(reading, found, { level: "systemTotal" }, calendar),
   ];
+}
+
+function keptDaysIn(reading: Reading, found: ReadonlyMap<string, Place>, scope: ConfigScope): readonly DeclaredPiece[] {
+  const place = found.get("usage_kept_days");
+  if (place === undefined) return [];
+  const days = reading.scalar(place);
+  const isDays = typeof days === "number" && Number.isSafeInteger(days) && days >= 1 && days <= USAGE_KEPT_DAYS_MAX;
+  if (isDays) return [{ piece: pieceIn("usageKeptDays", scope), value: days }];
+  reading.invalid(place, `give whole days from 1 to ${USAGE_KEPT_DAYS_MAX}, not ${reading.shown(place)}`);
+  return [];
 }
 
 /** `limits`, with `inherit` and `applies_to` beside them. */

@@ -1,5 +1,6 @@
 import { PERIOD_MAX_MS, TOKENS_MAX } from "../domain/limit.ts";
 import { ENTITY_ID, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "../domain/names.ts";
+import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -51,7 +52,19 @@ const TOTALS = {
   totals_applies_to: APPLIES_TO,
 };
 
-const SYSTEM = { on_unavailable: { enum: ["allow", "block"] }, limits: ref("limits"), ...OPTIONS, ...TOTALS };
+const KEPT_DAYS = {
+  type: "integer",
+  minimum: 1,
+  maximum: USAGE_KEPT_DAYS_MAX,
+  description: "How long a table keeps usage.",
+};
+const SYSTEM = {
+  on_unavailable: { enum: ["allow", "block"] },
+  usage_kept_days: KEPT_DAYS,
+  limits: ref("limits"),
+  ...OPTIONS,
+  ...TOTALS,
+};
 
 const PLAN = {
   name: { type: "string", maxLength: 256 },

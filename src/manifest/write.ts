@@ -39,6 +39,9 @@ export async function writeChange(
     case "onUnavailable":
       await admin.changeSystem({ onUnavailable: after as OnUnavailable | null }, who);
       return;
+    case "usageKeptDays":
+      await admin.changeSystem({ usageKeptDays: after as number | null }, who);
+      return;
     case "entity":
       return writeEntity(limiter, change, { live, ...who });
   }

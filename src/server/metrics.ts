@@ -1,7 +1,7 @@
 import type { Published, RefusedEvent } from "../ports/events.ts";
 import { Counter, Gauge, Histogram } from "./metric-families.ts";
 
-/** Beyond so many resources, or namespaces, further ones are counted as `other`. */
+/** Beyond so many resources of a namespace further ones are counted as `other`, and further namespaces as `*`: no name is like that. */
 const NAMES_MAX = 200;
 
 /** What became of an acquire. */
@@ -10,8 +10,8 @@ export type AcquireResult = "acquired" | "refused" | "disabled" | "unavailable" 
 /** Counters of one service since it started, for Prometheus. */
 export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
-  readonly #resources = new Set<string>();
-  readonly #namespaces = new Set<string>();
+  /** The names that are labels: namespaces, and the resources of each. */
+  readonly #names = new Map<string, Set<string>>();
   readonly #requests = new Counter("zae_limiter_requests_total", "Requests for tokens, by what became of them.");
   readonly #tokens = new Counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
   readonly #degraded = new Counter(
@@ -37,7 +37,7 @@ export class Metrics {
 
   /** Counts an event of the library. */
   heard([channel, event]: Published): void {
-    const at = { resource: this.#resource(event.resource ?? ""), namespace: this.#namespace(event.namespace) };
+    const at = this.#at(event.resource ?? "", event.namespace);
     switch (channel) {
       case "acquired":
         if (event.role === "entity") this.#requests.add({ result: "acquired", ...at }, 1);
@@ -65,16 +65,16 @@ export class Metrics {
 
   /** An acquire that the library publishes no event of. */
   ended(result: "disabled" | "canceled", resource: string, namespace: string): void {
-    this.#requests.add({ result, resource: this.#resource(resource), namespace: this.#namespace(namespace) }, 1);
+    this.#requests.add({ result, ...this.#at(resource, namespace) }, 1);
   }
 
-  acquireTook(result: AcquireResult, seconds: number): void {
-    this.#took.add({ result, store: this.#info.store }, seconds);
+  acquireTook(result: AcquireResult, namespace: string, seconds: number): void {
+    this.#took.add({ result, store: this.#info.store, namespace: this.#namespace(namespace) }, seconds);
   }
 
   /** A request begins to wait for tokens; call what it answers when it no longer does. */
   waits(resource: string, namespace: string): (seconds: number) => void {
-    const labels = { resource: this.#resource(resource), namespace: this.#namespace(namespace) };
+    const labels = this.#at(resource, namespace);
     this.#queued.add(labels, 1);
     return (seconds) => {
       this.#queued.add(labels, -1);
@@ -83,11 +83,11 @@ export class Metrics {
   }
 
   leaseOpened(resource: string, namespace: string): void {
-    this.#active.add({ resource: this.#resource(resource), namespace: this.#namespace(namespace) }, 1);
+    this.#active.add(this.#at(resource, namespace), 1);
   }
 
   leaseEnded(resource: string, namespace: string, status: string, seconds: number): void {
-    const labels = { resource: this.#resource(resource), namespace: this.#namespace(namespace) };
+    const labels = this.#at(resource, namespace);
     this.#active.add(labels, -1);
     this.#held.add({ ...labels, status }, seconds);
   }
@@ -111,12 +111,19 @@ export class Metrics {
     for (const limit in amounts) this.#tokens.add({ direction, limit, ...at }, amounts[limit] ?? 0);
   }
 
-  #resource(name: string): string {
-    return bounded(this.#resources, name);
+  /** One tenant's resources do not use up the names of another's. */
+  #at(resource: string, namespace: string): { readonly resource: string; readonly namespace: string } {
+    const shown = this.#namespace(namespace);
+    const known = this.#names.get(shown) ?? new Set<string>();
+    this.#names.set(shown, known);
+    return { resource: bounded(known, resource), namespace: shown };
   }
 
   #namespace(name: string): string {
-    return bounded(this.#namespaces, name);
+    if (this.#names.has(name)) return name;
+    if (this.#names.size > NAMES_MAX) return "*";
+    this.#names.set(name, new Set());
+    return name;
   }
 }
 

@@ -437,7 +437,7 @@ test("metrics are Prometheus text with what happened in it", async (t) => {
     /^zae_limiter_tokens_total\{direction="given_back",limit="tpm",resource="gpt-4",namespace="default"\} 10$/m,
     /^zae_limiter_active_leases\{resource="gpt-4",namespace="default"\} 0$/m,
     /^zae_limiter_lease_duration_seconds_count\{resource="gpt-4",namespace="default",status="rolledBack"\} 1$/m,
-    /^zae_limiter_acquire_duration_seconds_bucket\{result="acquired",store="memory",le="\+Inf"\} 2$/m,
+    /^zae_limiter_acquire_duration_seconds_bucket\{result="acquired",store="memory",namespace="default",le="\+Inf"\} 2$/m,
     /^# TYPE zae_limiter_acquire_duration_seconds histogram$/m,
   ]) {
     assert.match(text, line);

@@ -203,3 +203,24 @@ test("one token that has all the event streams it may have leaves some to the ot
   other.leave();
   for (const stream of streams) stream.abort();
 });
+
+test("a tenant's token reads the numbers of its own namespaces, and a token for all namespaces reads all", async (t) => {
+  const [a, ops] = [tokenOf("a", { namespaces: ["a"] }), tokenOf("ops")];
+  const { call } = await serviceWith(t, { tokens: [a.entry, ops.entry] });
+  // More resources of one tenant than are told apart, before the other asks for anything.
+  for (let i = 0; i < 210; i++) {
+    await call("POST", `${ns("b")}/acquire`, { token: ops.token, body: { ...take, resource: `r${i}` } });
+  }
+  await call("POST", `${ns("a")}/acquire`, { token: a.token, body: take });
+  const own = ((await call("GET", "/metrics", { token: a.token })).body as string)
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));
+  for (const line of own) assert.match(line, /namespace="a"|^zae_limiter_info\{/, line);
+  assert.ok(
+    own.some((line) => line.startsWith('zae_limiter_requests_total{result="acquired",resource="api",namespace="a"} 1')),
+  );
+  assert.ok(own.some((line) => /^zae_limiter_acquire_duration_seconds_count\{.*namespace="a"\} 1$/.test(line)));
+  const all = (await call("GET", "/metrics", { token: ops.token })).body as string;
+  assert.match(all, /^zae_limiter_requests_total\{result="acquired",resource="other",namespace="b"\} 10$/m);
+  assert.match(all, /^zae_limiter_acquire_duration_seconds_count\{.*namespace="b"\} 210$/m);
+});

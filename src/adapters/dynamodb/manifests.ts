@@ -146,7 +146,9 @@ export class DynamoManifests implements ManifestStore {
 
   /** Whether other pieces of the same level are still the owner's: the original knows levels only. */
   async #othersAt(piece: Piece, owner: string): Promise<readonly Piece[]> {
-    const kinds = (["limits", "access", "cascade", "onUnavailable"] as const).filter((what) => what !== piece.what);
+    const kinds = (["limits", "access", "cascade", "onUnavailable", "usageKeptDays"] as const).filter(
+      (what) => what !== piece.what,
+    );
     const pieces = kinds.map((what) => ({ ...piece, what }));
     const keys = pieces.map((each) => ownedKey(this.#namespaceId, pieceKey(each)));
     const items = await this.#records.getAll(keys, { consistent: true });

@@ -1,5 +1,6 @@
 import type { ConfigScope } from "../../domain/config.ts";
 import { limitsChanged } from "../../domain/config-change.ts";
+import { checkUsageKeptDays } from "../../domain/retention.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
 import { checkedLimits } from "../checked-limits.ts";
 import { type CommandFile, examples, repeated } from "../command.ts";
@@ -16,6 +17,7 @@ interface SystemSetDefaultsOptions extends LevelFlags {
   readonly limit?: readonly string[];
   readonly soft?: readonly string[];
   readonly onUnavailable?: string;
+  readonly usageKeptDays?: string;
 }
 
 const SYSTEM: ConfigScope = { level: "system" };
@@ -26,12 +28,14 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
       .option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated)
       .option("--soft <name>", "measured, never a reason to refuse; repeated", repeated)
       .option("--on-unavailable <allow|block>", "what an outage of the store means")
+      .option("--usage-kept-days <days>", "for how many days a table keeps usage")
       .addHelpText("after", examples("zae-limiter system set-defaults -l rpm:10 --on-unavailable block"));
   },
   run: (context, options) => {
     const { limit, soft, onUnavailable: word } = options;
-    if (limit === undefined && word === undefined)
-      throw new UsageError("Nothing is to be set; give -l LIMIT or --on-unavailable.");
+    if (limit === undefined && word === undefined && options.usageKeptDays === undefined)
+      throw new UsageError("Nothing is to be set; give -l LIMIT, --on-unavailable or --usage-kept-days.");
+    const usageKeptDays = options.usageKeptDays === undefined ? undefined : daysOf(options.usageKeptDays);
     const onUnavailable = word === undefined ? undefined : choiceOf(word, ["allow", "block"], "--on-unavailable");
     const given = limit === undefined ? undefined : checkedLimits(limitsOf(limit, soft ?? []));
     return onStore(context, options, async (limiter) => {
@@ -44,6 +48,7 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
         ...(given !== undefined && flags.inherit === true ? { inherit: true as const } : {}),
         ...(given !== undefined && flags.appliesTo === "callers" ? { appliesTo: "callers" as const } : {}),
         ...(onUnavailable === undefined ? {} : { onUnavailable }),
+        ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
       };
       const when = options.ifAbsent === true ? { ifAbsent: true as const } : {};
       const planned = limitsChanged(before, { ...change, ...when });
@@ -58,3 +63,8 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
     });
   },
 };
+
+function daysOf(text: string): number {
+  if (/^\d{1,5}$/.test(text)) return checkUsageKeptDays(Number(text));
+  throw new UsageError(`--usage-kept-days is "${text}"; give whole days, such as 365.`);
+}

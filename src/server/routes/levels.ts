@@ -21,6 +21,7 @@ export interface LevelQuery {
 export interface LevelBody {
   readonly limits: readonly (object | string)[];
   readonly onUnavailable?: "allow" | "block" | undefined;
+  readonly usageKeptDays?: number | undefined;
   readonly inherit?: boolean | undefined;
   readonly appliesTo?: "everyone" | "callers" | undefined;
   readonly ifAbsent?: boolean | undefined;
@@ -141,10 +142,9 @@ export interface LevelCall {
 export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody): Promise<Answer> {
   const { limiter, caller } = call;
   const { limits, ...options } = body;
-  if (options.onUnavailable !== undefined && level.level !== "system") {
-    throw invalid([
-      { pointer: "/onUnavailable", detail: "only the system level has it; leave entityId and resource out" },
-    ]);
+  for (const name of ["onUnavailable", "usageKeptDays"] as const) {
+    if (options[name] === undefined || level.level === "system") continue;
+    throw invalid([{ pointer: `/${name}`, detail: "only the system level has it; leave entityId and resource out" }]);
   }
   const definitions = givenLimits(limiter, limits);
   const settings = { principal: caller.id, ...given(options) };

@@ -131,6 +131,6 @@ async function measured(call: TakeCall, work: () => Promise<Answer>): Promise<An
   } finally {
     const seconds = service.seconds() - startedSeconds;
     waited?.(seconds);
-    service.metrics.acquireTook(result, seconds);
+    service.metrics.acquireTook(result, namespace, seconds);
   }
 }

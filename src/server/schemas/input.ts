@@ -126,6 +126,10 @@ export const totalsBody = z.strictObject({
 
 export const limitsBody = totalsBody.extend({
   onUnavailable: z.enum(["allow", "block"]).optional().openapi({ description: "System level only." }),
+  usageKeptDays: z
+    .number()
+    .optional()
+    .openapi({ description: "System level only: for how many days usage is kept, where the store lets it be set." }),
 });
 
 export const accessBody = z.strictObject({ access: z.enum(["disabled", "bypass", "enforce", "inherit"]) });
