@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin } from "esbuild";
+import { zippedLambda } from "./zip-lambda.ts";
 
 // The code of the stack's functions: one file each, for Node 22 on Lambda, whose runtime has the AWS SDK. Bundled when this package is
 // built, so that `zae-limiter deploy` needs no bundler.
@@ -13,13 +14,18 @@ const ENTRIES = { aggregator: "src/entry/aggregator.ts", provisioner: "src/entry
 
 export type LambdaName = keyof typeof ENTRIES;
 
-/** Writes `lambda/NAME/index.mjs` of both functions below a folder. */
+/** Writes `lambda/NAME.zip` of both functions below a folder. */
 export async function bundleLambdas(dist: string): Promise<void> {
+  const folder = join(dist, "lambda");
+  mkdirSync(folder, { recursive: true });
   for (const name of Object.keys(ENTRIES) as LambdaName[]) {
-    const folder = join(dist, "lambda", name);
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "index.mjs"), await bundledLambda(name));
+    writeFileSync(join(folder, `${name}.zip`), await zippedFunction(name));
   }
+}
+
+/** A function as it is uploaded. */
+export async function zippedFunction(name: LambdaName): Promise<Uint8Array> {
+  return zippedLambda(await bundledLambda(name));
 }
 
 /** A function has no package beside it that could say of which version it is. */
@@ -34,7 +40,7 @@ const ownVersion: Plugin = {
 };
 
 /** The code of a function. */
-export async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
+async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
   const { outputFiles, warnings } = await build({
     stdin: { contents: `export { handler } from "./${ENTRIES[name]}";`, resolveDir: root, sourcefile: `${name}.mjs` },
     outfile: "index.mjs",

@@ -345,7 +345,7 @@ test("a CDK stack of the installed package has the code of the functions in it",
   ]);
   assert.equal(await project.node("cdk.mjs"), "2 AWS::DynamoDB::Table\n");
   const functions = await readdir(join(project.folder, "node_modules/zae-limiter/dist/lambda"));
-  assert.deepEqual(functions.sort(), ["aggregator", "provisioner"]);
+  assert.deepEqual(functions.sort(), ["aggregator.zip", "provisioner.zip"]);
 });
 
 test("Node 20 runs the memory store, and is told what SQLite needs", async (t: TestContext) => {

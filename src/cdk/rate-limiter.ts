@@ -33,7 +33,7 @@ export interface RateLimiterProps
   readonly archive?: boolean;
   /** Whether logical ids are those of `template()`. Default true; with false, one CDK stack can have several limiters. */
   readonly preserveLogicalIds?: boolean;
-  /** A folder with `aggregator/index.mjs` and `provisioner/index.mjs`; default: this package's own code. */
+  /** A folder with `aggregator.zip` and `provisioner.zip`, as `lambda-export` writes them; default: this package's own code. */
   readonly codeFolder?: string;
 }
 
@@ -211,7 +211,7 @@ export class RateLimiterConstruct extends Construct {
   }
 
   #upload(logicalId: string, name: "aggregator" | "provisioner"): void {
-    const asset = new Asset(this, `${name}-code`, { path: join(this.#parts.codeFolder, name) });
+    const asset = new Asset(this, `${name}-code`, { path: join(this.#parts.codeFolder, `${name}.zip`) });
     const resource = this.template.getResource(logicalId) as CfnFunction;
     resource.code = { s3Bucket: asset.s3BucketName, s3Key: asset.s3ObjectKey };
     asset.addResourceMetadata(resource, "Code");

@@ -7,15 +7,15 @@ export type LambdaName = "aggregator" | "provisioner";
 
 /** The code of a function, to be uploaded: `index.mjs`, which exports `handler`. */
 export async function lambdaCode(name: LambdaName): Promise<LambdaZip> {
-  return lambdaZip(isBuilt() ? builtCode(name) : await freshCode(name));
+  return lambdaZip(isBuilt() ? builtZip(name) : await freshZip(name));
 }
 
 function isBuilt(): boolean {
   return !import.meta.url.endsWith(".ts");
 }
 
-function builtCode(name: LambdaName): Uint8Array {
-  const file = new URL(`../lambda/${name}/index.mjs`, import.meta.url);
+function builtZip(name: LambdaName): Uint8Array {
+  const file = new URL(`../lambda/${name}.zip`, import.meta.url);
   if (existsSync(file)) return readFileSync(file);
   throw new LimiterError(
     "code_missing",
@@ -24,7 +24,7 @@ function builtCode(name: LambdaName): Uint8Array {
 }
 
 /** In a clone of the repository nothing is built: the code is made of the sources as they are, once a process. */
-function freshCode(name: LambdaName): Promise<Uint8Array> {
+function freshZip(name: LambdaName): Promise<Uint8Array> {
   const made = fresh.get(name) ?? bundled(name);
   fresh.set(name, made);
   return made;
@@ -34,6 +34,6 @@ const fresh = new Map<LambdaName, Promise<Uint8Array>>();
 
 async function bundled(name: LambdaName): Promise<Uint8Array> {
   const script = new URL("../../scripts/bundle-lambda.ts", import.meta.url).href;
-  const { bundledLambda } = (await import(script)) as { bundledLambda(name: LambdaName): Promise<Uint8Array> };
-  return bundledLambda(name);
+  const { zippedFunction } = (await import(script)) as { zippedFunction(name: LambdaName): Promise<Uint8Array> };
+  return zippedFunction(name);
 }

@@ -170,3 +170,24 @@ test("the schema and the template, without a store", async (t) => {
   });
   assert.equal((await run("cfn-template", "-f", manifest)).code, 2);
 });
+
+test("a template that CloudFormation or Lambda would not take is told with its size, beside the template", async (t) => {
+  const { manifest, put } = await place(t);
+  const made = async (entities: number) => {
+    const lines = Array.from({ length: entities }, (_, i) => `  key-${i}: { limits: { rpm: 5 } }`);
+    put(`entities:\n${lines.join("\n")}\n`);
+    const { code, stdout, stderr } = await here(["limits", "cfn-template", "-f", manifest, "-n", "stk", "--json"]);
+    assert.equal(code, 0, stderr);
+    assert.equal(JSON.parse(stdout).Resources.TenantLimits.Type, "Custom::ZaeLimiterLimits");
+    return stderr;
+  };
+  assert.equal(await made(10), "");
+  assert.match(
+    await made(1_000),
+    /^The template has \d{5,6} bytes, and CloudFormation takes 51200 in a request; put it into a bucket/,
+  );
+  assert.match(
+    await made(4_000),
+    /Lambda takes about 250000 of a resource: it would fail\. Declare it in several manifests/,
+  );
+});

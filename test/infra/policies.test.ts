@@ -9,12 +9,25 @@ import {
 } from "../../src/infra/policies.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import type { Passage } from "../dynamodb/fault-proxy.ts";
-import { allows, isAllowed, type Principal, patternsFor } from "./policy-evaluator.ts";
+import { type Access, allows, isAllowed as decides, type Principal, patternsFor } from "./policy-evaluator.ts";
 import { PolicyGround } from "./policy-stories.ts";
 import { accessesOf, INDEXES, TABLE } from "./recorded-calls.ts";
+import { secondOpinion } from "./second-evaluator.ts";
 
 const PLACE = { tableArn: TABLE, indexArns: INDEXES };
 const NOBODY: Principal = { tags: {} };
+
+/** Every decision that the tests of this file rest on. */
+const decisions = new Map<
+  string,
+  { document: PolicyDocument; access: Access; principal: Principal; decided: boolean }
+>();
+
+function isAllowed(document: PolicyDocument, access: Access, principal: Principal): boolean {
+  const decided = decides(document, access, principal);
+  decisions.set(JSON.stringify([document, access, principal]), { document, access, principal, decided });
+  return decided;
+}
 
 /** Every request that the policy does not allow, in words. */
 function denied(document: PolicyDocument, passages: readonly Passage[], principal: Principal): readonly string[] {
@@ -240,4 +253,23 @@ test("the policies are those of the table, row by row", () => {
       name,
     );
   }
+});
+
+test("a second evaluator of IAM's rules comes to the same decisions, every one of them", {
+  timeout: 300_000,
+}, async () => {
+  const seen = { allowed: 0, denied: 0 };
+  const otherwise: string[] = [];
+  for (const { document, access, principal, decided } of decisions.values()) {
+    const second = await secondOpinion(document, access, principal);
+    seen[second ? "allowed" : "denied"] += 1;
+    if (second !== decided) {
+      const { action, resource, keys } = access;
+      otherwise.push(
+        `${action} ${resource} ${keys.join(" ")} by ${JSON.stringify(principal.tags)}: ${second}, not ${decided}`,
+      );
+    }
+  }
+  assert.deepEqual(otherwise, []);
+  assert.ok(seen.allowed > 100 && seen.denied > 100, JSON.stringify(seen));
 });

@@ -36,7 +36,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   infra: {
     folders: ["domain", "adapters/dynamodb/schema.ts", "adapters/dynamodb/table-fit.ts"],
-    packages: ["@aws-sdk/*", "node:*", "fflate"],
+    packages: ["@aws-sdk/*", "node:*"],
   },
   cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },

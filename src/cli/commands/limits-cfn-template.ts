@@ -21,6 +21,27 @@ export const limitsCfnTemplate: CommandFile<ManifestOptions> = {
       const template = cfnTemplateOf(manifest, { stack, namespace: namespaceFor(manifest, options, context) });
       const text = isJson(options) ? `${JSON.stringify(template)}\n` : stringify(template, { lineWidth: 0 });
       await context.output.write(text);
+      const warning = sizeWarning(Buffer.byteLength(text));
+      if (warning !== undefined && options.quiet !== true) context.output.note(`${warning}\n`);
       return EXIT.done;
     }),
 };
+
+/** What CloudFormation takes of a template in a request, and in all from a bucket. */
+const INLINE_BYTES_MAX = 51_200;
+const BUCKET_BYTES_MAX = 1_000_000;
+/** What Lambda takes of a request that nobody waits for, less what CloudFormation puts around the properties. */
+const PAYLOAD_BYTES_MAX = 250_000;
+
+function sizeWarning(bytes: number): string | undefined {
+  if (bytes <= INLINE_BYTES_MAX) return undefined;
+  const size = `The template has ${bytes} bytes`;
+  if (bytes <= PAYLOAD_BYTES_MAX) {
+    return `${size}, and CloudFormation takes ${INLINE_BYTES_MAX} in a request; put it into a bucket and give it by --template-url.`;
+  }
+  const most =
+    bytes <= BUCKET_BYTES_MAX
+      ? `Lambda takes about ${PAYLOAD_BYTES_MAX} of a resource`
+      : `CloudFormation takes ${BUCKET_BYTES_MAX}`;
+  return `${size}, and ${most}: it would fail. Declare it in several manifests, or apply it with \`zae-limiter limits apply\`.`;
+}
