@@ -4,6 +4,7 @@ import { type CommandContext, type CommandFile, examples, type GlobalOptions, re
 import { EXIT, UsageError } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
+import { serviceUrl } from "../service-option.ts";
 import { chosenStore } from "../store-option.ts";
 import { durationMs, tokensOf } from "../values.ts";
 import { type Look, look, type WatchedBucket } from "../watch-look.ts";
@@ -34,7 +35,8 @@ export const watch: CommandFile<WatchOptions> = {
     const intervalMs = durationMs(options.interval ?? "1s", "--interval");
     if (intervalMs < 10) throw new UsageError(`--interval is "${options.interval}"; give at least 10ms.`);
     const consume = options.consume === undefined ? {} : tokensOf(options.consume, "-c");
-    if (chosenStore(options, context).kind === "dynamodb" && entity === undefined && resource === undefined) {
+    const isTable = serviceUrl(options, context) === undefined && chosenStore(options, context).kind === "dynamodb";
+    if (isTable && entity === undefined && resource === undefined) {
       throw new UsageError("A look at all buckets of a table costs; give -e ID or -r RESOURCE.");
     }
     const isScreen = options.once !== true && options.ndjson !== true;

@@ -157,6 +157,8 @@ export const policyQuery = z.strictObject({ entityId: entityId.optional(), resou
 export const totalsQuery = z.strictObject({ entityId: entityId.optional(), planId: planId.optional() });
 export const levelQuery = totalsQuery.extend({ resource: resource.optional() });
 export const entitiesQuery = z.strictObject({ planId: planId.optional(), ...page });
+export const onResourceQuery = z.strictObject({ resource, ...page });
+export const capacityQuery = z.strictObject({ resource, limit: name.openapi({ description: "The name of a limit." }) });
 export const auditQuery = z.strictObject({ entityId: entityId.optional(), ...page });
 
 const usage = {

@@ -301,4 +301,23 @@ export const problem = z
   })
   .openapi("Problem", { description: "RFC 9457." });
 
+export const capacity = z
+  .object({
+    resource: z.string(),
+    limit: z.string(),
+    totalCapacity: z.int(),
+    totalAvailable: z.int(),
+    utilizationPct: z.number(),
+    entities: z.array(
+      z.object({
+        entityId: z.string(),
+        capacity: z.int(),
+        available: z.int(),
+        utilizationPct: z.number(),
+        within: z.string().optional(),
+      }),
+    ),
+  })
+  .openapi("Capacity");
+
 export const resourceName = z.string();
