@@ -1,5 +1,6 @@
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
+import { serviceUrl } from "./service-option.ts";
 import { chosenStore } from "./store-option.ts";
 
 export interface BucketQueryOptions extends GlobalOptions {
@@ -13,7 +14,8 @@ export function bucketQuery(
   options: BucketQueryOptions,
 ): { readonly entityId?: string; readonly resource?: string } {
   const { entity, resource } = options;
-  if (entity === undefined && resource === undefined && chosenStore(options, context).kind === "dynamodb") {
+  const isTable = () => serviceUrl(options, context) === undefined && chosenStore(options, context).kind === "dynamodb";
+  if (entity === undefined && resource === undefined && isTable()) {
     throw new UsageError("Reading all buckets of a table costs a read of each; give -e ID or -r RESOURCE.");
   }
   return {

@@ -2,18 +2,12 @@ import { accessSync, constants } from "node:fs";
 import { dirname } from "node:path";
 import { LimiterError } from "../domain/errors.ts";
 import { DEFAULT_NAMESPACE } from "../domain/namespace.ts";
+import type { AddCheck, Check } from "./check.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
 import { schemaOf } from "./schema-of.ts";
+import { serviceUrl } from "./service-option.ts";
 import { chosenStore, type StorePlace } from "./store-option.ts";
-
-/** Whether one thing is well; null: what stands before it is not, so that it could not be looked at. */
-export interface Check {
-  readonly name: "store" | "namespace" | "version" | "clock" | "permissions";
-  readonly ok: boolean | null;
-  readonly detail: string;
-  readonly remedy?: string;
-}
 
 const NAMES = ["store", "namespace", "version", "clock", "permissions"] as const;
 
@@ -22,11 +16,23 @@ const AHEAD_MAX_MS = 60_000;
 
 /** Each thing that must be well, in the order in which one depends on the other. */
 export async function checksOf(context: CommandContext, options: GlobalOptions): Promise<readonly Check[]> {
-  const place = chosenStore(options, context);
-  const timeoutMs = timeoutOf(options);
   const found: Check[] = [];
   const add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) =>
     found.push({ name, ok, detail, ...(remedy === undefined ? {} : { remedy }) });
+  if (serviceUrl(options, context) === undefined) await storeChecks(context, options, { found, add });
+  else await (await import("./service-checks.ts")).serviceChecks(context, options, add);
+  const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
+  const unknown = missing.map((name) => ({ name, ok: null, detail: "not looked at, because of what is not well" }));
+  return [...found, ...unknown].sort((a, b) => NAMES.indexOf(a.name) - NAMES.indexOf(b.name));
+}
+
+async function storeChecks(
+  context: CommandContext,
+  options: GlobalOptions,
+  { found, add }: { readonly found: readonly Check[]; readonly add: AddCheck },
+): Promise<void> {
+  const place = chosenStore(options, context);
+  const timeoutMs = timeoutOf(options);
   const namespace = namespaceOf(context, options);
   try {
     const limiter = await openLimiter(context, options, namespace);
@@ -42,15 +48,16 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
     if (!(error instanceof LimiterError)) throw error;
     addFault(error, found, place, namespace, add);
   }
-  const missing = NAMES.filter((name) => found.every((check) => check.name !== name));
-  const unknown = missing.map((name) => ({ name, ok: null, detail: "not looked at, because of what is not well" }));
-  return [...found, ...unknown].sort((a, b) => NAMES.indexOf(a.name) - NAMES.indexOf(b.name));
 }
 
-type Add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) => void;
-
 /** Which of the things an error of opening is about. */
-function addFault(error: LimiterError, found: readonly Check[], place: StorePlace, namespace: string, add: Add): void {
+function addFault(
+  error: LimiterError,
+  found: readonly Check[],
+  place: StorePlace,
+  namespace: string,
+  add: AddCheck,
+): void {
   const { code, message } = error;
   const has = (name: Check["name"]) => found.some((check) => check.name === name);
   if (code === "namespace_not_found") {
@@ -100,7 +107,7 @@ function initOf(place: StorePlace): string {
 async function inspected(
   place: StorePlace,
   { namespaceId, timeoutMs, options }: { namespaceId: string; timeoutMs: number; options: GlobalOptions },
-  add: Add,
+  add: AddCheck,
 ): Promise<void> {
   if (place.kind === "sqlite") {
     add("version", true, `schema ${await schemaOf(place, options)}`);

@@ -20,6 +20,8 @@ export interface GlobalOptions {
   readonly color?: string;
   readonly timeout?: string;
   readonly debug?: boolean;
+  readonly url?: string;
+  readonly tokenFile?: string;
 }
 
 /** What a list may be given besides. */

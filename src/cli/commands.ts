@@ -1,27 +1,11 @@
 import type { CommandEntry } from "./command-entry.ts";
 import { ENTITY_TOTALS, PLAN_COMMANDS, SYSTEM_TOTALS } from "./commands-plans.ts";
+import { EVENT_COMMANDS, LEASE_COMMANDS } from "./commands-service.ts";
 import { STACK_COMMANDS } from "./commands-stack.ts";
 import { USAGE_COMMANDS } from "./commands-usage.ts";
 
 export type { CommandEntry } from "./command-entry.ts";
-
-/** Groups of commands. */
-export const GROUPS: Readonly<Record<string, string>> = {
-  entity: "Who is limited",
-  resource: "What is limited, and its limits for everybody",
-  plan: "Named sets of limits that entities refer to",
-  system: "Limits for everybody on everything else",
-  access: "Switch entities and resources off and on",
-  cascade: "Whether parents are charged",
-  namespace: "Tenants of one store",
-  bucket: "What entities hold of their limits",
-  usage: "What was used",
-  refusals: "Who was refused, and by whose limit",
-  audit: "What was changed, when and by whom",
-  local: "DynamoDB Local on this machine, to try things out",
-  limits: "Declared limits: a file says what they are",
-  token: "Who may use the HTTP service",
-};
+export { GROUPS } from "./command-groups.ts";
 
 // One entry a command: its own file, with its options and whatever it imports, is loaded only when it is called.
 export const COMMANDS: readonly CommandEntry[] = [
@@ -234,6 +218,8 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/watch.ts")).watch,
   },
   ...USAGE_COMMANDS,
+  ...LEASE_COMMANDS,
+  ...EVENT_COMMANDS,
   {
     path: ["audit", "list"],
     summary: "What was changed, newest first",

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { Limit } from "../domain/limit.ts";
 import { measureOf } from "../domain/measures.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 import { onStore, tablesNear } from "./on-store.ts";
 
 /** The whole command line, with the options of the commands that these words mention. */
@@ -138,7 +138,7 @@ const FIXED: Readonly<Record<string, readonly string[]>> = {
   appliesTo: ["everyone", "callers"],
 };
 
-async function limitsIn(limiter: RateLimiter): Promise<readonly Limit[]> {
+async function limitsIn(limiter: CommandLimiter): Promise<readonly Limit[]> {
   const found: Limit[] = [];
   for (const resource of await limiter.listResources({ limit: 50 })) {
     found.push(...(await limiter.getResourceDefaults(resource)));

@@ -2,6 +2,7 @@ import { CommanderError } from "commander";
 import {
   ConflictError,
   ExistsError,
+  LeaseClosed,
   LimiterError,
   messageFor,
   NotFoundError,
@@ -62,7 +63,8 @@ function exitCodeOf(error: LimiterError): number {
   if (error.code === "store_invalid") return EXIT.store;
   if (error instanceof ValidationError) return EXIT.usage;
   if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return EXIT.refused;
-  if (error instanceof ExistsError || error instanceof ConflictError) return EXIT.refused;
+  if (error instanceof ExistsError || error instanceof ConflictError || error instanceof LeaseClosed)
+    return EXIT.refused;
   return EXIT.store;
 }
 

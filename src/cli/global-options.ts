@@ -5,6 +5,8 @@ export function globalOptions(program: Command): void {
   program
     .option("--store <store>", "sqlite:FILE or dynamodb:STACK (ZAEL_STORE); default sqlite:.zae-limiter/limiter.db")
     .option("-n, --stack <name>", "the same as --store dynamodb:NAME (ZAEL_STACK)")
+    .option("--url <url>", "a running service instead of a store (ZAEL_URL), such as https://limits.internal")
+    .option("--token-file <file>", "the token for --url, in one line (ZAEL_TOKEN has the token itself)")
     .option("-N, --namespace <name>", "the tenant (ZAEL_NAMESPACE); default default")
     .option("--region <region>", "AWS region")
     .option("--profile <profile>", "AWS profile")

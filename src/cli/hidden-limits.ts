@@ -3,8 +3,7 @@ import { NotFoundError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import { mergedLimits, sourceOf } from "../domain/merged-limits.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
+import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
 import { limitText } from "./limit-print.ts";
 
 /** A limit of a level after the one that is set, which no longer applies on a resource. */
@@ -22,12 +21,12 @@ const RESOURCES_MAX = 100;
 
 /** What the limits of a level hide of the levels after it: they apply in their place, unless they inherit. */
 export async function hiddenBy(
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   scope: ConfigScope,
   { limits, inherit }: StoredConfig,
 ): Promise<readonly HiddenLimit[]> {
   if (limits.length === 0 || scope.level === "system" || scope.level === "systemTotal") return [];
-  const { admin } = partsOf(limiter);
+  const levels = await levelsOf(limiter);
   const planId = await planOf(limiter, scope);
   const names = new Set(limits.map(({ name }) => name));
   const hidden: HiddenLimit[] = [];
@@ -36,7 +35,7 @@ export async function hiddenBy(
       (one) => isTotal(one) === isTotal(scope),
     );
     const later = all.slice(all.findIndex(({ level }) => level === scope.level) + 1);
-    const merged = mergedLimits(await Promise.all(later.map((one) => admin.getConfig(one, {}))), later);
+    const merged = mergedLimits(await Promise.all(later.map((one) => levels.get(one))), later);
     for (const limit of merged.limits) {
       const replaced = names.has(limit.name);
       if (replaced || inherit !== true) {
@@ -87,13 +86,13 @@ function wordsOf(source: LimitSource, resource: string): string {
   }
 }
 
-async function resourcesOf(limiter: RateLimiter, scope: ConfigScope): Promise<readonly string[]> {
+async function resourcesOf(limiter: CommandLimiter, scope: ConfigScope): Promise<readonly string[]> {
   if (isTotal(scope)) return [TOTAL_RESOURCE];
   if ("resource" in scope) return [scope.resource];
   return limiter.listResources({ limit: RESOURCES_MAX });
 }
 
-async function planOf(limiter: RateLimiter, scope: ConfigScope): Promise<string | undefined> {
+async function planOf(limiter: CommandLimiter, scope: ConfigScope): Promise<string | undefined> {
   if ("planId" in scope) return scope.planId;
   if (!("entityId" in scope)) return undefined;
   try {

@@ -1,10 +1,10 @@
 import { ConflictError, NotFoundError } from "../domain/errors.ts";
 import type { Namespace } from "../entry/index.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 import { nearText } from "./on-store.ts";
 
 /** The active namespace of a name. */
-export async function requireNamespace(limiter: RateLimiter, name: string): Promise<Namespace> {
+export async function requireNamespace(limiter: CommandLimiter, name: string): Promise<Namespace> {
   try {
     return await limiter.getNamespace(name);
   } catch (error) {
@@ -15,13 +15,13 @@ export async function requireNamespace(limiter: RateLimiter, name: string): Prom
 }
 
 /** The deleted namespace of an id. Undefined: it is none of them, which the store will say in its own words. */
-export async function orphanOf(limiter: RateLimiter, id: string): Promise<Namespace | undefined> {
+export async function orphanOf(limiter: CommandLimiter, id: string): Promise<Namespace | undefined> {
   for await (const namespace of limiter.listOrphanNamespaces()) if (namespace.id === id) return namespace;
   return undefined;
 }
 
 /** A deleted namespace as it would be once it is recovered; throws where it could not be. */
-export async function recoverable(limiter: RateLimiter, id: string): Promise<Namespace> {
+export async function recoverable(limiter: CommandLimiter, id: string): Promise<Namespace> {
   const found = await orphanOf(limiter, id);
   let isNameTaken = false;
   for await (const { id: each, name, status } of limiter.listNamespaces()) {

@@ -1,12 +1,12 @@
 import { NotFoundError } from "../domain/errors.ts";
 import type { Plan } from "../entry/index.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 import { nearText } from "./on-store.ts";
 
 const NAMES_MAX = 1_000;
 
 /** The plan, which must be there. */
-export async function requirePlan(limiter: RateLimiter, id: string): Promise<Plan> {
+export async function requirePlan(limiter: CommandLimiter, id: string): Promise<Plan> {
   try {
     return await limiter.getPlan(id);
   } catch (error) {

@@ -1,7 +1,7 @@
 import { NotFoundError } from "../domain/errors.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import type { Entity } from "../entry/index.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 import { nearText } from "./on-store.ts";
 
 /** What a command is about to write under. */
@@ -18,7 +18,10 @@ const NAMES_MAX = 1_000;
  * Throws for an entity or resource that nothing is known of: a misspelled kill switch that reports success is the worst outcome
  * there is.
  */
-export async function requireKnown(limiter: RateLimiter, { entityId, resource, allowUnknown }: Named): Promise<void> {
+export async function requireKnown(
+  limiter: CommandLimiter,
+  { entityId, resource, allowUnknown }: Named,
+): Promise<void> {
   if (allowUnknown === true) return;
   if (resource !== undefined && !(await isKnownResource(limiter, resource))) {
     throw new NotFoundError(
@@ -34,7 +37,7 @@ export async function requireKnown(limiter: RateLimiter, { entityId, resource, a
 }
 
 /** The entity, which must have been created. */
-export async function requireEntity(limiter: RateLimiter, id: string): Promise<Entity> {
+export async function requireEntity(limiter: CommandLimiter, id: string): Promise<Entity> {
   try {
     return await limiter.getEntity(id);
   } catch (error) {
@@ -44,7 +47,7 @@ export async function requireEntity(limiter: RateLimiter, id: string): Promise<E
 }
 
 /** The same of a parent that is to be. */
-export async function requireParent(limiter: RateLimiter, id: string): Promise<void> {
+export async function requireParent(limiter: CommandLimiter, id: string): Promise<void> {
   try {
     await requireEntity(limiter, id);
   } catch (error) {
@@ -53,7 +56,7 @@ export async function requireParent(limiter: RateLimiter, id: string): Promise<v
   }
 }
 
-async function entityMissing(limiter: RateLimiter, id: string): Promise<NotFoundError> {
+async function entityMissing(limiter: CommandLimiter, id: string): Promise<NotFoundError> {
   const known = (await limiter.listEntities({ limit: NAMES_MAX })).map((entity) => entity.id);
   return new NotFoundError(
     "entity_not_found",
@@ -61,7 +64,7 @@ async function entityMissing(limiter: RateLimiter, id: string): Promise<NotFound
   );
 }
 
-async function isKnownEntity(limiter: RateLimiter, id: string, resource: string | undefined): Promise<boolean> {
+async function isKnownEntity(limiter: CommandLimiter, id: string, resource: string | undefined): Promise<boolean> {
   try {
     await limiter.getEntity(id);
     return true;
@@ -73,7 +76,7 @@ async function isKnownEntity(limiter: RateLimiter, id: string, resource: string 
   return (await limiter.listBuckets({ entityId: id, resource, limit: 1 })).length > 0;
 }
 
-async function isKnownResource(limiter: RateLimiter, resource: string): Promise<boolean> {
+async function isKnownResource(limiter: CommandLimiter, resource: string): Promise<boolean> {
   if (resource === TOTAL_RESOURCE) return true;
   if ((await limiter.getResourceDefaults(resource)).length > 0) return true;
   if (Object.keys(await limiter.getPolicy({ resource })).length > 0) return true;
@@ -82,6 +85,6 @@ async function isKnownResource(limiter: RateLimiter, resource: string): Promise<
 }
 
 /** Resources with defaults, for near names. */
-export async function resourcesOf(limiter: RateLimiter): Promise<readonly string[]> {
+export async function resourcesOf(limiter: CommandLimiter): Promise<readonly string[]> {
   return limiter.listResources({ limit: NAMES_MAX });
 }

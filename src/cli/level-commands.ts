@@ -3,12 +3,11 @@ import type { ConfigScope } from "../domain/config.ts";
 import { limitsChanged } from "../domain/config-change.ts";
 import type { Limit } from "../domain/limit.ts";
 import { checkLevelOptions } from "../engine/level-options.ts";
-import { partsOf } from "../engine/limiter-parts.ts";
 import type { SetOptions } from "../entry/index.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
 import { confirmed } from "./ask.ts";
 import { checkedLimits } from "./checked-limits.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "./command.ts";
+import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
 import { hiddenBy, hiddenText, lostText } from "./hidden-limits.ts";
 import { limitsOf } from "./limit-text.ts";
@@ -62,15 +61,15 @@ export function givenLimits({ limit, soft }: Pick<SetLevelOptions, "limit" | "so
 export async function setLevel(
   context: CommandContext,
   options: LevelFlags,
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   level: { readonly scope: ConfigScope; readonly title: string; readonly limits: readonly Limit[] },
 ): Promise<number> {
-  const { admin } = partsOf(limiter);
+  const levels = await levelsOf(limiter);
   const { scope, title, limits } = level;
   const flags = flagsOf(options);
   const { level: _, ...where } = scope;
   if (options.dryRun === true) {
-    const before = await admin.getConfig(scope, {});
+    const before = await levels.get(scope);
     const change = limitsChanged(before, { limits, ...checkLevelOptions(flags) });
     const changed = change.kind === "changed";
     const config = changed ? (change.config ?? { limits: [] }) : before;
@@ -84,8 +83,8 @@ export async function setLevel(
     );
     return EXIT.done;
   }
-  const changed = await admin.setConfig(scope, limits, { ...flags, ...principalOf(context, options) });
-  const config = await admin.getConfig(scope, {});
+  const changed = await levels.set(scope, limits, { ...flags, ...principalOf(context, options) });
+  const config = await levels.get(scope);
   await printChange(context, options, { ...where, ...config, changed }, () => levelBlock(title, config));
   if (options.quiet === true || isJson(options)) return EXIT.done;
   const there = flags.ifAbsent === true && config.limits.length > 0 ? "There are limits already" : "It was so already";
@@ -101,7 +100,7 @@ interface LevelCommands {
   /** Whether `-r` names a resource. */
   readonly hasResource?: true;
   /** Throws where there is no such thing. */
-  require?(limiter: RateLimiter, id: string, options: GlobalOptions): Promise<void>;
+  require?(limiter: CommandLimiter, id: string, options: GlobalOptions): Promise<void>;
   scopeOf(id: string, resource: string | undefined): ConfigScope;
   /** `the limits of the plan gold on gpt-4`, without the article. */
   titleOf(id: string, resource: string | undefined): string;
@@ -141,7 +140,7 @@ export function getCommand(level: LevelCommands): CommandFile<SetLevelOptions> {
       onStore(context, options, async (limiter) => {
         await level.require?.(limiter, id, options);
         const { level: _, ...where } = level.scopeOf(id, options.resource);
-        const config = await partsOf(limiter).admin.getConfig(level.scopeOf(id, options.resource), {});
+        const config = await (await levelsOf(limiter)).get(level.scopeOf(id, options.resource));
         if (config.limits.length === 0) throw noneOf(level, id, options.resource);
         const title = level.titleOf(id, options.resource);
         await printValue(context, options, { ...where, ...config }, () => levelBlock(title, config));
@@ -160,12 +159,12 @@ export function deleteCommand(level: LevelCommands): CommandFile<SetLevelOptions
     run: (context, options, [id = ""]) =>
       onStore(context, options, async (limiter) => {
         await level.require?.(limiter, id, options);
-        const { admin } = partsOf(limiter);
+        const levels = await levelsOf(limiter);
         const scope = level.scopeOf(id, options.resource);
         const title = level.titleOf(id, options.resource);
-        if ((await admin.getConfig(scope, {})).limits.length === 0) throw noneOf(level, id, options.resource);
+        if ((await levels.get(scope)).limits.length === 0) throw noneOf(level, id, options.resource);
         await confirmed(context, options, `Delete the ${level.what} of ${title}?`);
-        if (options.dryRun !== true && !(await admin.deleteConfig(scope, principalOf(context, options)))) {
+        if (options.dryRun !== true && !(await levels.delete(scope, principalOf(context, options)))) {
           throw noneOf(level, id, options.resource);
         }
         const { level: _, ...where } = scope;

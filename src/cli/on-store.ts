@@ -4,7 +4,9 @@ import { NotFoundError } from "../domain/errors.ts";
 import { nearestName } from "../domain/known-names.ts";
 import type { RateLimiter } from "../entry/rate-limiter.ts";
 import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 import { UsageError } from "./exit-code.ts";
+import { serviceToken, serviceUrl } from "./service-option.ts";
 import { chosenStore, type StorePlace, type TablePlace } from "./store-option.ts";
 import { countOf, durationMs } from "./values.ts";
 
@@ -12,15 +14,43 @@ import { countOf, durationMs } from "./values.ts";
 export async function onStore<Answer>(
   context: CommandContext,
   options: ListOptions,
-  work: (limiter: RateLimiter) => Promise<Answer>,
+  work: (limiter: CommandLimiter) => Promise<Answer>,
 ): Promise<Answer> {
   // What is wrong is told before the store is asked whether it is there.
   if (options.max !== undefined) countOf(options.max, "--max");
+  const url = serviceUrl(options, context);
+  if (url !== undefined) return onService(context, options, url, work);
   const limiter = await openLimiter(context, options, namespaceOf(context, options));
   try {
     return await work(limiter);
   } finally {
     await limiter.close();
+  }
+}
+
+/** The same over a running service, in the chosen namespace. */
+async function onService<Answer>(
+  context: CommandContext,
+  options: ListOptions,
+  url: string,
+  work: (limiter: CommandLimiter) => Promise<Answer>,
+): Promise<Answer> {
+  const namespace = namespaceOf(context, options);
+  const token = await serviceToken(options, context);
+  const { RemoteLimiter } = await import("./remote-limiter.ts");
+  const about = { url, namespace, timeoutMs: timeoutOf(options), ...(token === undefined ? {} : { token }) };
+  const limiter = RemoteLimiter.at(about);
+  try {
+    return await work(limiter);
+  } catch (error) {
+    if (!(error instanceof NotFoundError) || error.code !== "namespace_not_found") throw error;
+    // Whoever may not list them hears what the service said.
+    const known = await limiter.listNamespaces({ limit: 1000 }).then(
+      (all) => all.map(({ name }) => name),
+      () => undefined,
+    );
+    if (known === undefined || known.includes(namespace)) throw error;
+    throw missingNamespace(namespace, known);
   }
 }
 
@@ -67,13 +97,17 @@ async function namespaceMissing(context: CommandContext, options: GlobalOptions,
   const limiter = await openLimiter(context, options, "default");
   try {
     const known = (await limiter.listNamespaces({ limit: 1000 })).map((namespace) => namespace.name);
-    return new NotFoundError(
-      "namespace_not_found",
-      `There is no namespace "${name}"${nearText(name, known)} Make it with \`zae-limiter namespace register ${name}\`.`,
-    );
+    return missingNamespace(name, known);
   } finally {
     await limiter.close();
   }
+}
+
+function missingNamespace(name: string, known: readonly string[]): NotFoundError {
+  return new NotFoundError(
+    "namespace_not_found",
+    `There is no namespace "${name}"${nearText(name, known)} Make it with \`zae-limiter namespace register ${name}\`.`,
+  );
 }
 
 /** What may have been meant, and what there is; begins where a sentence says that something is not there. */

@@ -132,6 +132,28 @@ export function requireUninterrupted({ interrupted }: CommandContext): void {
   throw new CommandEnd({ code: "interrupted", message: "Interrupted.", exitCode: 130 });
 }
 
+/**
+ * What a long read answers, unless a signal comes first: then it is left alone, and ends with the store that it reads from, which
+ * whoever opened it closes.
+ */
+export async function unlessInterrupted<Answer>(context: CommandContext, read: PromiseLike<Answer>): Promise<Answer> {
+  const { interrupted } = context;
+  let stop = () => {};
+  const signalled = new Promise<never>((_, reject) => {
+    stop = () => reject(interrupted.reason);
+    interrupted.addEventListener("abort", stop, { once: true });
+  });
+  signalled.catch(() => {});
+  try {
+    requireUninterrupted(context);
+    return await Promise.race([read, signalled]);
+  } finally {
+    interrupted.removeEventListener("abort", stop);
+    // Nobody waits for it any more.
+    Promise.resolve(read).catch(() => {});
+  }
+}
+
 /** A page of a list of the API. */
 export async function pageFrom<Item>(
   list: PromiseLike<readonly Item[] & { readonly cursor?: string }>,

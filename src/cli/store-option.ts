@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { isAddress, shownStore, storeOfEnvironment } from "../entry/store-choice.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
+import { refuseService } from "./service-option.ts";
 
 /** The way to a DynamoDB table, as the options and the environment say it. */
 export interface TablePlace {
@@ -20,6 +21,7 @@ export type StorePlace =
 export function chosenStore(options: GlobalOptions, { env }: Pick<CommandContext, "env">): StorePlace {
   const { store, stack } = options;
   if (store !== undefined && stack !== undefined) throw new UsageError("--store and --stack name the store; give one.");
+  refuseService(options, { env });
   const given = store ?? (stack === undefined ? storeOfEnvironment(env) : `dynamodb:${stack}`);
   const name = given === "dynamodb" && env.ZAEL_STACK ? `dynamodb:${env.ZAEL_STACK}` : given;
   if (isAddress(name.slice(name.indexOf(":") + 1))) throw storeUnknown(name);
@@ -52,7 +54,12 @@ export function savedStoreName(context: CommandContext, options: GlobalOptions):
 export function namedTable(options: GlobalOptions, context: CommandContext): TablePlace | undefined {
   if (options.store === "memory") return undefined;
   const { store, stack } = options;
-  const named = { ...(store === undefined ? {} : { store }), ...(stack === undefined ? {} : { stack }) };
+  const { url } = options;
+  const named = {
+    ...(store === undefined ? {} : { store }),
+    ...(stack === undefined ? {} : { stack }),
+    ...(url === undefined ? {} : { url }),
+  };
   const place = chosenStore(named, context);
   return place.kind === "dynamodb" ? tableAt(place.table.stack, options, context.env) : undefined;
 }

@@ -1,5 +1,5 @@
 import type { LimitExplanation } from "../entry/index.ts";
-import type { RateLimiter } from "../entry/rate-limiter.ts";
+import type { CommandLimiter } from "./command-limiter.ts";
 
 /** One limit of one bucket at one look. */
 export interface WatchedBucket {
@@ -23,7 +23,7 @@ export interface Look {
 
 /** What every bucket that was asked for holds now. Reads only. */
 export async function look(
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   about: {
     readonly query: { readonly entityId?: string; readonly resource?: string };
     readonly consume: Readonly<Record<string, number>>;

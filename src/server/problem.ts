@@ -1,4 +1,4 @@
-import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded } from "../domain/errors.ts";
+import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded, ResourceDisabled } from "../domain/errors.ts";
 import type { Ways } from "../domain/ways.ts";
 import type { Answer } from "./answer.ts";
 
@@ -92,10 +92,15 @@ function limiterProblem(error: LimiterError, requestId: string, ways: Ways): Ans
   const code = error.code === "closed" ? "stopping" : error.code;
   // What is wrong with the store is for the log, not for whoever asks.
   const detail = status >= 500 ? error.toProblem({ levels: "own" }).detail : messageFor(error, ways);
-  const leaseStatus = error instanceof LeaseClosed ? { leaseStatus: error.leaseStatus } : {};
+  const members =
+    error instanceof LeaseClosed
+      ? { leaseStatus: error.leaseStatus }
+      : error instanceof ResourceDisabled
+        ? { entityId: error.entityId, resource: error.resource, level: error.level }
+        : {};
   return {
     status,
-    body: { ...bodyOf(code, status, String(detail)), requestId, ...leaseStatus },
+    body: { ...bodyOf(code, status, String(detail)), requestId, ...members },
     headers: code === "idempotency_in_progress" ? RETRY_SOON : retryHeader(status),
   };
 }

@@ -1,5 +1,6 @@
 import type { Route } from "./route.ts";
 import { aboutRoutes } from "./routes/about.ts";
+import { acrossRoutes } from "./routes/across.ts";
 import { entityRoutes } from "./routes/entities.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { leaseRoutes } from "./routes/leases.ts";
@@ -20,6 +21,7 @@ export const routes: readonly Route[] = [
   ...lookingRoutes,
   ...entityRoutes,
   ...limitRoutes,
+  ...acrossRoutes,
   ...totalRoutes,
   ...planRoutes,
   ...operationRoutes,

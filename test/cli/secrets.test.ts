@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
+import { LimiterClient } from "../../src/client/client.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { here } from "./in-process.ts";
 
@@ -74,6 +75,18 @@ test("a mistyped address shows no password, in no message, stack, cause or answe
   }
 });
 
+test("nor does the client of a service, of its address or its token", async () => {
+  for (const url of [...ADDRESSES.filter((each) => !each.includes("/#")), `https://user:${SECRET}@limits.internal`]) {
+    const said = await fails(async () => new LimiterClient({ url }));
+    assert.notEqual(said, "", url);
+    assert.ok(!said.includes(SECRET), said);
+  }
+  for (const token of [`${SECRET}\n`, `${SECRET} `, `é${SECRET}`]) {
+    const said = await fails(async () => new LimiterClient({ url: "https://limits.internal", token }));
+    assert.ok(said !== "" && !said.includes(SECRET), said);
+  }
+});
+
 test("nor does the command show it, on the line, by the environment, as JSON or with --debug", async () => {
   const plain = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "a", AWS_SECRET_ACCESS_KEY: "b" };
   Object.assign(process.env, plain);
@@ -87,6 +100,14 @@ test("nor does the command show it, on the line, by the environment, as JSON or 
       [["loadtest", "--store", address], {}],
       [["entity", "list", "--stack", "limits", "--endpoint", address, "--timeout", "50ms"], {}],
       [["version", "--json"], { ZAEL_STORE: address }],
+      // Addresses that could be a service are not asked: nobody is there.
+      ...(/^https?:/.test(address)
+        ? []
+        : ([
+            [["entity", "list", "--url", address], {}],
+            [["doctor"], { ZAEL_URL: address }],
+            [["version"], { ZAEL_URL: address }],
+          ] as const)),
     ] as const) {
       const { stdout, stderr } = await here([...args, "--debug"], { env });
       const said = `${stdout}\n${stderr}`;

@@ -27,6 +27,12 @@ async function fault(args: readonly string[], exitCode: number, code: string): P
 
 /** The daily work of an operator, on whatever store: every command, what it answers, and what it refuses. */
 export async function operatorStory(where: readonly string[], store: string): Promise<void> {
+  await storeStory(where, store);
+  await dailyStory(where, /^[a-zA-Z0-9].*@/);
+}
+
+/** How a store comes to be. */
+async function storeStory(where: readonly string[], store: string): Promise<void> {
   const at = (line: string) => [...line.split(" "), ...where];
   assert.match(await fault(at("entity list"), 4, "store_not_found"), /init/);
   assert.equal((await json(at("doctor"), 1)).checks[0].ok, false);
@@ -39,7 +45,11 @@ export async function operatorStory(where: readonly string[], store: string): Pr
     [true, ["store", "namespace", "version", "clock", "permissions"]],
   );
   assert.equal((await json(at("version"), 0)).store, store);
+}
 
+/** Everything after that, on a store or over a service: the same answers and the same exit codes. */
+export async function dailyStory(where: readonly string[], principal: RegExp): Promise<void> {
+  const at = (line: string) => [...line.split(" "), ...where];
   // Who is limited, and by what.
   assert.match(await fault(at("access set disabled -r gpt-4"), 4, "resource_not_found"), /--allow-unknown/);
   const { changed, ...defaults } = await json(at(`resource set-defaults gpt-4 -l rpm:1/day:100 -l ${SLOW}`), 0);
@@ -218,7 +228,7 @@ export async function operatorStory(where: readonly string[], store: string): Pr
   // Looking back.
   const events = (await json(at("audit list -e key-1"), 0)).items;
   assert.ok(events.length > 5);
-  assert.match(events[0].principal, /^[a-zA-Z0-9].*@/);
+  assert.match(events[0].principal, principal);
   assert.deepEqual(
     (await json(at("audit list -r gpt-4"), 0)).items.map((event: Json) => event.action),
     ["limits_set"],
@@ -306,6 +316,11 @@ export async function usageStory(where: readonly string[]): Promise<void> {
     7,
   );
   assert.deepEqual((await json(at("usage summary -r api -w monthly"), 0)).requests, 2);
+  const byEntity = (await json(at("usage totals --by resource -r api -w monthly"), 0)).items;
+  assert.deepEqual(
+    byEntity.map(({ resource, requests }: { resource: string; requests: number }) => [resource, requests]),
+    [["api", 2]],
+  );
   const csv = (await here(at("usage export -w daily"))).stdout.split("\n");
   assert.equal(csv[0], "entityId,resource,window,windowStart,windowEnd,requests,limit,tokens,overdrafts,bypassed");
   assert.match(csv[1] ?? "", /^a,api,daily,.*,tpm,\d,0,0$/);

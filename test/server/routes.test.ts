@@ -285,6 +285,9 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
   const usage = await call("GET", `${NS}/usage?window=hourly&entityId=key-1`);
   assert.deepEqual(usage.body.items[0].counters, { rpm: 1, tpm: 500 });
   assert.equal((await call("GET", `${NS}/usage/summary?window=daily`)).body.requests >= 1, true);
+  const totals = (await call("GET", `${NS}/usage/totals?window=daily&by=entity`)).body.items;
+  assert.ok(totals.some(({ entityId }: { entityId: string }) => entityId === "key-1"));
+  problem(await call("GET", `${NS}/usage/totals?window=daily`), 400, "request_invalid");
   const exported = (query: string) => call("GET", `${NS}/usage/export?window=hourly${query}`);
   const csv = await exported("&entityId=key-1");
   assert.match(csv.headers.get("content-type") ?? "", /^text\/csv/);

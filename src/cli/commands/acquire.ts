@@ -1,9 +1,12 @@
 import { ResourceDisabled, ValidationError } from "../../domain/errors.ts";
 import { shortfallText } from "../../domain/status.ts";
 import { TOTAL_RESOURCE } from "../../domain/totals.ts";
-import type { Availability, Explanation, Outcome } from "../../entry/index.ts";
+import type { Refusal } from "../../engine/refusal.ts";
+import type { Availability, Explanation } from "../../entry/index.ts";
 import type { RateLimiter } from "../../entry/rate-limiter.ts";
+import type { LeaseView } from "../../leases/lease-view.ts";
 import { type CommandContext, type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { type CommandLimiter, clientOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { requireKnown } from "../known.ts";
 import { waitText } from "../limit-print.ts";
@@ -61,17 +64,46 @@ export const acquire: CommandFile<AcquireOptions> = {
         await requireKnown(limiter, { resource: other, allowUnknown });
       }
       if (options.dryRun === true) return dryRun(context, options, limiter, request);
-      const outcome = await limiter.tryAcquire(request);
-      if (outcome.ok && options.giveBack === true) await outcome.lease.rollback();
-      else if (outcome.ok) await outcome.lease.settle();
-      return answered(context, options, outcome);
+      return answered(context, options, await taken(limiter, request, options.giveBack === true));
     });
   },
 };
 
-async function answered(context: CommandContext, options: GlobalOptions, outcome: Outcome): Promise<number> {
+/** What became of it: a lease that has ended, or why there is none. */
+type Taken =
+  | {
+      readonly ok: true;
+      readonly lease: Pick<LeaseView, "consumed" | "overdrawn" | "bypassed" | "degraded" | "status">;
+      readonly remaining: readonly Availability[];
+    }
+  | Pick<Refusal, "ok" | "statuses" | "primary" | "retryAfterMs">;
+
+/** Takes and settles, or gives back at once. A service charges without a lease where nothing is to be given back. */
+async function taken(
+  limiter: CommandLimiter,
+  request: Asked & { readonly signal: AbortSignal; readonly wait?: { readonly maxMs: number } },
+  givesBack: boolean,
+): Promise<Taken> {
+  const client = clientOf(limiter);
+  if (client === undefined) {
+    const outcome = await (limiter as unknown as RateLimiter).tryAcquire(request);
+    if (!outcome.ok) return outcome;
+    const { lease } = outcome;
+    await (givesBack ? lease.rollback() : lease.settle());
+    return { ok: true, lease: lease as unknown as LeaseView, remaining: lease.remaining };
+  }
+  const { signal, ...asked } = request;
+  const outcome = await client.leases.take({ ...asked, ...(givesBack ? {} : { holdMs: 0 }) }, signal);
+  if (!outcome.ok) return outcome;
+  const { leaseId } = outcome.lease;
+  const lease = givesBack && leaseId !== null ? await client.leases.rollback(leaseId) : outcome.lease;
+  return { ok: true, lease, remaining: lease.limits };
+}
+
+async function answered(context: CommandContext, options: GlobalOptions, outcome: Taken): Promise<number> {
   if (outcome.ok) {
-    const { consumed, overdrawn, bypassed, degraded, status, remaining } = outcome.lease;
+    const { lease, remaining } = outcome;
+    const { consumed, overdrawn, bypassed, degraded, status } = lease;
     const granted = { ok: true, consumed, overdrawn, bypassed, degraded, status };
     await printValue(context, options, granted, () => grantedText(status, remaining));
     return EXIT.done;
@@ -97,7 +129,7 @@ interface Asked {
 async function dryRun(
   context: CommandContext,
   options: GlobalOptions,
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   { entityId, resource, consume, also = {} }: Asked,
 ): Promise<number> {
   const parts = [[resource, consume] as const, ...Object.entries(also)];

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEvent } from "../../entry/index.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type AuditOptions, auditFilter, auditOptions } from "../audit-options.ts";
 import { type CommandFile, examples } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { jsonOf } from "../print.ts";
@@ -46,7 +46,7 @@ export const auditFollow: CommandFile<AuditOptions> = {
 
 /** Oldest first. */
 async function since(
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   filter: { readonly entityId?: string },
   sinceMs: number,
 ): Promise<readonly AuditEvent[]> {

@@ -2,8 +2,8 @@ import { topUpAmounts, topUpTooLarge } from "../../domain/amounts.ts";
 import { bucketKey } from "../../domain/bucket-key.ts";
 import { hasRoomFor } from "../../domain/bucket-operations.ts";
 import { checkIdempotencyKey } from "../../domain/idempotency.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { requireKnown } from "../known.ts";
 import { onStore } from "../on-store.ts";
@@ -52,7 +52,7 @@ export const bucketTopUp: CommandFile<BucketTopUpOptions> = {
 
 /** What each limit would gain: a limit that drips has no room above its capacity. */
 async function planned(
-  limiter: RateLimiter,
+  limiter: CommandLimiter,
   { entityId, resource, amounts }: { entityId: string; resource: string; amounts: Readonly<Record<string, number>> },
 ) {
   const { limits: held } = await ownLevel(limiter, { entityId, resource });

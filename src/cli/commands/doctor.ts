@@ -1,8 +1,10 @@
-import { type Check, checksOf } from "../checks.ts";
+import type { Check } from "../check.ts";
+import { checksOf } from "../checks.ts";
 import { paintOf } from "../color.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { printValue } from "../print.ts";
+import { serviceUrl } from "../service-option.ts";
 import { chosenStore } from "../store-option.ts";
 
 export const doctor: CommandFile<GlobalOptions> = {
@@ -25,7 +27,7 @@ export const doctor: CommandFile<GlobalOptions> = {
         const remedy = check.remedy === undefined ? "" : `\n    ${check.remedy}`;
         return `${mark(check)} ${check.name.padEnd(11)}  ${check.detail}${remedy}\n`;
       });
-      return `${chosenStore(options, context).name}\n${lines.join("")}`;
+      return `${serviceUrl(options, context) === undefined ? chosenStore(options, context).name : "The service"}\n${lines.join("")}`;
     });
     return ok ? EXIT.done : EXIT.refused;
   },

@@ -1,8 +1,8 @@
 import { newEntity } from "../../domain/entity.ts";
 import { ExistsError, NotFoundError } from "../../domain/errors.ts";
 import type { Entity } from "../../entry/index.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { requireParent } from "../known.ts";
 import { requirePlan } from "../known-plan.ts";
@@ -78,7 +78,7 @@ export const entityCreate: CommandFile<EntityCreateOptions> = {
     }),
 };
 
-async function entityOf(limiter: RateLimiter, id: string): Promise<Entity | undefined> {
+async function entityOf(limiter: CommandLimiter, id: string): Promise<Entity | undefined> {
   try {
     return await limiter.getEntity(id);
   } catch (error) {

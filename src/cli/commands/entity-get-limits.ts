@@ -1,6 +1,6 @@
 import type { ConfigScope } from "../../domain/config.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { levelsOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
@@ -25,7 +25,7 @@ export const entityGetLimits: CommandFile<EntityGetLimitsOptions> = {
         options.resource === undefined
           ? { level: "entityDefault", entityId }
           : { level: "entity", entityId, resource: options.resource };
-      const config = await partsOf(limiter).admin.getConfig(scope, {});
+      const config = await (await levelsOf(limiter)).get(scope);
       const on = options.resource === undefined ? "" : ` on ${options.resource}`;
       if (config.limits.length === 0) {
         throw limitsMissing(`${entityId} has no limits of its own${on}`, "`zae-limiter explain` shows which apply");

@@ -1,8 +1,8 @@
 import { checkPatch, type EntityPatch, patched } from "../../domain/entity.ts";
 import { ConflictError, ValidationError } from "../../domain/errors.ts";
 import type { Entity } from "../../entry/index.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { requireEntity, requireParent } from "../known.ts";
 import { requirePlan } from "../known-plan.ts";
@@ -114,7 +114,7 @@ function requireVersion({ id, version }: Entity, wanted: number | undefined): vo
 }
 
 /** What the store checks within the change itself. */
-async function requireNoCycle(limiter: RateLimiter, id: string, parentId: string): Promise<void> {
+async function requireNoCycle(limiter: CommandLimiter, id: string, parentId: string): Promise<void> {
   const path = [id];
   for (
     let above: string | undefined = parentId;

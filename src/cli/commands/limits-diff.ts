@@ -4,7 +4,7 @@ import { type CommandContext, type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { fileOption, type ManifestOptions, namespaceFor, onNamespace, withManifest } from "../manifest-options.ts";
 import { driftText } from "../plan-text.ts";
-import { isJson } from "../print.ts";
+import { isJson, unlessInterrupted } from "../print.ts";
 
 /** Shows what is no longer as it was last applied, and who did it. */
 export const limitsDiff: CommandFile<ManifestOptions> = {
@@ -28,7 +28,10 @@ function shown(
 ): Promise<number> {
   return onNamespace(context, options, namespaceFor(whose, options, context), async (limiter) => {
     const { driftOf } = await import("../../manifest/drift.ts");
-    const found = await driftOf(limiter, whose.owner === undefined ? {} : { owner: whose.owner });
+    const found = await unlessInterrupted(
+      context,
+      driftOf(limiter, whose.owner === undefined ? {} : { owner: whose.owner }),
+    );
     const text = () => driftText(found, paintOf(context, options));
     await context.output.write(isJson(options) ? `${JSON.stringify(found)}\n` : text());
     return found.drift.length > 0 ? EXIT.refused : EXIT.done;

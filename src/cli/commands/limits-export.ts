@@ -2,7 +2,7 @@ import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { writeWhole } from "../files.ts";
 import { type ManifestOptions, namespaceFor, onNamespace } from "../manifest-options.ts";
-import { isJson } from "../print.ts";
+import { isJson, unlessInterrupted } from "../print.ts";
 
 /** Shows a namespace as a manifest. */
 export const limitsExport: CommandFile<ManifestOptions> = {
@@ -20,7 +20,7 @@ export const limitsExport: CommandFile<ManifestOptions> = {
         import("../../manifest/yaml-text.ts"),
       ]);
       const { owned = false, owner = true, output } = options;
-      const document = await exportDocument(limiter, { owned: owned ? owner : false });
+      const document = await unlessInterrupted(context, exportDocument(limiter, { owned: owned ? owner : false }));
       const text = isJson(options) ? `${JSON.stringify(document)}\n` : yamlOf(document);
       if (output === undefined) await context.output.write(text);
       else await writeWhole(output, text);

@@ -11,7 +11,7 @@ import {
   printPlan,
   withManifest,
 } from "../manifest-options.ts";
-import { isJson } from "../print.ts";
+import { isJson, unlessInterrupted } from "../print.ts";
 import { savedStoreName } from "../store-option.ts";
 
 /** Shows what an apply would do; reads only. */
@@ -37,7 +37,7 @@ export const limitsPlan: CommandFile<ManifestOptions> = {
       onNamespace(context, options, namespaceFor(manifest, options, context), async (limiter) => {
         const { basisOf, planManifest } = await import("../../manifest/plan.ts");
         const { keep = false, prune = false, takeOver = false } = options;
-        const plan = await planManifest(limiter, manifest, { keep, prune, takeOver });
+        const plan = await unlessInterrupted(context, planManifest(limiter, manifest, { keep, prune, takeOver }));
         await printPlan(context, options, plan, "planned");
         const { refusal } = basisOf(plan);
         if (options.output !== undefined) {

@@ -1,8 +1,8 @@
 import { NotFoundError } from "../../domain/errors.ts";
 import { checkNamespace } from "../../domain/names.ts";
 import type { Namespace } from "../../entry/index.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
@@ -38,7 +38,7 @@ export const namespaceRegister: CommandFile<GlobalOptions> = {
 };
 
 /** As it would be; its id is not known before it is made. */
-async function planned(limiter: RateLimiter, name: string): Promise<Namespace> {
+async function planned(limiter: CommandLimiter, name: string): Promise<Namespace> {
   try {
     return await limiter.getNamespace(name);
   } catch (error) {

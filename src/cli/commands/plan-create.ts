@@ -1,7 +1,7 @@
 import { ExistsError, NotFoundError } from "../../domain/errors.ts";
 import { newPlan } from "../../domain/plan.ts";
-import type { RateLimiter } from "../../entry/rate-limiter.ts";
 import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import type { CommandLimiter } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { principalOf } from "../principal.ts";
@@ -41,7 +41,7 @@ export const planCreate: CommandFile<PlanCreateOptions> = {
     }),
 };
 
-async function requireAbsent(limiter: RateLimiter, id: string): Promise<void> {
+async function requireAbsent(limiter: CommandLimiter, id: string): Promise<void> {
   try {
     await limiter.getPlan(id);
   } catch (error) {

@@ -1,7 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { printValue } from "../print.ts";
+import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
 import { usageRequest } from "../usage-options.ts";
 import { choiceOf, countOf } from "../values.ts";
@@ -30,7 +30,7 @@ export const refusalsTop: CommandFile<Options> = {
     const by = choiceOf(options.by ?? "entity", ["entity", "resource", "limit"], "--by");
     const top = options.top === undefined ? 10 : countOf(options.top, "--top");
     return onStore(context, options, async (limiter) => {
-      const items = await limiter.refusalTotals({ ...span, by, top });
+      const items = await unlessInterrupted(context, limiter.refusalTotals({ ...span, by, top }));
       const draw = await tableOf<(typeof items)[number]>(context, options, [
         { title: by.toUpperCase(), text: ({ entityId, resource, limit }) => entityId ?? resource ?? limit ?? "" },
         { title: "REFUSED", text: ({ count }) => String(count), right: true },

@@ -1,7 +1,7 @@
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { printValue } from "../print.ts";
+import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
 
 export const resourceCapacity: CommandFile<GlobalOptions> = {
@@ -13,7 +13,7 @@ export const resourceCapacity: CommandFile<GlobalOptions> = {
   },
   run: (context, options, [resource = "", limit = ""]) =>
     onStore(context, options, async (limiter) => {
-      const capacity = await limiter.resourceCapacity(resource, limit);
+      const capacity = await unlessInterrupted(context, limiter.resourceCapacity(resource, limit));
       const draw = await tableOf<(typeof capacity.entities)[number]>(context, options, [
         { title: "ENTITY", text: ({ entityId }) => entityId },
         { title: "AVAILABLE", text: ({ available }) => String(available), right: true },

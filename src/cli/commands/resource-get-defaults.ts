@@ -1,6 +1,6 @@
 import { NotFoundError } from "../../domain/errors.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { levelsOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { resourcesOf } from "../known.ts";
 import { nearText, onStore } from "../on-store.ts";
@@ -16,7 +16,7 @@ export const resourceGetDefaults: CommandFile<GlobalOptions> = {
   },
   run: (context, options, [resource = ""]) =>
     onStore(context, options, async (limiter) => {
-      const config = await partsOf(limiter).admin.getConfig({ level: "resource", resource }, {});
+      const config = await (await levelsOf(limiter)).get({ level: "resource", resource });
       if (config.limits.length === 0) {
         const near = nearText(resource, await resourcesOf(limiter));
         throw new NotFoundError(

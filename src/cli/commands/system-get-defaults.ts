@@ -1,5 +1,5 @@
-import { partsOf } from "../../engine/limiter-parts.ts";
 import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { levelsOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
 import { printValue } from "../print.ts";
@@ -14,7 +14,7 @@ export const systemGetDefaults: CommandFile<GlobalOptions> = {
   },
   run: (context, options) =>
     onStore(context, options, async (limiter) => {
-      const system = await partsOf(limiter).admin.getConfig({ level: "system" }, {});
+      const system = await (await levelsOf(limiter)).get({ level: "system" });
       if (system.limits.length === 0 && system.onUnavailable === undefined) {
         throw limitsMissing("There are no system defaults", "set some with `zae-limiter system set-defaults`");
       }

@@ -1,9 +1,9 @@
 import type { ConfigScope } from "../../domain/config.ts";
 import { limitsChanged } from "../../domain/config-change.ts";
 import { checkUsageKeptDays } from "../../domain/retention.ts";
-import { partsOf } from "../../engine/limiter-parts.ts";
 import { checkedLimits } from "../checked-limits.ts";
 import { type CommandFile, examples, repeated } from "../command.ts";
+import { levelsOf } from "../command-limiter.ts";
 import { EXIT, UsageError } from "../exit-code.ts";
 import { flagsOf, type LevelFlags, levelFlags } from "../level-commands.ts";
 import { limitsOf } from "../limit-text.ts";
@@ -39,8 +39,8 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
     const onUnavailable = word === undefined ? undefined : choiceOf(word, ["allow", "block"], "--on-unavailable");
     const given = limit === undefined ? undefined : checkedLimits(limitsOf(limit, soft ?? []));
     return onStore(context, options, async (limiter) => {
-      const { admin } = partsOf(limiter);
-      const before = await admin.getConfig(SYSTEM, {});
+      const levels = await levelsOf(limiter);
+      const before = await levels.get(SYSTEM);
       const flags = flagsOf(options);
       // Without -l the limits stay as they are in the store, whoever changes them meanwhile.
       const change = {
@@ -55,9 +55,9 @@ export const systemSetDefaults: CommandFile<SystemSetDefaultsOptions> = {
       const changed =
         options.dryRun === true
           ? planned.kind === "changed"
-          : await admin.changeSystem(change, { ...when, ...principalOf(context, options) });
+          : await levels.changeSystem(change, { ...when, ...principalOf(context, options) });
       const wouldBe = planned.kind === "changed" ? (planned.config ?? { limits: [] }) : before;
-      const after = options.dryRun === true ? wouldBe : await admin.getConfig(SYSTEM, {});
+      const after = options.dryRun === true ? wouldBe : await levels.get(SYSTEM);
       await printChange(context, options, { ...after, changed }, () => systemText(after));
       return EXIT.done;
     });

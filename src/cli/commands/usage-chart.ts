@@ -4,7 +4,7 @@ import { paintOf } from "../color.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { printValue } from "../print.ts";
+import { printValue, unlessInterrupted } from "../print.ts";
 import { type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
 
 interface UsageChartOptions extends UsageOptions {
@@ -23,7 +23,7 @@ export const usageChart: CommandFile<UsageChartOptions> = {
   run: (context, options) => {
     const request = usageRequest(options, Date.now());
     return onStore(context, options, async (limiter) => {
-      const series = await seriesOf(limiter.usage(request), options.limit);
+      const series = await unlessInterrupted(context, seriesOf(limiter.usage(request), options.limit));
       const columns = context.terminal.columns ?? 80;
       const paint = paintOf(context, options);
       await printValue(context, options, { window: request.window, series }, () =>

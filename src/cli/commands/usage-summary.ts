@@ -2,7 +2,7 @@ import type { UsageSummary } from "../../entry/index.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { fieldsText, printValue } from "../print.ts";
+import { fieldsText, printValue, unlessInterrupted } from "../print.ts";
 import { countersText, type UsageOptions, usageOptions, usageRequest, windowText } from "../usage-options.ts";
 
 export const usageSummary: CommandFile<UsageOptions> = {
@@ -12,7 +12,7 @@ export const usageSummary: CommandFile<UsageOptions> = {
   run: (context, options) => {
     const request = usageRequest(options, Date.now());
     return onStore(context, options, async (limiter) => {
-      const summary = await limiter.usageSummary(request);
+      const summary = await unlessInterrupted(context, limiter.usageSummary(request));
       await printValue(context, options, summary, () => summaryText(summary, request.window));
       return EXIT.done;
     });

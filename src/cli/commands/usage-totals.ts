@@ -2,7 +2,7 @@ import type { UsageTotal } from "../../entry/index.ts";
 import { type CommandFile, examples } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { onStore } from "../on-store.ts";
-import { printValue } from "../print.ts";
+import { printValue, unlessInterrupted } from "../print.ts";
 import { tableOf } from "../table.ts";
 import { countersText, type UsageOptions, usageOptions, usageRequest } from "../usage-options.ts";
 import { choiceOf } from "../values.ts";
@@ -31,7 +31,7 @@ export const usageTotals: CommandFile<UsageTotalsOptions> = {
     const request = usageRequest(options, Date.now());
     const by = choiceOf(options.by ?? "entity", ["entity", "resource"], "--by");
     return onStore(context, options, async (limiter) => {
-      const items = await limiter.usageTotals({ ...request, by });
+      const items = await unlessInterrupted(context, limiter.usageTotals({ ...request, by }));
       const draw = await tableOf<UsageTotal>(context, options, [
         { title: by.toUpperCase(), text: ({ entityId, resource }) => entityId ?? resource ?? "" },
         { title: "REQUESTS", text: ({ requests }) => String(requests), right: true },

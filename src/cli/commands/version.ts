@@ -1,8 +1,11 @@
 import { packageVersion } from "../../entry/package-version.ts";
-import { type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { clientOf } from "../command-limiter.ts";
 import { EXIT } from "../exit-code.ts";
+import { onStore } from "../on-store.ts";
 import { fieldsText, printValue } from "../print.ts";
 import { schemaOf } from "../schema-of.ts";
+import { serviceUrl } from "../service-option.ts";
 import { awsPlaceOf } from "../stack-place.ts";
 import { chosenStore, type StorePlace } from "../store-option.ts";
 
@@ -13,6 +16,16 @@ export const version: CommandFile<GlobalOptions> = {
       .addHelpText("after", "\nThe store and its schema are shown where one can be reached.\n");
   },
   run: async (context, options) => {
+    const url = serviceUrl(options, context);
+    if (url !== undefined) {
+      const service = await serviceVersion(context, options).catch(() => undefined);
+      const value = {
+        ...{ client: packageVersion(), node: process.versions.node },
+        ...(service === undefined ? {} : { store: url, service }),
+      };
+      await printValue(context, options, value, () => fieldsText(value));
+      return EXIT.done;
+    }
     const place = chosenStore(options, context);
     // A store that cannot be asked is no reason not to say which version asks.
     const schema = await schemaOf(place, options).catch(() => undefined);
@@ -27,6 +40,10 @@ export const version: CommandFile<GlobalOptions> = {
     return EXIT.done;
   },
 };
+
+function serviceVersion(context: CommandContext, options: GlobalOptions): Promise<string | undefined> {
+  return onStore(context, options, async (limiter) => (await clientOf(limiter)?.about())?.version);
+}
 
 /** Of the package whose code the functions of a table's stack have. */
 async function lambdaOf(place: StorePlace, options: GlobalOptions): Promise<string | undefined> {

@@ -11,6 +11,7 @@ import {
   summaryQuery,
   usageExportQuery,
   usageQuery,
+  usageTotalsQuery,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
 import type { z } from "../vendor.ts";
@@ -65,6 +66,15 @@ export const lookingRoutes: readonly Route[] = [
     query: summaryQuery,
     answers: { 200: { description: "All windows together.", schema: output.usageSummary } },
     handle: async ({ limiter, query }) => ({ status: 200, body: await summarized(limiter, given(query)) }),
+  }),
+  route({
+    method: "get",
+    path: `${NS}/usage/totals`,
+    scope: "read",
+    summary: "Usage added up for each entity, or for each resource",
+    query: usageTotalsQuery,
+    answers: { 200: { description: "By name.", schema: listOf(output.usageTotal) } },
+    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.usageTotals(given(query)) } }),
   }),
   route({
     method: "get",

@@ -173,6 +173,8 @@ export const policyQuery = z.strictObject({ entityId: entityId.optional(), resou
 export const totalsQuery = z.strictObject({ entityId: entityId.optional(), planId: planId.optional() });
 export const levelQuery = totalsQuery.extend({ resource: resource.optional() });
 export const entitiesQuery = z.strictObject({ planId: planId.optional(), ...page });
+export const onResourceQuery = z.strictObject({ resource, ...page });
+export const capacityQuery = z.strictObject({ resource, limit: name.openapi({ description: "The name of a limit." }) });
 export const auditQuery = z.strictObject({ entityId: entityId.optional(), ...page });
 
 const usage = {
@@ -184,6 +186,7 @@ const usage = {
 };
 export const usageQuery = z.strictObject({ ...usage, ...page });
 export const summaryQuery = z.strictObject(usage);
+export const usageTotalsQuery = z.strictObject({ ...usage, by: z.enum(["entity", "resource"]) });
 export const usageExportQuery = z.strictObject({
   ...usage,
   format: z.enum(["csv", "ndjson", "json"]).optional().openapi({ description: "Default csv.", default: "csv" }),

@@ -256,6 +256,11 @@ export const usageSummary = z
   })
   .openapi("UsageSummary");
 
+export const usageTotal = usageSummary
+  .omit({ once: true })
+  .extend({ entityId: z.string().optional(), resource: z.string().optional() })
+  .openapi("UsageTotal");
+
 export const refusalCount = z
   .object({
     entityId: z.string(),
@@ -308,5 +313,24 @@ export const problem = z
       .openapi({ description: "Of a 429: the same, each with its kind." }),
   })
   .openapi("Problem", { description: "RFC 9457." });
+
+export const capacity = z
+  .object({
+    resource: z.string(),
+    limit: z.string(),
+    totalCapacity: z.int(),
+    totalAvailable: z.int(),
+    utilizationPct: z.number(),
+    entities: z.array(
+      z.object({
+        entityId: z.string(),
+        capacity: z.int(),
+        available: z.int(),
+        utilizationPct: z.number(),
+        within: z.string().optional(),
+      }),
+    ),
+  })
+  .openapi("Capacity");
 
 export const resourceName = z.string();

@@ -1,0 +1,83 @@
+import type { LimiterClient } from "../client/client.ts";
+import type { ConfigScope, OnUnavailable, StoredConfig } from "../domain/config.ts";
+import type { Limit } from "../domain/limit.ts";
+import type { Listing } from "../engine/listing.ts";
+import type { SetOptions } from "../entry/index.ts";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
+
+/** What commands call of a limiter, whether it works on a store or asks a service. */
+export type CommandLimiter = { readonly [Name in Called]: Loosened<RateLimiter[Name]> } & {
+  setAccess(...given: Parameters<RateLimiter["setAccess"]>): Promise<unknown>;
+  setCascade(...given: Parameters<RateLimiter["setCascade"]>): Promise<unknown>;
+  close(): Promise<void>;
+};
+
+type Called =
+  | ("available" | "explain" | "timeUntilAvailable" | "listBuckets" | "resourceCapacity" | "auditEvents" | "getPolicy")
+  | ("createEntity" | "ensureEntity" | "getEntity" | "updateEntity" | "deleteEntity" | "listEntities" | "getChildren")
+  | ("createPlan" | "getPlan" | "updatePlan" | "deletePlan" | "listPlans" | "topUp" | "resetBucket")
+  | ("getLimits" | "deleteLimits" | "listLimits" | "getResourceDefaults" | "deleteResourceDefaults" | "listResources")
+  | ("listEntitiesWithLimits" | "listResourcesWithEntityLimits" | "getSystemDefaults" | "deleteSystemDefaults")
+  | ("listNamespaces" | "getNamespace" | "registerNamespace" | "deleteNamespace" | "listOrphanNamespaces")
+  | ("recoverNamespace" | "purgeNamespace" | "usage" | "usageSummary" | "usageTotals" | "exportUsage" | "refusals")
+  | "refusalTotals";
+
+/** A list is awaited for a page, or walked through; which class it is, does not matter. */
+type Loosened<Method> = Method extends (...given: infer Given) => Listing<infer Item, infer Shown>
+  ? (...given: Given) => PromiseLike<Shown> & AsyncIterable<Item>
+  : Method;
+
+/** What one level stores, and how that is changed. */
+export interface LevelAccess {
+  get(scope: ConfigScope): Promise<StoredConfig>;
+  /** Answers whether something was written. */
+  set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions): Promise<boolean>;
+  /** False where there were none. */
+  delete(scope: ConfigScope, options: { readonly principal?: string }): Promise<boolean>;
+  /** What is absent of the change stays as it is in the store. */
+  changeSystem(
+    change: {
+      readonly limits?: readonly Limit[];
+      readonly inherit?: true;
+      readonly appliesTo?: "callers";
+      readonly onUnavailable?: OnUnavailable;
+      readonly usageKeptDays?: number;
+    },
+    options: { readonly principal?: string; readonly ifAbsent?: true },
+  ): Promise<boolean>;
+}
+
+export async function levelsOf(limiter: CommandLimiter): Promise<LevelAccess> {
+  const client = clientOf(limiter);
+  if (client !== undefined) return remoteLevels(client);
+  const { partsOf } = await import("../engine/limiter-parts.ts");
+  const { admin } = partsOf(limiter);
+  return {
+    get: (scope) => admin.getConfig(scope, {}),
+    set: (scope, limits, options) => admin.setConfig(scope, limits, options),
+    delete: (scope, options) => admin.deleteConfig(scope, options),
+    changeSystem: (change, options) => admin.changeSystem(change, options),
+  };
+}
+
+/** The client of a service, where the limiter is one. */
+export function clientOf(limiter: CommandLimiter): LimiterClient | undefined {
+  return "client" in limiter ? (limiter.client as LimiterClient) : undefined;
+}
+
+function remoteLevels(client: LimiterClient): LevelAccess {
+  return {
+    get: (scope) => client.getLevel(scope),
+    set: async (scope, limits, options) => (await client.setLevel(scope, limits, options)).changed,
+    delete: (scope, options) => client.deleteLevel(scope, options),
+    changeSystem: async ({ limits, ...change }, options) => {
+      if (limits !== undefined) {
+        return (await client.setLevel({ level: "system" }, limits, { ...change, ...options })).changed;
+      }
+      // The service takes a level as a whole.
+      const { limits: stored, inherit, appliesTo } = await client.getLevel({ level: "system" });
+      const kept = { ...(inherit === undefined ? {} : { inherit }), ...(appliesTo === undefined ? {} : { appliesTo }) };
+      return (await client.setLevel({ level: "system" }, stored, { ...kept, ...change, ...options })).changed;
+    },
+  };
+}

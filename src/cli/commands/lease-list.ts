@@ -1,0 +1,43 @@
+import { type CommandFile, examples, type ListOptions, listOptions } from "../command.ts";
+import { amountsText, leasesOf } from "../lease-access.ts";
+import { onStore } from "../on-store.ts";
+import { pageFrom, printList } from "../print.ts";
+import { timeText } from "../show-entity.ts";
+
+interface LeaseListOptions extends ListOptions {
+  readonly entity?: string;
+  readonly resource?: string;
+}
+
+export const leaseList: CommandFile<LeaseListOptions> = {
+  configure: (command) => {
+    listOptions(command)
+      .option("-e, --entity <id>", "of one entity")
+      .option("-r, --resource <resource>", "on one resource")
+      .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease list -e key-1 --json"))
+      .addHelpText(
+        "after",
+        "\nLeases that services keep in the store; those of programs with the library live there.\n",
+      );
+  },
+  run: (context, options) =>
+    onStore(context, options, async (limiter) => {
+      const leases = await leasesOf(limiter);
+      const { entity, resource } = options;
+      const filter = {
+        ...(entity === undefined ? {} : { entityId: entity }),
+        ...(resource === undefined ? {} : { resource }),
+      };
+      return printList(context, options, {
+        page: (request) => pageFrom(leases.list({ ...filter, ...request })),
+        columns: [
+          { title: "LEASE", text: ({ leaseId }) => leaseId ?? "" },
+          { title: "ENTITY", text: ({ entityId }) => entityId },
+          { title: "RESOURCE", text: (lease) => lease.resource },
+          { title: "HOLDS", text: ({ consumed }) => amountsText(consumed), flexible: true },
+          { title: "ENDS", text: ({ expiresAtMs }) => (expiresAtMs === null ? "" : timeText(expiresAtMs)) },
+        ],
+        empty: "No lease is open.",
+      });
+    }),
+};

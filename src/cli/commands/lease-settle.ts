@@ -1,0 +1,36 @@
+import { type CommandFile, examples, type GlobalOptions, repeated } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { leasesOf, leaseText, requireOpenLease } from "../lease-access.ts";
+import { onStore } from "../on-store.ts";
+import { printChange } from "../print.ts";
+import { tokensOf } from "../values.ts";
+
+interface LeaseSettleOptions extends GlobalOptions {
+  readonly consume?: readonly string[];
+}
+
+export const leaseSettle: CommandFile<LeaseSettleOptions> = {
+  configure: (command) => {
+    command
+      .argument("<lease>", "its id, as `lease list` shows it")
+      .option("-c, --consume <measure=n>", "what it came to in total; others stay as they are held; repeated", repeated)
+      .addHelpText("after", examples("zae-limiter lease list", "zae-limiter lease settle --help"))
+      .addHelpText("after", "\nExit codes: 1 it has ended otherwise, 4 there is none of that id.\n");
+  },
+  run: (context, options, [id = ""]) => {
+    const totals = options.consume === undefined ? {} : { consumed: tokensOf(options.consume, "-c") };
+    return onStore(context, options, async (limiter) => {
+      const leases = await leasesOf(limiter);
+      if (options.dryRun !== true) {
+        const lease = await leases.settle(id, totals);
+        await printChange(context, options, lease, () => leaseText(lease));
+        return EXIT.done;
+      }
+      const before = await leases.get(id);
+      requireOpenLease(before);
+      const lease = { ...before, status: "settled", consumed: { ...before.consumed, ...totals.consumed } } as const;
+      await printChange(context, options, lease, () => leaseText(lease));
+      return EXIT.done;
+    });
+  },
+};
