@@ -72,13 +72,11 @@ export class PromiseLedger {
 
   /** What is wrong now that this was written; empty when nothing is. */
   wrote(write: LimitWrite): string[] {
-    const { limit, kind, shards } = write;
+    const { limit } = write;
     if (limit.reset !== undefined) return this.#metered(write);
     if (limit.resetAfterMs === undefined && !limit.soft) return this.#dripped(write);
     this.forget(write.bucketId, limit.name);
-    // Of one piece the model is the whole.
-    const isApart = limit.resetAfterMs !== undefined && kind === "take" && shards > 1;
-    return isApart ? [`a session was taken from, of ${limit.name} on ${shards} shards`] : [];
+    return [];
   }
 
   /** By what a limit of a bucket goes from now on: where that changed, another run begins. */

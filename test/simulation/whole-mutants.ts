@@ -1,13 +1,11 @@
 import type { Held } from "../../src/ports/bucket-store.ts";
 import type { ItemWrite } from "../../src/ports/item-store.ts";
-import { JoinFirst } from "../../src/protocol/join-first.ts";
-import { without } from "./code-mutants.ts";
 import type { Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
 
 const PINNED = /^(rf|bn|b_.*_tk)$/;
 
-/** Deliberate bugs of kinds of limits that no shard by itself can tell: only what the whole bucket holds, and how it was taken. */
+/** Deliberate bugs of single kinds of limits that no shard by itself can tell: only what the whole bucket holds. */
 export const WHOLE_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a give-back to a soft quota that always goes to the first shard": {
     layer: "items",
@@ -20,11 +18,6 @@ export const WHOLE_MUTANTS: Readonly<Record<string, Mutant>> = {
             call,
           ),
       }),
-  },
-  "a session that is taken from in shards": {
-    layer: "code",
-    caughtAs: /a session was taken from/,
-    spoil: () => without(JoinFirst.prototype, "before", () => Promise.resolve(undefined)),
   },
 };
 
