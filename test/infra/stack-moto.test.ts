@@ -223,6 +223,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     for (const [option, lost] of [
       ["--no-audit-archival", /AuditArchiveBucket would be removed/],
       ["--no-iam", /AcquireOnlyPolicy would be removed/],
+      ["--projection ALL", /GSI2 of its table projects KEYS_ONLY, and ALL was asked for/],
     ] as const) {
       const told = await shell.fault(`deploy -n limits ${option} --yes`);
       assert.match(told, /^1 change_refused: Nothing was changed in the stack limits/);

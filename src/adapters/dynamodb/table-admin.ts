@@ -71,9 +71,11 @@ export async function setUpTable(
   const isNew = (await readVersion(recordsOf(admin))) === undefined;
   if (isNew) {
     const problems = [
-      ...shapeProblemsOf((await described(admin, "DescribeTable")).Table as DescribedTable),
+      ...shapeProblemsOf(((await described(admin, "DescribeTable")).Table ?? {}) as DescribedTable),
       ...(needsExpiry
-        ? expiryProblemsOf((await described(admin, "DescribeTimeToLive")).TimeToLiveDescription as DescribedExpiry)
+        ? expiryProblemsOf(
+            ((await described(admin, "DescribeTimeToLive")).TimeToLiveDescription ?? {}) as DescribedExpiry,
+          )
         : []),
     ];
     if (problems.length > 0) throw new ConflictError("table_unfit", unfitText(admin.table, problems));
