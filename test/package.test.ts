@@ -290,6 +290,7 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Changes by their instants: 6 kB. Remedies by the surface they are read on, waits in words, slips that are refused: 6 kB.
   // Takes and give-backs that keep their time behind others, with waits in the background of a given clock: 2 kB.
   // Quotas that are cut by windows far between: 1 kB.
+  // Addresses without their passwords, ids that audit refuses, changes of one system setting: 0.5 kB.
   assert.ok(limiter.bytes < 211_500, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });

@@ -3,7 +3,7 @@ import type { LevelOptions } from "../domain/config.ts";
 import type { Entity } from "../domain/entity.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Limit } from "../domain/limit.ts";
-import { checkEntityId, checkNamespace, checkPlanId, checkResource } from "../domain/names.ts";
+import { checkEntityId, checkPlanId } from "../domain/names.ts";
 import { planMissing } from "../domain/plan.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import type { EngineDeps } from "./settings.ts";
@@ -54,23 +54,7 @@ export function auditListed({ scope }: EngineDeps, query: { readonly entityId?: 
 
 /** What begins with `$` is no entity: events are kept under it for resources, plans, namespaces and the system. */
 function checkAuditId(id: string): string {
-  const [, kind, name = ""] = /^\$(SYSTEM|RESOURCE|PLAN|NAMESPACE)(?::(.*))?$/.exec(String(id)) ?? [];
-  switch (kind) {
-    case "SYSTEM":
-      return id;
-    case "RESOURCE":
-      checkResource(name);
-      return id;
-    case "PLAN":
-      checkPlanId(name);
-      return id;
-    case "NAMESPACE":
-      // A name, or an id, which may begin with any of its characters.
-      if (!/^[\w-]+$/.test(name)) checkNamespace(name);
-      return id;
-    default:
-      return checkEntityId(id);
-  }
+  return /^\$(SYSTEM|(RESOURCE|PLAN|NAMESPACE):[^\s#]+)$/.test(id) ? id : checkEntityId(id);
 }
 
 const ENTITY_QUERY = new KnownNames<{ readonly planId?: string } & ListOptions>({

@@ -11,8 +11,7 @@ export function storeOfEnvironment(env: Readonly<Record<string, string | undefin
 /** A store that is not known, for a message: an address of somewhere else may have a password in it, wherever that is mistyped. */
 export function shownStore(store: unknown): string {
   if (typeof store !== "string" || /^[\w.-]*$/.test(store)) return shown(store);
-  const [word = ""] = /^[a-z][a-z0-9+.-]{0,20}(?=:)/i.exec(store) ?? [];
-  return JSON.stringify(`${word}${word === "" ? "" : ":"}...`);
+  return `"${/^[a-z][\w+.-]{0,20}:/i.exec(store)?.[0] ?? ""}..."`;
 }
 
 /** Whether what follows `sqlite:` or `dynamodb:` is an address of something else: no file or table is called so. */
