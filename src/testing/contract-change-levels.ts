@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { ConfigScope } from "../domain/config.ts";
 import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
+import { newPlan } from "../domain/plan.ts";
 import { deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
 import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
 
@@ -69,7 +70,8 @@ export function changeLevelsContract(suite: Suite): void {
       await setAt(place, SYSTEM, perSecond(2_000), T0 + 10 * SECOND_MS);
       await planAt(place, "silver", T0 + 20 * SECOND_MS);
       await place.scope.plans.delete("gold", place.event("plan_deleted", "$PLAN:gold"));
-      await place.createPlan({ id: "gold" });
+      const anew = newPlan({ id: "gold" }, T0 + 22 * SECOND_MS);
+      await place.scope.plans.create(anew, place.event("plan_created", "$PLAN:gold"));
       await setAt(place, GOLD, perSecond(3_000), T0 + 25 * SECOND_MS);
       assert.equal(await held(place, T0 + 30 * SECOND_MS), 20 + 10 * 5);
     },
