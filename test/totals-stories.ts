@@ -137,10 +137,22 @@ export function tellTotalsStories(openOne: (t: TestContext) => Promise<Opened>):
     await limiter.setResourceDefaults("gpt-4", [Limit.perDay("usd", 1_000)]);
     assert.equal((await spend("acme", "gpt-4", 900)).ok, true);
     assert.equal(await left("acme"), 6);
+    const { total, requests } = await limiter.usageSummary({ entityId: "acme", resource: "*", window: "hourly" });
+    assert.deepEqual([total.usd, requests], [4, 1]);
     await limiter.deleteTotals("acme");
     await assert.rejects(async () => left("acme"), { code: "limits_missing" });
     await limiter.setTotals("acme", usd(10));
     assert.equal(await left("acme"), 6);
+  });
+
+  test("an entity that is deleted takes its total with it, and made anew begins full", async (t) => {
+    const { limiter, spend, left } = await open(t);
+    await limiter.setSystemTotals(usd(10));
+    await limiter.createEntity({ id: "acme" });
+    assert.equal((await spend("acme", "gpt-4", 7)).ok, true);
+    await limiter.deleteEntity("acme");
+    await limiter.createEntity({ id: "acme" });
+    assert.equal(await left("acme"), 10);
   });
 
   test("sums over all resources leave totals out, and operations take the asterisk", async (t) => {

@@ -109,6 +109,25 @@ test("who names a limit that counts something else is told what to name", () => 
   assert.deepEqual(charged({ month: 5 }, [project, other]), [{}, { all: 5 }]);
 });
 
+test("a hard limit of a total may be named by any of the resources of a request", () => {
+  const total: ChargedBucket = {
+    bucket: bucketKey("key", "*"),
+    charged: limitSet([Limit.perDay("usd", 9)]),
+    access: "enforce",
+  };
+  const own: ChargedBucket = {
+    bucket: bucketKey("key", "api"),
+    charged: limitSet([Limit.perDay("tpm", 9)]),
+    access: "enforce",
+  };
+  const first = (alsoNamed: readonly string[]) =>
+    chargesOf(askedBy({ tpm: 1 }), [own, total], "refuse", { isFurther: false, alsoNamed });
+  assert.deepEqual(first(["usd"]), [[{ limit: "tpm", milli: 1000 }], []]);
+  refused(() => first([]), "measure_missing", /how much usd it uses/);
+  const further = chargesOf(askedBy({ tpm: 2 }), [own, total], "refuse", { isFurther: true, alsoNamed: [] });
+  assert.deepEqual(further, [[{ limit: "tpm", milli: 2000 }], []]);
+});
+
 test("a hard limit that a request leaves out is refused where that was asked for, at any level but a bypassed one", () => {
   assert.deepEqual(charged({ tpm: 1, usd: 0 }, [key, project], "refuse"), [
     { tpm: 1, rpm: 1 },
