@@ -56,6 +56,8 @@ export class Live {
   readonly refusalCount = new Observable(0);
   readonly buckets = new Topic<BucketMessage>();
   readonly changes = new Topic<ConfigChange>();
+  /** A lease began or ended. */
+  readonly leases = new Topic<void>();
   /** What is shown may be old: read it anew. */
   readonly missed = new Topic<void>();
   #waiting: Refusal[] = [];
@@ -66,12 +68,13 @@ export class Live {
     return follow({
       api,
       path: `${path}/events`,
-      types: ["refused", "bucket", "limits-changed"],
+      types: ["refused", "bucket", "limits-changed", "lease"],
       onState: (connection) => this.connection.set(connection),
       onMissed: () => this.missed.publish(),
       onEvent: (name, data) => {
         if (name === "refused") this.#refused(data as RefusedMessage);
         else if (name === "bucket") this.buckets.publish(data as BucketMessage);
+        else if (name === "lease") this.leases.publish();
         else if (name === "limits-changed") this.changes.publish(data as ConfigChange);
       },
     });

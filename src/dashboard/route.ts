@@ -1,5 +1,15 @@
 /** The pages, in the order of the navigation. */
-export const PAGES = ["buckets", "refusals", "usage", "entities", "plans", "limits", "audit", "namespaces"] as const;
+export const PAGES = [
+  "buckets",
+  "refusals",
+  "leases",
+  "usage",
+  "entities",
+  "plans",
+  "limits",
+  "audit",
+  "namespaces",
+] as const;
 
 export type PageName = (typeof PAGES)[number];
 

@@ -7,6 +7,7 @@ import type { Plan } from "../domain/plan.ts";
 import type { RefusalCount } from "../domain/refusal-count.ts";
 import type { Status } from "../domain/status.ts";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/usage.ts";
+import type { Availability } from "../engine/availability.ts";
 import type { BucketListing } from "../engine/bucket-listing.ts";
 import type { Explanation, LevelExplanation, LimitExplanation } from "../engine/explanation.ts";
 
@@ -81,6 +82,22 @@ export interface EffectiveLimits {
   readonly source: LimitSource;
   /** By name, where levels were added up. */
   readonly sources?: Readonly<Record<string, LimitSource>>;
+}
+
+/** `NS/leases`. */
+export interface LeaseView {
+  readonly leaseId: string | null;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly status: "open" | "settled" | "rolledBack" | "expired";
+  /** By measure. */
+  readonly consumed: Readonly<Record<string, number>>;
+  readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly overdrawn: readonly string[];
+  readonly bypassed: boolean;
+  readonly expiresAtMs: number | null;
+  readonly onExpiry: "charge" | "refund";
+  readonly limits: readonly Availability[];
 }
 
 export interface RefusedMessage {

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { AuditPage } from "./audit.tsx";
 import { BucketsPage } from "./buckets.tsx";
 import { EntitiesPage } from "./entities.tsx";
+import { LeasesPage } from "./leases.tsx";
 import { LimitsPage } from "./limits.tsx";
 import { NamespaceField } from "./namespace-field.tsx";
 import { NamespacesPage } from "./namespaces.tsx";
@@ -18,6 +19,7 @@ import { plural, whole } from "./words.ts";
 const TITLES: Readonly<Record<PageName, string>> = {
   buckets: "Buckets",
   refusals: "Refusals",
+  leases: "Leases",
   usage: "Usage",
   entities: "Entities",
   plans: "Plans",
@@ -99,6 +101,8 @@ function Page({ route }: { readonly route: Route }) {
       return <BucketsPage params={params} />;
     case "refusals":
       return <RefusalsPage params={params} />;
+    case "leases":
+      return <LeasesPage params={params} />;
     case "usage":
       return <UsagePage params={params} />;
     case "entities":

@@ -4,7 +4,7 @@ import type { Refusal } from "./live.ts";
 import { numberIn } from "./number-text.ts";
 import type { Explained } from "./shapes.ts";
 import { useTicking } from "./tick.ts";
-import { TOTALS, timeWords, waitWords, whole } from "./words.ts";
+import { amountsText, TOTALS, timeWords, waitWords, whole } from "./words.ts";
 
 /** What was refused last: heard of with its amounts, or kept by the store without them. */
 export type LastRefused =
@@ -91,13 +91,6 @@ function keptWords({ last, count }: KeptRefusals, isLeast: boolean): string {
   const hour = `${timeWords(lastMs).slice(0, 5)} to ${timeWords(lastMs + 3_600_000).slice(0, 5)}`;
   const said = `Refused ${count === 1 ? "once" : `${whole(count)} times`}, last in the hour of ${hour}: ${entityId}, by ${limitWords(limit, level, total)}.`;
   return `${said} Counts are kept, amounts are not${isLeast ? "; the fields ask for the least that it would refuse now" : ""}.`;
-}
-
-function amountsText(amounts: Readonly<Record<string, number>>): string {
-  return Object.entries(amounts)
-    .filter(([, amount]) => amount > 0)
-    .map(([measure, amount]) => `${whole(amount)} ${measure}`)
-    .join(", ");
 }
 
 /** What is typed stays while the numbers around it move; it is asked for when the field is left. */

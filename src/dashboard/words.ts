@@ -18,6 +18,14 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
 
+/** Amounts by measure; what is 0 is left out. */
+export function amountsText(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .filter(([, amount]) => amount > 0)
+    .map(([measure, amount]) => `${whole(amount)} ${measure}`)
+    .join(", ");
+}
+
 /** A wait, rounded up: "0 s" would be untrue. */
 export function waitWords(ms: WaitMs): string {
   if (ms === null) return "never";

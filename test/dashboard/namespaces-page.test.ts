@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/entry/index.ts";
 import { browserTests } from "./chromium.ts";
-import { attributes, ready, served, until, visit, wordsOf } from "./page-kit.ts";
+import { ready, served, until, visit, wordsOf } from "./page-kit.ts";
 
 const inBrowser = browserTests();
 
@@ -50,7 +50,7 @@ inBrowser("every namespace can be found and chosen, however many there are", asy
   await page.locator('[data-testid=namespace-row][data-namespace="tenant-0100"]').waitFor();
   await page.getByTestId("namespace-filter").fill("NANT-022");
   await until(
-    async () => (await attributes(rows, "data-namespace")).length,
+    () => rows.count(),
     (count) => count === 10,
   );
   await page.locator('[data-namespace="tenant-0228"]').getByTestId("namespace-open").click();

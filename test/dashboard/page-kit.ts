@@ -8,6 +8,7 @@ import { createService, type ServiceOptions } from "../../src/entry/server.ts";
 export const PAGES: Readonly<Record<string, string>> = {
   buckets: "#/buckets",
   refusals: "#/refusals",
+  leases: "#/leases",
   usage: "#/usage",
   entities: "#/entities",
   plans: "#/plans",
