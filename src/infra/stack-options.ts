@@ -59,7 +59,7 @@ export interface StackOptions {
   readonly codePrefix?: string;
   /** Memory of the aggregator, in MB. Default 256. */
   readonly lambdaMemory?: number;
-  /** How long the aggregator may run, in seconds. Default 900: a sweep gets round millions of buckets. */
+  /** How long the aggregator may run, in seconds. Default 900, so that a sweep has time for a million buckets. */
   readonly lambdaTimeout?: number;
   /** How long logs are kept, in days. Default 30. */
   readonly logRetentionDays?: number;

@@ -43,7 +43,7 @@ export function tableResources({ options, named }: StackPlace): Resources {
 /** What holds data stays when the stack goes. What a failed creation has made holds none, and would be in the way of the next. */
 const RETAINED = { DeletionPolicy: "RetainExceptOnCreate", UpdateReplacePolicy: "Retain" } as const;
 
-/** S3 moves nothing smaller, and it would cost more if it did: what is kept there is billed as this much at least. */
+/** By default S3 moves nothing smaller, and it would cost more if it did: what is kept there is billed as this much at least. */
 const GLACIER_BYTES_MIN = 131_072;
 /** Versions of objects that somebody overwrote or deleted: a replay does, and so does whoever wants a trace gone. */
 const OLD_VERSIONS_KEPT_DAYS = 365;

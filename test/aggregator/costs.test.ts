@@ -18,7 +18,7 @@ import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { newGround, optionsFor } from "../dynamodb/store-kit.ts";
 import { Meter } from "../dynamodb/units.ts";
 
-/** A round trip to DynamoDB from a function of the same region; its own page of latencies has less than ten. */
+/** Assumed of a round trip to DynamoDB from a function of the same region; not measured. */
 const ROUND_TRIP_MS = 15;
 const both = [Limit.perMinute("rpm", 1_000), Limit.perMinute("tpm", 1_000)];
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 
-// CloudWatch's rules for alarms, as its guide states them ("Using Amazon CloudWatch alarms", "how alarms treat missing data"). Not known from there is
-// how many periods it looks back beyond those that count; tests therefore play every series with several.
+// CloudWatch's rules for alarms, as we understand its guide; no alarm was watched on AWS. How many periods it looks back beyond those that count
+// the guide does not fix, so tests play every series with several.
 
 /** A value of a metric at an instant. */
 export interface Datum {
