@@ -1,5 +1,6 @@
 import type { LimiterClient } from "../client/client.ts";
 import type { ConfigScope, OnUnavailable, StoredConfig } from "../domain/config.ts";
+import { ConflictError } from "../domain/errors.ts";
 import type { Limit } from "../domain/limit.ts";
 import type { Listing } from "../engine/listing.ts";
 import type { SetOptions } from "../entry/index.ts";
@@ -65,6 +66,8 @@ export function clientOf(limiter: CommandLimiter): LimiterClient | undefined {
   return "client" in limiter ? (limiter.client as LimiterClient) : undefined;
 }
 
+const ATTEMPTS_MAX = 10;
+
 function remoteLevels(client: LimiterClient): LevelAccess {
   return {
     get: (scope) => client.getLevel(scope),
@@ -74,10 +77,21 @@ function remoteLevels(client: LimiterClient): LevelAccess {
       if (limits !== undefined) {
         return (await client.setLevel({ level: "system" }, limits, { ...change, ...options })).changed;
       }
-      // The service takes a level as a whole.
-      const { limits: stored, inherit, appliesTo } = await client.getLevel({ level: "system" });
-      const kept = { ...(inherit === undefined ? {} : { inherit }), ...(appliesTo === undefined ? {} : { appliesTo }) };
-      return (await client.setLevel({ level: "system" }, stored, { ...kept, ...change, ...options })).changed;
+      // The service takes a level as a whole: what is read is written back, if it is still that.
+      for (let attempt = 1; ; attempt++) {
+        const { config, tag } = await client.readLevel({ level: "system" });
+        const { limits: stored, inherit, appliesTo } = config;
+        const kept = {
+          ...(inherit === undefined ? {} : { inherit }),
+          ...(appliesTo === undefined ? {} : { appliesTo }),
+          ...(tag === undefined ? {} : { ifTag: tag }),
+        };
+        try {
+          return (await client.setLevel({ level: "system" }, stored, { ...kept, ...change, ...options })).changed;
+        } catch (error) {
+          if (!(error instanceof ConflictError) || attempt === ATTEMPTS_MAX) throw error;
+        }
+      }
     },
   };
 }

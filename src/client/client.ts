@@ -36,6 +36,8 @@ interface LevelChange {
   readonly appliesTo?: "everyone" | "callers";
   readonly ifAbsent?: boolean;
   readonly onUnavailable?: "allow" | "block";
+  /** Only while the level is what was read with this tag (`ConflictError`). */
+  readonly ifTag?: string;
 }
 
 /** The limiter of a running service, by `fetch` alone: the same names, values and errors as the library has. */
@@ -184,12 +186,19 @@ export class LimiterClient {
 
   /** What a level says itself; `limits: []` where it says nothing. */
   async getLevel(scope: ConfigScope): Promise<StoredConfig> {
+    return (await this.readLevel(scope)).config;
+  }
+
+  /** The same with its tag, where the service has one: `setLevel` with it changes only what was read. */
+  async readLevel(scope: ConfigScope): Promise<{ readonly config: StoredConfig; readonly tag: string | undefined }> {
     const { path, query } = levelRequest(scope);
     try {
-      return configOf(await this.#get<StoredConfig>(path, query));
+      const request = { method: "GET", path: `${this.#ns}${path}`, query } as const;
+      const { body, headers } = await this.#calls.answer<StoredConfig>(request);
+      return { config: configOf(body), tag: headers.get("etag") ?? undefined };
     } catch (error) {
-      if (error instanceof NotFoundError && error.code === "limits_not_found") return { limits: [] };
-      throw error;
+      if (!(error instanceof NotFoundError) || error.code !== "limits_not_found") throw error;
+      return { config: { limits: [] }, tag: undefined };
     }
   }
 
@@ -200,11 +209,13 @@ export class LimiterClient {
     options: LevelChange & RemoteChange,
   ): Promise<{ readonly changed: boolean; readonly config: StoredConfig }> {
     const { path, query } = levelRequest(scope);
-    const { principal, ...body } = options;
+    const { principal, ifTag, ...body } = options;
     refusePrincipal({ principal });
+    const headers: Readonly<Record<string, string>> = ifTag === undefined ? {} : { "if-match": ifTag };
     const request = { method: "PUT", path: `${this.#ns}${path}`, query, body: { limits, ...body } } as const;
     const { changed, ...level } = await this.#calls.json<StoredConfig & { readonly changed: boolean }>({
       ...request,
+      headers,
       // Sent again after a lost answer it would say that nothing changed.
       isRepeatable: false,
     });

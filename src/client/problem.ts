@@ -53,6 +53,7 @@ export function errorOf(status: number, body: ProblemBody): LimiterError {
     return new LeaseClosed(code, detail, leaseStatus === undefined ? {} : { leaseStatus });
   }
   if (status === 404 && code !== "route_unknown") return new NotFoundError(code, detail);
+  if (status === 412) return new ConflictError(code, detail);
   if (status === 409) return code.endsWith("_exists") ? new ExistsError(code, detail) : new ConflictError(code, detail);
   const isInput = status === 400 || code === "amount_above_capacity" || code === "idempotency_key_reused";
   return isInput ? new ValidationError(code, withPointers(detail, body)) : new ServiceRefusal(code, detail, status);

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { createService } from "../../src/entry/server.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
+import { tokenOf } from "../server/service-kit.ts";
 import { here } from "./in-process.ts";
+import { leaseStory } from "./lease-story.ts";
 import { limitsStory } from "./limits-story.ts";
 import { operatorStory, refusalStory, usageStory } from "./story.ts";
 
@@ -17,6 +20,17 @@ await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
   test("an operator's daily work on a table", async (t) => {
     const { stack, where } = place(t, "story");
     await operatorStory(where, `dynamodb:${stack}`);
+  });
+
+  test("leases of a service on a table, over HTTP and on the table itself", async (t) => {
+    const { stack, where } = place(t, "leases");
+    assert.equal((await here(["init", "--yes", ...where])).code, 0);
+    const { token, entry } = tokenOf("ops");
+    const store = { store: `dynamodb:${stack}`, endpoint };
+    const service = await createService({ ...store, tokens: [entry], log: () => {} });
+    const { url, close } = await service.listen({ port: 0 });
+    t.after(close);
+    await leaseStory(where, { url, token });
   });
 
   test("usage on a table", async (t) => usageStory(place(t, "usage").where));

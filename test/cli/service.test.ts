@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
@@ -120,4 +122,32 @@ test("events follow shows refusals as they happen, by filter, and ends by Ctrl-C
     .map((line) => JSON.parse(line));
   assert.deepEqual([first.type, first.entityId, first.resource], ["refused", "key-1", "api"]);
   assert.ok(!stdout.includes("key-2"));
+});
+
+test("system set-defaults --on-unavailable over HTTP writes back only what it read, where the service has tags", async (t) => {
+  // Somebody changes the limits between the first read and the write.
+  let stored = { tag: '"1"', limits: [{ ...Limit.perMinute("rpm", 1) }] };
+  const writes: unknown[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const answer = (status: number, body: object) =>
+      response.writeHead(status, { "content-type": "application/json", etag: stored.tag }).end(JSON.stringify(body));
+    if (request.method === "GET") return void answer(200, { level: "system", limits: stored.limits });
+    if (stored.tag === '"1"') stored = { tag: '"2"', limits: [{ ...Limit.perMinute("rpm", 2) }] };
+    const body = JSON.parse(Buffer.concat(chunks).toString());
+    if (request.headers["if-match"] !== stored.tag)
+      return void answer(412, { code: "precondition_failed", detail: "Changed." });
+    writes.push(body);
+    answer(200, { level: "system", ...body, changed: true });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const ran = await here(["system", "set-defaults", "--on-unavailable", "allow", "--json", "--url", url]);
+  assert.equal(ran.code, 0, ran.stderr);
+  assert.deepEqual(writes, [{ limits: [{ ...Limit.perMinute("rpm", 2) }], onUnavailable: "allow" }]);
 });
