@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import type { ConfigScope } from "../domain/config.ts";
 import { newEntity } from "../domain/entity.ts";
 import { Limit } from "../domain/limit.ts";
-import { newPlan } from "../domain/plan.ts";
 import { deleteAt, drained, held, perSecond, setAt } from "./contract-change-kit.ts";
 import { type Place, SECOND_MS, type Suite, T0 } from "./contract-kit.ts";
 
