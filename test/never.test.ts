@@ -57,6 +57,21 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.equal(await limiter.timeUntilAvailable(asking(150)), Number.POSITIVE_INFINITY);
     });
 
+    test("what takes longer than numbers go is not told as the wait of another limit that is short, too", async (t) => {
+      const most = 9_000_000_000_000;
+      const slow = Limit.custom("slow", { capacity: most, refillAmount: 2, refillPeriodMs: 60_000 });
+      const { limiter } = await open(t, Limit.perHour("hourly", most), slow);
+      const request = (hourly: number, tokens: number) => ({
+        ...{ entityId: "a", resource: "llm", consume: { hourly, slow: tokens } },
+      });
+      await limiter.acquire(request(most, most));
+      const refused = await limiter.tryAcquire(request(most / 10, most / 10));
+      assert.ok(!refused.ok);
+      assert.equal(refused.retryAfterMs, Number.POSITIVE_INFINITY);
+      assert.equal(refused.primary.limit, "slow");
+      assert.equal(await limiter.timeUntilAvailable(request(most / 10, most / 10)), Number.POSITIVE_INFINITY);
+    });
+
     test("a limit that drips, one with a larger window, limits of the request, a soft one, a lease that takes more", async (t) => {
       const { limiter } = await open(t, Limit.perMinute("q", 100), Limit.perMinute("s", 10, { soft: true }));
       await assert.rejects(limiter.tryAcquire(asking(101)), { ...NEVER, message: /101 .*the capacity is 100\./ });

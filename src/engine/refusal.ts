@@ -218,6 +218,9 @@ const CALENDAR_END_MS = 8_000_000_000_000_000;
 function firstFit(asked: readonly Asked[], nowMs: number): { readonly fitMs: number; readonly last: number } {
   const never = asked.findIndex(({ limit, milli, bypass }) => !bypass && isNever(limit, milli));
   if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
+  // It takes longer than numbers go, however long others have to be waited for.
+  const endless = asked.findIndex(({ walk, bypass }) => !bypass && walk.next(nowMs).atMs === Number.POSITIVE_INFINITY);
+  if (endless >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: endless };
   let fitMs = nowMs;
   let last = -1;
   for (let moved = true; moved; ) {
