@@ -289,7 +289,8 @@ test("a bundle of the memory store is small, and has neither SQLite nor a client
   // Refusals that are counted: 12 kB, with their store, for what is counted, written, sent again and answered.
   // Changes by their instants: 6 kB. Remedies by the surface they are read on, waits in words, slips that are refused: 6 kB.
   // Takes and give-backs that keep their time behind others, with waits in the background of a given clock: 2 kB.
-  assert.ok(limiter.bytes < 211_000, `${limiter.bytes} bytes`);
+  // Namespaces with due leases by one question, what a lease owes, limiters on ports that a service has: 0.5 kB.
+  assert.ok(limiter.bytes < 211_500, `${limiter.bytes} bytes`);
   assert.deepEqual(limiter.imports.sort(), ["node:crypto", "node:diagnostics_channel"]);
 });
 
