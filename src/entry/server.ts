@@ -5,6 +5,7 @@ import { type Listening, listen, requireLoopback } from "../server/listen.ts";
 import { type ServiceBehaviour, settingsOf, text, whole } from "../server/options.ts";
 import { dashboard, noDashboard } from "../server/page-answer.ts";
 import { ServiceCore } from "../server/service.ts";
+import { readTls } from "../server/tls-files.ts";
 import { readTokens } from "../server/token-source.ts";
 import { checkTokens } from "../server/tokens.ts";
 import type { OpenOptions } from "./open.ts";
@@ -38,6 +39,8 @@ export interface ListeningService {
   readonly host: string;
   /** The one it got. */
   readonly port: number;
+  /** Where metrics have a port of their own. */
+  readonly metricsUrl?: string;
   /** Stops the service: answers what is under way, for at most `drainMs`, ends event streams, closes the store it opened. */
   close(): Promise<void>;
 }
@@ -66,7 +69,8 @@ export function createService(options: ServiceOptions = {}): Promise<Service> {
 
 /** @internal Throws for options that no service can be made with. Nothing is opened. */
 export function checkService(behaviour: ServiceBehaviour): void {
-  const { tokenFile, tokens, host } = settingsOf(behaviour);
+  const { tokenFile, tokens, host, tls } = settingsOf(behaviour);
+  if (tls !== undefined) readTls(tls);
   if (tokenFile !== undefined) readTokens(tokenFile);
   else if (tokens !== undefined) checkTokens(tokens, "the tokens given");
   else requireLoopback(host);
@@ -112,9 +116,14 @@ function serviceOf(core: ServiceCore, closeStore: () => Promise<void>, ownsProce
     listen: async (options = {}) => {
       const host = text("host", options.host ?? core.settings.host);
       const port = whole("port", options.port ?? core.settings.port, { least: 0, most: 65_535 });
-      const one = await listen(core, { host, port, ownsProcess });
+      const one = await listen(core, { host, port, ownsProcess, serves: "all" });
       listening.push(one);
-      return { url: one.url, host: one.host, port: one.port, close };
+      const { metricsPort, metricsHost } = core.settings;
+      if (metricsPort === undefined) return { url: one.url, host: one.host, port: one.port, close };
+      const own = { host: metricsHost, port: metricsPort, ownsProcess, serves: "metrics" } as const;
+      const metrics = await listen(core, own);
+      listening.push(metrics);
+      return { url: one.url, host: one.host, port: one.port, metricsUrl: `${metrics.url}metrics`, close };
     },
   };
 }

@@ -26,6 +26,8 @@ export interface AppOptions {
   readonly units: ReadonlyMap<string, string>;
 }
 
+const PROBES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
+
 /** How long a body may take to arrive; the listener ends such a request a little earlier. */
 const BODY_MS = 21_000;
 
@@ -38,8 +40,12 @@ export function makeApp(options: AppOptions): Respond {
     const requestId = safeId(headers.get("x-request-id")) ?? newRequestId();
     const fields: Record<string, string> = { "x-request-id": requestId };
     try {
-      gate.guard.requireHost(headers.get("host") ?? (gate.isFetch ? new URL(request.url).host : undefined));
       const path = pathOf(request.url);
+      // Probes of clusters and load balancers send the address of their target; a page that does learns nothing.
+      if (!PROBES.has(path) && gate.anyHost !== true) {
+        gate.guard.requireHost(headers.get("host") ?? (gate.isFetch ? new URL(request.url).host : undefined));
+      }
+      if (gate.onlyPaths?.has(path) === false) return responseOf(unknownRoute(requestId, request), fields);
       const origin = headers.get("origin");
       if (!isPage(path)) gate.guard.requireOrigin({ origin, fetchSite: headers.get("sec-fetch-site") });
       if (origin !== null && gate.guard.isAllowed(origin)) {

@@ -1,10 +1,12 @@
 import { createServer, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { LimiterError, ValidationError } from "../domain/errors.ts";
 import { responseOf } from "./answer.ts";
 import { isLoopback, nameInHost } from "./origin-guard.ts";
 import { Problem, problemAnswer } from "./problem.ts";
 import type { ServiceCore } from "./service.ts";
+import { readTls, type TlsFiles, watchTls } from "./tls-files.ts";
 import { getRequestListener } from "./vendor.ts";
 import { WAYS_OF_ROUTES } from "./ways.ts";
 
@@ -24,35 +26,59 @@ export interface Listening {
   close(stopped: Promise<void>): Promise<void>;
 }
 
-/** Listens with `node:http`. */
+interface ListenSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly ownsProcess: boolean;
+  /** Everything, or metrics and probes alone. */
+  readonly serves: "all" | "metrics";
+}
+
+/** Listens with `node:http`, or `node:https` where there is a certificate. */
 export async function listen(
   core: ServiceCore,
-  { host, port, ownsProcess }: { readonly host: string; readonly port: number; readonly ownsProcess: boolean },
+  { host, port, ownsProcess, serves }: ListenSettings,
 ): Promise<Listening> {
   if (core.isOpen) requireLoopback(host);
-  const server = createServer({
+  // Whoever scrapes by address has no name to check a certificate against.
+  const tls = serves === "all" ? core.settings.tls : undefined;
+  const { server, unwatch } = serverOf(tls, core.settings.log);
+  await bound(server, host, port);
+  const actual = (server.address() as AddressInfo).port;
+  const respond = serves === "all" ? core.listener(host, actual) : core.metricsListener(host, actual);
+  const listener = getRequestListener(
+    (request, { outgoing }) => respond(request, () => outgoing.destroy()),
+    // The lighter Request and Response of the adapter stand in for the global ones: only where the process is ours.
+    // A probe of old may send no Host: then there is an address to make a URL of, and no name that anybody asked by.
+    { overrideGlobalObjects: ownsProcess, errorHandler: unreadable, hostname: "localhost" },
+  );
+  server.on("request", listener);
+  return {
+    url: `${tls === undefined ? "http" : "https"}://${nameInHost(host)}:${actual}/`,
+    host,
+    port: actual,
+    close: (stopped) => {
+      unwatch();
+      return closed(server, stopped);
+    },
+  };
+}
+
+function serverOf(
+  tls: TlsFiles | undefined,
+  log: (line: string) => void,
+): { readonly server: Server; readonly unwatch: () => void } {
+  const options = {
     requireHostHeader: false,
     headersTimeout: HEADERS_MS,
     requestTimeout: REQUEST_MS,
     connectionsCheckingInterval: LOOK_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
-  });
-  await bound(server, host, port);
-  const actual = (server.address() as AddressInfo).port;
-  const respond = core.listener(host, actual);
-  const listener = getRequestListener(
-    (request, { outgoing }) => respond(request, () => outgoing.destroy()),
-    // The lighter Request and Response of the adapter stand in for the global ones: only where the process is ours.
-    { overrideGlobalObjects: ownsProcess, errorHandler: unreadable },
-  );
-  server.on("request", listener);
-  return {
-    url: `http://${nameInHost(host)}:${actual}/`,
-    host,
-    port: actual,
-    close: (stopped) => closed(server, stopped),
   };
+  if (tls === undefined) return { server: createServer(options), unwatch: () => {} };
+  const server = createTlsServer({ ...options, ...readTls(tls), minVersion: "TLSv1.2" });
+  return { server, unwatch: watchTls(tls, (pair) => server.setSecureContext(pair), log) };
 }
 
 /** Without tokens whoever reaches the service may do everything. */

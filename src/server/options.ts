@@ -2,6 +2,7 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { checkLimitName, shown } from "../domain/names.ts";
 import type { Limiter } from "../engine/limiter.ts";
+import type { TlsFiles } from "./tls-files.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
 /** How a service behaves. All may be left out; the names are those of `zae-limiter serve`, in camelCase. */
@@ -16,6 +17,14 @@ export interface ServiceBehaviour {
   readonly host?: string;
   /** Default 4780; 0 takes a free one. */
   readonly port?: number;
+  /** A certificate with its chain, a PEM file, for HTTPS; read again when it changes. Needs `tlsKey`. */
+  readonly tlsCert?: string;
+  /** Its key, a PEM file. */
+  readonly tlsKey?: string;
+  /** `/metrics` and the probes on a port of their own as well; with tokens they answer there by any name. */
+  readonly metricsPort?: number;
+  /** Where that port listens. Default: as `host`. */
+  readonly metricsHost?: string;
   /** Further names that may stand in `Host`, as behind a proxy. */
   readonly allowHost?: string | readonly string[];
   /** Origins whose pages may call, such as `https://ops.example.com`. */
@@ -51,6 +60,9 @@ export interface ServiceSettings {
   readonly open: boolean;
   readonly host: string;
   readonly port: number;
+  readonly tls: TlsFiles | undefined;
+  readonly metricsPort: number | undefined;
+  readonly metricsHost: string;
   readonly allowHosts: readonly string[];
   readonly allowOrigins: readonly string[];
   readonly holdMs: number;
@@ -69,6 +81,7 @@ export interface ServiceSettings {
 const BEHAVIOUR = new KnownNames<ServiceBehaviour & { limiter?: Limiter }>({
   ...{ tokenFile: true, tokens: true, open: true, host: true, port: true, allowHost: true, allowOrigin: true },
   ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true },
+  ...{ tlsCert: true, tlsKey: true, metricsPort: true, metricsHost: true },
   ...{ waitingMax: true, streamsMax: true, drainMs: true, dashboard: true, log: true, limiter: true },
 });
 
@@ -85,6 +98,12 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     open: flag("open", options.open ?? false),
     host: text("host", options.host ?? "127.0.0.1"),
     port: whole("port", options.port ?? 4780, { least: 0, most: 65_535 }),
+    tls: tlsOf(options),
+    metricsPort:
+      options.metricsPort === undefined
+        ? undefined
+        : whole("metricsPort", options.metricsPort, { least: 0, most: 65_535 }),
+    metricsHost: text("metricsHost", options.metricsHost ?? options.host ?? "127.0.0.1"),
     allowHosts: texts("allowHost", options.allowHost ?? []).map(checkHost),
     allowOrigins: texts("allowOrigin", options.allowOrigin ?? []).map(checkOrigin),
     holdMs: whole("holdMs", options.holdMs ?? Math.min(300_000, holdMaxMs), { least: 1_000, most: holdMaxMs }),
@@ -99,6 +118,14 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     dashboard: flag("dashboard", options.dashboard ?? true),
     log: options.log ?? ((line) => console.error(line)),
   };
+}
+
+function tlsOf({ tlsCert, tlsKey }: ServiceBehaviour): TlsFiles | undefined {
+  if (tlsCert === undefined && tlsKey === undefined) return undefined;
+  if (tlsCert === undefined || tlsKey === undefined) {
+    throw invalid(`${tlsCert === undefined ? "tlsCert" : "tlsKey"} is missing; HTTPS needs a certificate and its key`);
+  }
+  return { cert: text("tlsCert", tlsCert), key: text("tlsKey", tlsKey) };
 }
 
 /** Some 24 days: what a timer can wait for. */

@@ -11,6 +11,8 @@ export interface GuardOptions {
   readonly host: string;
   /** Undefined: another program listens, and its port is not known here. */
   readonly port: number | undefined;
+  /** The port that a name without one stands for. */
+  readonly defaultPort: number;
   readonly allowHosts: readonly string[];
   readonly allowOrigins: readonly string[];
 }
@@ -22,14 +24,16 @@ export interface GuardOptions {
 export class OriginGuard {
   readonly #names: ReadonlySet<string>;
   readonly #port: number | undefined;
+  readonly #defaultPort: number;
   readonly #allowHosts: ReadonlySet<string>;
   readonly #allowOrigins: ReadonlySet<string>;
   /** One that was found to be ours. */
   #lastHost: string | undefined;
 
-  constructor({ host, port, allowHosts, allowOrigins }: GuardOptions) {
+  constructor({ host, port, defaultPort, allowHosts, allowOrigins }: GuardOptions) {
     this.#names = new Set(["localhost", "127.0.0.1", "[::1]", nameInHost(host)]);
     this.#port = port;
+    this.#defaultPort = defaultPort;
     this.#allowHosts = new Set(allowHosts.map((name) => name.toLowerCase()));
     this.#allowOrigins = new Set(allowOrigins);
   }
@@ -71,7 +75,7 @@ export class OriginGuard {
     const [, name = "", port] = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(host) ?? [];
     if (this.#allowHosts.has(name)) return true;
     if (!this.#names.has(name)) return false;
-    return this.#port === undefined || Number(port ?? 80) === this.#port;
+    return this.#port === undefined || Number(port ?? this.#defaultPort) === this.#port;
   }
 }
 

@@ -9,6 +9,10 @@ export interface Gate {
   readonly openTo: Caller | undefined;
   /** Called by a program, not by our listener: fields that a server sets are not there. */
   readonly isFetch: boolean;
+  /** Whatever name it is asked by: for a listener that pages cannot use, as it wants tokens. */
+  readonly anyHost?: boolean;
+  /** The addresses that there are here; absent: all. */
+  readonly onlyPaths?: ReadonlySet<string>;
 }
 
 /** What is known of a request beside itself. */

@@ -20,6 +20,8 @@ import type { ServiceParts } from "./service-parts.ts";
 import { Tenants } from "./tenants.ts";
 import { TokenSource } from "./token-source.ts";
 
+const METRICS_PATHS: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/readyz"]);
+
 /** What a service is made of besides its settings. */
 export interface ServiceDeps {
   readonly limiter: Limiter;
@@ -124,6 +126,13 @@ export class ServiceCore {
     return (request, cutOff) => this.#respond(request, gate, cutOff);
   }
 
+  /** Answers metrics and probes alone, for those who reach the service by its address: with tokens, by any name. */
+  metricsListener(host: string, port: number): (request: Request, cutOff: () => void) => Promise<Response> {
+    const own = { isFetch: false, anyHost: !this.isOpen, onlyPaths: METRICS_PATHS };
+    const gate = { ...this.#gate(port, true, host), ...own };
+    return (request, cutOff) => this.#respond(request, gate, cutOff);
+  }
+
   /** Takes no new requests, ends the streams, and answers what is under way: what takes longer than `drainMs` is told so. */
   async stop(): Promise<void> {
     this.#isStopping = true;
@@ -143,7 +152,13 @@ export class ServiceCore {
   #gate(port: number | undefined, isOpen: boolean, host: string = this.settings.host): Gate {
     const { allowHosts, allowOrigins } = this.settings;
     return {
-      guard: new OriginGuard({ host, port, allowHosts, allowOrigins }),
+      guard: new OriginGuard({
+        host,
+        port,
+        defaultPort: this.settings.tls === undefined ? 80 : 443,
+        allowHosts,
+        allowOrigins,
+      }),
       openTo: this.isOpen && isOpen ? LOCAL : undefined,
       isFetch: true,
     };

@@ -16,11 +16,11 @@ const ROUTES = [
   "/nope",
 ];
 
-test("DNS rebinding: a Host that is not ours is 421 on every route, the page included", async (t) => {
+test("DNS rebinding: a Host that is not ours is 421 on every route but the probes, the page included", async (t) => {
   const { port } = await serviceOf(t);
   const asked = async (host: string, path: string) =>
     raw(port, `GET ${path} HTTP/1.1\r\n${host}Connection: close\r\n\r\n`);
-  for (const path of ROUTES) {
+  for (const path of ROUTES.filter((one) => one !== "/healthz" && one !== "/readyz")) {
     for (const host of [`Host: evil.example:${port}\r\n`, "Host: evil.example\r\n", "", "Host: \r\n"]) {
       const said = await asked(host, path);
       assert.match(said, /^HTTP\/1\.1 421 /, `${path} ${host}`);

@@ -9,6 +9,10 @@ interface ServeOptions extends GlobalOptions {
   readonly host?: string;
   readonly port?: string;
   readonly tokenFile?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly metricsPort?: string;
+  readonly metricsHost?: string;
   readonly allowHost?: readonly string[];
   readonly allowOrigin?: readonly string[];
   readonly holdMs?: string;
@@ -34,6 +38,10 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--host <host>", "where to listen; beyond this machine only with tokens; default 127.0.0.1")
       .option("--port <port>", "0 takes a free one; default 4780")
       .option("--token-file <file>", "who may do what (ZAEL_TOKEN_FILE); default: open to this machine")
+      .option("--tls-cert <file>", "HTTPS: the certificate with its chain, PEM; read again when it changes")
+      .option("--tls-key <file>", "its key, PEM")
+      .option("--metrics-port <port>", "/metrics, /healthz and /readyz on a port of their own as well")
+      .option("--metrics-host <host>", "where that one listens; default: as --host")
       .option("--allow-host <name>", "a further name in Host, as behind a proxy; repeated", repeated)
       .option("--allow-origin <url>", "an origin whose pages may call; repeated", repeated)
       .option("--hold-ms <ms>", "for how long an acquire holds that does not say; default 300000")
@@ -54,9 +62,13 @@ export const serve: CommandFile<ServeOptions> = {
       .option("--no-dashboard", "the API only")
       .addHelpText("after", examples("zae-limiter serve", "zae-limiter serve --port 0 --token-file tokens.json --json"))
       .addHelpText("after", "\nExit codes: 0 after SIGTERM or SIGINT, 3 the store or the port cannot be had.\n")
-      .addHelpText("after", "\nAn SQLite file is made where there is none. There is no TLS: let a proxy end it.\n");
+      .addHelpText(
+        "after",
+        "\nAn SQLite file is made where there is none. Every option of serve can be given by the environment, as ZAEL_ and its name\nin capitals: ZAEL_PORT, ZAEL_ALLOW_HOST (several with commas between), ZAEL_DASHBOARD=false. What is given wins.\n",
+      );
   },
-  run: async (context, options) => {
+  run: async (context, given) => {
+    const options = withEnvironment(given, context.env);
     if (options.namespace !== undefined) {
       throw new UsageError("serve has all namespaces, and they stand in its addresses; leave --namespace out.");
     }
@@ -88,6 +100,46 @@ export const serve: CommandFile<ServeOptions> = {
   },
 };
 
+/** Options that take one text, and those that take several. */
+const TEXTS = [
+  ...["region", "endpointUrl", "timeout"],
+  ...[
+    "host",
+    "port",
+    "tokenFile",
+    "tlsCert",
+    "tlsKey",
+    "metricsPort",
+    "metricsHost",
+    "holdMs",
+    "holdMaxMs",
+    "onExpiry",
+  ],
+  ...[
+    "bodyMax",
+    "inflightMax",
+    "waitingMax",
+    "streamsMax",
+    "drainMs",
+    "durability",
+    "unknownEntities",
+    "unnamedLimits",
+  ],
+] as const;
+const LISTS = ["allowHost", "allowOrigin", "unit"] as const;
+
+/** The options with what the environment says of those that are not given: containers are configured by it. */
+function withEnvironment(given: ServeOptions, env: CommandContext["env"]): ServeOptions {
+  const inEnvironment = (name: string) => env[`ZAEL_${name.replaceAll(/[A-Z]/g, "_$&").toUpperCase()}`] || undefined;
+  const found: Record<string, unknown> = {};
+  for (const name of TEXTS) found[name] = given[name] ?? inEnvironment(name);
+  for (const name of LISTS) found[name] = given[name] ?? inEnvironment(name)?.split(",");
+  const page = choiceOf(inEnvironment("dashboard"), "ZAEL_DASHBOARD", ["true", "false"]);
+  const shared = choiceOf(inEnvironment("sharedTable"), "ZAEL_SHARED_TABLE", ["true", "false"]);
+  if (given.sharedTable === undefined && shared === "true") found.sharedTable = true;
+  return { ...given, ...found, dashboard: given.dashboard && page !== "false" } as ServeOptions;
+}
+
 type Opening = ReturnType<typeof servedStore>["open"];
 
 async function opened(open: Opening, options: ServeOptions) {
@@ -106,9 +158,8 @@ async function opened(open: Opening, options: ServeOptions) {
   }
 }
 
-function behaviourOf(options: ServeOptions, { env, output }: CommandContext): ServiceBehaviour {
-  const tokenFile = options.tokenFile ?? (env.ZAEL_TOKEN_FILE || undefined);
-  const { host, allowHost, allowOrigin, onExpiry, unit, dashboard } = options;
+function behaviourOf(options: ServeOptions, { output }: CommandContext): ServiceBehaviour {
+  const { tokenFile, host, tlsCert, tlsKey, metricsHost, allowHost, allowOrigin, onExpiry, unit, dashboard } = options;
   const numbers = Object.fromEntries(
     NUMBERS.flatMap(([name, option]) => {
       const text = options[name];
@@ -121,6 +172,9 @@ function behaviourOf(options: ServeOptions, { env, output }: CommandContext): Se
     log: (line) => output.note(`${line}\n`),
     ...(tokenFile === undefined ? {} : { tokenFile }),
     ...(host === undefined ? {} : { host }),
+    ...(tlsCert === undefined ? {} : { tlsCert }),
+    ...(tlsKey === undefined ? {} : { tlsKey }),
+    ...(metricsHost === undefined ? {} : { metricsHost }),
     ...(allowHost === undefined ? {} : { allowHost }),
     ...(allowOrigin === undefined ? {} : { allowOrigin }),
     ...(onExpiry === undefined ? {} : { onExpiry: onExpiry as "charge" | "refund" }),
@@ -130,6 +184,7 @@ function behaviourOf(options: ServeOptions, { env, output }: CommandContext): Se
 
 const NUMBERS = [
   ["port", "--port"],
+  ["metricsPort", "--metrics-port"],
   ["holdMs", "--hold-ms"],
   ["holdMaxMs", "--hold-max-ms"],
   ["bodyMax", "--body-max"],
@@ -169,18 +224,20 @@ function unitsOf(texts: readonly string[]): Readonly<Record<string, string>> {
 async function announce(
   { output }: CommandContext,
   { json }: ServeOptions,
-  at: { url: string; host: string; port: number; store: string; isOpen: boolean },
+  at: { url: string; host: string; port: number; metricsUrl?: string; store: string; isOpen: boolean },
 ): Promise<void> {
   const { packageVersion } = await import("../../entry/package-version.ts");
   const { isLoopback } = await import("../../server/origin-guard.ts");
-  const { url, host, port, store, isOpen } = at;
-  if (!isLoopback(host)) {
-    output.note(`${host} is beyond this machine, and there is no TLS: put a proxy in front of the service.\n`);
+  const { url, host, port, metricsUrl, store, isOpen } = at;
+  if (!isLoopback(host) && url.startsWith("http:")) {
+    output.note(
+      `${host} is beyond this machine, and there is no TLS: put a proxy in front of the service, or give --tls-cert and --tls-key.\n`,
+    );
   }
   if (json === true) {
     const auth = isOpen ? "open" : "tokens";
     const line = { event: "listening", url, host, port, store, auth, version: packageVersion(), pid: process.pid };
-    await output.write(`${JSON.stringify(line)}\n`);
+    await output.write(`${JSON.stringify(metricsUrl === undefined ? line : { ...line, metricsUrl })}\n`);
     return;
   }
   await output.write(`zae-limiter listens on ${url} (${store}, ${isOpen ? "open to this machine" : "with tokens"})\n`);

@@ -1,0 +1,69 @@
+import { readFileSync, statSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+import { ValidationError } from "../domain/errors.ts";
+
+/** A certificate with its chain, and its key, as PEM files. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** What is in them. */
+export interface TlsPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Reads and checks both. Throws a `ValidationError` that names the file. */
+export function readTls({ cert, key }: TlsFiles): TlsPair {
+  const pair = { cert: readPem("tlsCert", cert), key: readPem("tlsKey", key) };
+  try {
+    createSecureContext(pair);
+    return pair;
+  } catch (error) {
+    throw new ValidationError(
+      "option_invalid",
+      `${cert} and ${key} are no certificate and its key: ${(error as Error).message}. Give PEM files that belong together.`,
+      { cause: error },
+    );
+  }
+}
+
+function readPem(name: string, file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new ValidationError("option_invalid", `${name} ${file} cannot be read: ${(error as Error).message}.`, {
+      cause: error,
+    });
+  }
+}
+
+/** How often the files are looked at: certificates are renewed while a service runs. */
+const LOOK_MS = 10_000;
+
+/** Calls back with what is in the files whenever they have changed and belong together; the answer ends that. */
+export function watchTls(files: TlsFiles, onChange: (pair: TlsPair) => void, log: (line: string) => void): () => void {
+  let seen = stateOf(files);
+  const timer = setInterval(() => {
+    const state = stateOf(files);
+    if (state === seen) return;
+    seen = state;
+    try {
+      onChange(readTls(files));
+      log(`The certificate ${files.cert} was read again.`);
+    } catch (error) {
+      log(`${(error as Error).message} The certificate of before stays.`);
+    }
+  }, LOOK_MS).unref();
+  return () => clearInterval(timer);
+}
+
+function stateOf({ cert, key }: TlsFiles): string {
+  return [cert, key]
+    .map((file) => {
+      const stats = statSync(file, { throwIfNoEntry: false });
+      return stats === undefined ? "missing" : `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
+    })
+    .join("\n");
+}
