@@ -85,3 +85,15 @@ test("the other shard is the best that is known, and only one that has enough", 
     ),
   );
 });
+
+test("the shard that doubted an earlier reading of configuration is asked by who has a later one", () => {
+  const cache = cacheOf([5, 5, 1, 5, 5, 5, 5, 5]);
+  cache.doubts[2] = { upTo: 7, says: "", isStamped: false };
+  const read = (reading: number): Job => {
+    const job = jobOf(1);
+    return { ...job, of: { ...job.of, origin: { ...job.of.origin, reading } } };
+  };
+  assert.equal(pickShard(cache, read(7), drawing(2, 3)), 3);
+  assert.equal(pickShard(cache, read(8), drawing(2, 3)), 2);
+  assert.equal(pickShard(cache, jobOf(1), drawing(2, 3)), 3);
+});

@@ -3,14 +3,30 @@ import type { BucketCache } from "./bucket-cache.ts";
 import type { Job } from "./job.ts";
 import { roomIn } from "./split.ts";
 
-/** A shard to ask first: the better of two, by what is cached. Undefined when no single one can have enough. */
+/**
+ * A shard to ask first: one for whose doubt configuration was read, so that it is settled there; else the better of two, by what is
+ * cached. Undefined when no single one can have enough.
+ */
 export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
   const { shardCount } = cache;
   if (shardCount === 1) return 0;
   if (!couldHold(cache, job)) return undefined;
+  const doubted = doubtedBefore(cache, job);
+  if (doubted !== undefined) return doubted;
   const one = Math.floor(random() * shardCount);
   const other = Math.floor(random() * shardCount);
   return spareIn(cache, other, job) > spareIn(cache, one, job) ? other : one;
+}
+
+/** A shard that did not believe an earlier reading of configuration than the job's. */
+function doubtedBefore({ doubts, shardCount }: BucketCache, { of: { origin } }: Job): number | undefined {
+  const { reading } = origin;
+  if (reading === undefined) return undefined;
+  for (let shard = 0; shard < shardCount; shard++) {
+    const doubt = doubts[shard];
+    if (doubt !== undefined && reading > doubt.upTo) return shard;
+  }
+  return undefined;
 }
 
 /** The best known shard besides one that was short, if it is known to have enough. */

@@ -48,13 +48,14 @@ export class Arrival {
 
   /**
    * Everybody asks once; the limits that the bucket goes by then, where they are not what they should be. A bucket that is
-   * split hears of them shard by shard, whichever is asked, so it is asked until all have been with near certainty.
+   * split hears of them shard by shard, whichever is asked, so it is asked until all have been with near certainty: one that seems to
+   * hold less, by limits that it had before, is the better of two only where both are that one.
    */
   async #arrival(bucket: BucketKey, resource: string, limits: readonly Limit[]): Promise<readonly Limit[] | undefined> {
     const { entityId } = bucket;
     let stored: readonly Limit[] | undefined;
     const shards = this.#ground.shards(bucket.id);
-    for (let passes = 0; passes < Math.max(4, 20 * shards); passes++) {
+    for (let passes = 0; passes < Math.max(4, 20 * shards ** 2); passes++) {
       // Where each level is asked by itself, one below a level that refuses need not be asked.
       let isAsked = false;
       for (const client of this.#clients) {
