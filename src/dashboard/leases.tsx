@@ -78,7 +78,9 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
               <th scope="col">On</th>
               <th scope="col">Holds</th>
               <th scope="col">Ends by itself</th>
-              <th scope="col">Lease</th>
+              <th scope="col" class="actions">
+                <span class="unseen">What can be done</span>
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -138,7 +140,7 @@ function LeaseRow(props: {
           <Expiry atMs={lease.expiresAtMs} />, then {onExpiry === "charge" ? "charged" : "given back"}
         </span>
       </td>
-      <td data-label="Lease" class="actions">
+      <td class="actions">
         <button
           type="button"
           class="button small"

@@ -189,16 +189,6 @@ export class Administration {
     return deleted;
   }
 
-  /** Deletes what a level says of limits, only while it says what was read of it. */
-  async deleteConfigIf(scope: ConfigScope, options: ChangeOptions, expected: StoredConfig): Promise<SetOutcome> {
-    const event = this.#configEvent("deleted", scope, options, {});
-    return this.#set(
-      scope,
-      { limits: [], ...(scope.level === "system" ? { onUnavailable: null } : {}), expected },
-      event,
-    );
-  }
-
   async #set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetOutcome> {
     const reply = await this.#deps.scope.config.set(scope, change, event);
     if (reply === "planMissing") throw planMissing("planId" in scope ? scope.planId : "");

@@ -1,5 +1,6 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config.ts";
 import { NotFoundError } from "../../domain/errors.ts";
+import { deleteConfigIf } from "../../engine/conditional-delete.ts";
 import type { Limiter } from "../../engine/limiter.ts";
 import { partsOf } from "../../engine/limiter-parts.ts";
 import type { Answer } from "../answer.ts";
@@ -165,7 +166,7 @@ export async function deleteAt(call: LevelCall, level: ConfigScope): Promise<Ans
     if (!(await admin.deleteConfig(level, options))) throw none(level);
     return { status: 204 };
   }
-  const outcome = await admin.deleteConfigIf(level, options, expected);
+  const outcome = await deleteConfigIf(limiter, level, options, expected);
   if (outcome === "conflict") throw await otherwise(limiter, level);
   if (outcome === "unchanged") throw none(level);
   return { status: 204 };
