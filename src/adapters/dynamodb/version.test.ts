@@ -29,7 +29,7 @@ test("each reason to refuse a table has a code and a sentence with the remedy", 
   for (const [record, shared, code, remedy] of [
     [good, false, undefined, ""],
     [good, true, undefined, ""],
-    [undefined, false, "version_missing", "createTable()"],
+    [undefined, false, "version_missing", "zae-limiter init --stack limits"],
     [{ ...good, updatedBy: "client:0.17.0" }, false, "table_shared", "sharedTable: true"],
     [{ ...good, updatedBy: undefined }, false, "table_shared", "sharedTable: true"],
     [{ ...good, updatedBy: "client:0.17.0" }, true, undefined, ""],
