@@ -91,7 +91,7 @@ test("a file that is there is not overwritten without --force, and the zip is th
   const info = await here(["lambda-export", "--info", "--json"]);
   assert.equal(JSON.parse(info.stdout).sha256, JSON.parse(first.stdout).sha256);
   assert.equal((await here(["lambda-export", "--function", "other"])).code, 2);
-  assert.equal((await here(["lambda-export", "--output", join(folder, "no/such/folder.zip")])).code, 2);
+  assert.equal((await here(["lambda-export", "--output", join(folder, "no/such/folder.zip")])).code, 3);
 });
 
 await describeArchive("the exported code", ({ dynamodb, s3 }) => {

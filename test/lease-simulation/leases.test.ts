@@ -11,7 +11,7 @@ import { playLeases } from "./play-leases.ts";
 
 const SEEDS: Readonly<Record<string, number>> = {
   memory: 100,
-  SQLite: 12,
+  SQLite: 20,
   "conditional writes": 60,
   "memory, step by step": 50,
 };
@@ -33,7 +33,9 @@ describe("instances that die, are lost and meet on one lease", () => {
         name === "conditional writes"
           ? ["ended", "refused", "reset", "split", "joined"]
           : ["ended", "refused", "reset"];
-      for (const what of due) assert.ok((tally[what] ?? 0) > seeds / 5, `${what}: only ${tally[what]} times`);
+      // Limits are tight in half of the worlds, and takes are small.
+      const leastOf = (what: string) => (what === "refused" ? seeds / 10 : seeds / 5);
+      for (const what of due) assert.ok((tally[what] ?? 0) > leastOf(what), `${what}: only ${tally[what]} times`);
     });
   }
 });
