@@ -218,7 +218,9 @@ test("fetch cannot see who is calling: 401 without tokens, unless it was told th
   const closed = await createService({ store: "memory" });
   assert.equal((await closed.fetch(new Request("http://localhost/v1/me"))).status, 401);
   assert.equal((await closed.fetch(new Request("http://localhost/healthz"))).status, 200);
-  assert.equal((await closed.fetch(new Request("http://evil.example/healthz"))).status, 421);
+  assert.equal((await closed.fetch(new Request("http://evil.example/v1/me"))).status, 421);
+  // Probes call by whatever address they know.
+  assert.equal((await closed.fetch(new Request("http://evil.example/healthz"))).status, 200);
   await closed.close();
   const open = await createService({ store: "memory", open: true });
   const answer = await open.fetch(new Request("http://localhost:8787/v1/me"));
