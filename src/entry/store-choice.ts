@@ -10,7 +10,7 @@ export function storeOfEnvironment(env: Readonly<Record<string, string | undefin
 
 /** A store that is not known, for a message: an address of somewhere else may have a password in it, wherever that is mistyped. */
 export function shownStore(store: unknown): string {
-  if (typeof store !== "string" || /^[\w.-]*$/.test(store)) return shown(store);
+  if (typeof store !== "string" || /^((dynamodb|sqlite):)?[\w.-]*$/.test(store)) return shown(store);
   return `"${/^[a-z][\w+.-]{0,20}:/i.exec(store)?.[0] ?? ""}..."`;
 }
 

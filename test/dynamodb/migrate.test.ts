@@ -224,16 +224,17 @@ await describeDynamo("migrations", (dynamodb) => {
         if (when === "deletes" && what !== "changed") continue;
         const table = await oldTable(dynamodb, t, "0.6");
         const wire = new Wire(dynamodb.client);
-        let isWritten = false;
+        let written: Promise<unknown> | undefined;
         wire.fault = async ({ operation, input, send }) => {
           const text = JSON.stringify(input);
           const isDelete =
             operation === "TransactWriteItems" && text.includes('"Delete"') && text.includes(item.PK?.S ?? "");
           const isNow =
             when === "deletes" ? isDelete : operation === "Scan" && (await phaseOf(dynamodb, table)) === "clean";
-          if (isNow && !isWritten) {
-            isWritten = true;
-            await fill(dynamodb, table, [item]);
+          // All that look from now on see it, those that look at other parts of the table at the same time, too.
+          if (isNow) {
+            written ??= fill(dynamodb, table, [item]);
+            await written;
           }
           return send();
         };
