@@ -98,15 +98,30 @@ export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBuc
   return plan;
 }
 
-/** The levels of all its resources that have to be read for this request, since no bucket tells of them. */
-export function untoldIn(
+/**
+ * The levels of all its resources that have to be read for this request: no bucket tells of them, or they were read at different
+ * times and do not agree about a total that the resources share.
+ */
+export function unreadIn(
   { demands }: Plan,
   chain: readonly ChainLink[],
   others: readonly PartChain[],
   sinceRead: number,
 ): readonly ChainLink[] {
   if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
-  return [chain, ...others.map((other) => other.chain)].flatMap((one) => untoldLevels(demands, one, sinceRead));
+  const chains = [chain, ...others.map((other) => other.chain)];
+  return [...chains.flatMap((one) => untoldLevels(demands, one, sinceRead)), ...disagreeing(chains.flat())];
+}
+
+/** A total is one bucket, charged by all resources: by one reading of it, or one would be charged to limits that another has not. */
+function disagreeing(links: readonly ChainLink[]): readonly ChainLink[] {
+  return links.filter(({ bucket, totals }) =>
+    links.some((one) => one.bucket.entityId === bucket.entityId && !isSameTotals(one.totals, totals)),
+  );
+}
+
+function isSameTotals(one: ChainLink | undefined, other: ChainLink | undefined): boolean {
+  return one?.set.signature === other?.set.signature && one?.charged.signature === other?.charged.signature;
 }
 
 /** Whether an error is about what configuration says, which may be out of date. */

@@ -73,17 +73,25 @@ function chargedBy(asked: Part["asked"], counting: readonly Limit[]): Asked {
   return { counting, take };
 }
 
-/** Claims with those that come to them: one for each bucket, in their order; of what takes nothing there is none. */
+/**
+ * Claims with those that come to them: one for each bucket, in their order; of what takes nothing there is none. A total is the same
+ * for all resources of a request: of two readings that differ there would be two, which no request makes.
+ */
 export function withDue(due: readonly Due[], more: readonly Due[]): readonly Due[] {
   const all = [...due];
   for (const one of more) {
     if (one.take.length === 0) continue;
-    const at = all.findIndex(({ entityId, resource }) => entityId === one.entityId && resource === one.resource);
+    const at = all.findIndex((each) => isSameBucket(each, one));
     const before = all[at];
     if (before === undefined) all.push(one);
     else all[at] = { ...before, take: summed([...before.take, ...one.take]) };
   }
   return all;
+}
+
+function isSameBucket(one: Due, other: Due): boolean {
+  const isSamePlace = one.entityId === other.entityId && one.resource === other.resource;
+  return isSamePlace && JSON.stringify(one.limits) === JSON.stringify(other.limits);
 }
 
 function summed(take: Asked["take"]): Asked["take"] {
