@@ -67,3 +67,65 @@ export async function vastCountsStory(store: Store, clock: SimulatedClock, optio
   for await (const { limits } of limiter.listBuckets({ resource: "fast" })) assert.equal(limits.length, 1);
   await limiter.close();
 }
+
+/**
+ * A total counts the resources of a request as one amount, and the charges of a lease add up. Whatever they come to is counted
+ * exactly, or refused before anything is taken, by a limit that is soft as by one that is not.
+ */
+export async function vastSumsStory(store: Store, clock: SimulatedClock, options: object): Promise<void> {
+  const limiter = await RateLimiter.open({ ...options, store, clock });
+  for (const soft of [true, false]) {
+    const [org, key] = soft ? ["soft-org", "soft-key"] : ["org", "key"];
+    await limiter.createEntity({ id: org });
+    await limiter.createEntity({ id: key, parentId: org });
+    await limiter.setTotals(org, [Limit.perMinute("tpm", MOST, { soft })]);
+    await limiter.setLimits(key, [Limit.perMinute("tpm", MOST, { soft })]);
+    const used = async (entityId: string, resource: string) => {
+      const { total } = await limiter.usageSummary({ entityId, resource, window: "hourly", ...EVER });
+      return total.tpm ?? 0;
+    };
+    const left = async () => {
+      const shown = await limiter.available({ entityId: org, resource: "*" });
+      return shown.map(({ available }) => available);
+    };
+    const asking = (api: number, web: number) =>
+      limiter.acquire({ entityId: key, resource: "api", consume: { tpm: api }, also: { web: { tpm: web } } });
+
+    // Known to the store and not known yet.
+    for (let i = 0; i < 2; i++) {
+      await assert.rejects(asking(MOST, 1), {
+        code: "amount_invalid",
+        message:
+          `consume of "tpm" is ${MOST + 1} on all resources of the request together, which a total of ${org} ` +
+          `counts as one; ask for at most ${MOST} in one request.`,
+      });
+      assert.deepEqual([await used(org, "*"), await used(key, "api"), await used(key, "web")], [0, 0, 0]);
+      await (await asking(1, 1)).rollback();
+    }
+    const both = await asking(MOST - 5, 5);
+    assert.deepEqual(await left(), [0]);
+    await both.settle({ tpm: MOST }, { also: { web: { tpm: MOST } } });
+    assert.deepEqual(await left(), [-MOST]);
+    assert.equal(await used(org, "*"), 2 * MOST);
+
+    await clock.advance(3 * MINUTE_MS);
+    const again = await limiter.acquire({ entityId: key, resource: "api", consume: { tpm: MOST } });
+    for (let i = 0; i < 3; i++) {
+      await again.adjust({ tpm: MOST });
+      await clock.advance(3 * MINUTE_MS);
+    }
+    assert.equal(await used(org, "*"), 6 * MOST);
+    await again.settle({ tpm: 7 });
+    assert.deepEqual([await used(org, "*"), await used(key, "api")], [2 * MOST + 7, MOST + 7]);
+    assert.deepEqual(await left(), [MOST]);
+    const last = await limiter.acquire({ entityId: key, resource: "api", consume: { tpm: MOST } });
+    for (let i = 0; i < 2; i++) {
+      await last.adjust({ tpm: MOST });
+      await clock.advance(3 * MINUTE_MS);
+    }
+    await last.rollback();
+    assert.deepEqual([await used(org, "*"), await used(key, "api")], [2 * MOST + 7, MOST + 7]);
+    assert.deepEqual(await left(), [MOST]);
+  }
+  await limiter.close();
+}

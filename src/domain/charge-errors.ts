@@ -3,6 +3,7 @@ import type { LimitSource } from "./config-scope.ts";
 import { ValidationError } from "./errors.ts";
 import { nearestName } from "./known-names.ts";
 import type { Limit } from "./limit.ts";
+import { TOKENS_MAX } from "./limit-numbers.ts";
 import type { LimitSet } from "./limit-set.ts";
 import { measureOf, measuresOf, REQUESTS } from "./measures.ts";
 
@@ -50,6 +51,16 @@ function placeTakenText(chain: Chain): string {
   if (whose === undefined) return "";
   const { asker, resource } = aboutOf(chain);
   return ` The limits of ${asker} are ${whose}, in place of those of ${resource} unless they inherit.`;
+}
+
+/** A total counts the resources of a request as one amount, and together they are more than one may be. */
+export function sumTooLarge(measure: string, milli: number, { entityId }: BucketKey): ValidationError {
+  const what = `consume of "${measure}" is ${milli / 1000} on all resources of the request together`;
+  const remedy = `ask for at most ${TOKENS_MAX} in one request`;
+  return new ValidationError("amount_invalid", `${what}, which a total of ${entityId} counts as one; ${remedy}.`, {
+    // It may be a parent that has the total.
+    publicDetail: `${what}; ${remedy}.`,
+  });
 }
 
 /** No level of a chain has a limit. */

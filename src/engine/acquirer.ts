@@ -39,7 +39,7 @@ import {
   planOf,
   takable,
   timeLeft,
-  untoldIn,
+  unreadIn,
 } from "./plan.ts";
 import type { Question } from "./question.ts";
 import { type ObservedBucket, type Refusal, refusalOf, remembered } from "./refusal.ts";
@@ -251,9 +251,9 @@ export class Acquirer {
           if (waiting === undefined) this.refused(request, plan);
           return plan;
         }
-        const untold = untoldIn(plan, chain, others, sinceRead);
-        if (untold.length > 0) {
-          this.configCache.expire(untold);
+        const unread = unreadIn(plan, chain, others, sinceRead);
+        if (unread.length > 0) {
+          this.configCache.expire(unread);
           how = "consistent";
           continue;
         }

@@ -1,8 +1,11 @@
 import type { Amount, Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
+import { sumTooLarge } from "../domain/charge-errors.ts";
 import { ALONE, type Among } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
+import { MILLI_MAX } from "../domain/limit-numbers.ts";
+import { measureIn } from "../domain/measures.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
@@ -95,15 +98,30 @@ export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBuc
   return plan;
 }
 
-/** The levels of all its resources that have to be read for this request, since no bucket tells of them. */
-export function untoldIn(
+/**
+ * The levels of all its resources that have to be read for this request: no bucket tells of them, or they were read at different
+ * times and do not agree about a total that the resources share.
+ */
+export function unreadIn(
   { demands }: Plan,
   chain: readonly ChainLink[],
   others: readonly PartChain[],
   sinceRead: number,
 ): readonly ChainLink[] {
   if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
-  return [chain, ...others.map((other) => other.chain)].flatMap((one) => untoldLevels(demands, one, sinceRead));
+  const chains = [chain, ...others.map((other) => other.chain)];
+  return [...chains.flatMap((one) => untoldLevels(demands, one, sinceRead)), ...disagreeing(chains.flat())];
+}
+
+/** A total is one bucket, charged by all resources: by one reading of it, or one would be charged to limits that another has not. */
+function disagreeing(links: readonly ChainLink[]): readonly ChainLink[] {
+  return links.filter(({ bucket, totals }) =>
+    links.some((one) => one.bucket.entityId === bucket.entityId && !isSameTotals(one.totals, totals)),
+  );
+}
+
+function isSameTotals(one: ChainLink | undefined, other: ChainLink | undefined): boolean {
+  return one?.set.signature === other?.set.signature && one?.charged.signature === other?.charged.signature;
 }
 
 /** Whether an error is about what configuration says, which may be out of date. */
@@ -190,14 +208,19 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
   return demands;
 }
 
-/** One claim for each bucket: totals are charged the sum over all resources of a request. */
+/** One claim for each bucket: totals are charged the sum over all resources of a request, which is one amount and bounded as one. */
 function summed(claims: readonly Demand[]): readonly Demand[] {
   const sums = new Map<string, Demand>();
   for (const claim of claims) {
     const before = sums.get(claim.bucket.id);
     sums.set(claim.bucket.id, before === undefined ? claim : { ...before, take: added(before.take, claim.take) });
   }
-  return sums.size === claims.length ? claims : [...sums.values()];
+  if (sums.size === claims.length) return claims;
+  for (const { bucket, link, take } of sums.values()) {
+    const vast = take.find(({ milli }) => milli > MILLI_MAX);
+    if (vast !== undefined) throw sumTooLarge(measureIn(link.charged.limits, vast.limit), vast.milli, bucket);
+  }
+  return [...sums.values()];
 }
 
 function added(some: readonly Amount[], more: readonly Amount[]): readonly Amount[] {

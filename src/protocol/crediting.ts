@@ -2,6 +2,7 @@ import type { Amount } from "../domain/amounts.ts";
 import { type BucketState, wholeOf } from "../domain/bucket-state.ts";
 import { RateLimiterUnavailable } from "../domain/errors.ts";
 import { byPeriod, type PeriodShare } from "../domain/give-back.ts";
+import { MILLI_MAX } from "../domain/limit-numbers.ts";
 import type { CallContext, Held, WriteReply } from "../ports/bucket-store.ts";
 import type { ItemKey, TracePart } from "../ports/item-store.ts";
 import type { BackgroundTasks } from "./background-tasks.ts";
@@ -79,7 +80,7 @@ export class Crediting {
   async #give(giving: Giving, amounts: readonly Amount[], undoes: Undoes): Promise<WriteReply> {
     const replies: WriteReply[] = [];
     let due = undoes;
-    for (const share of byPeriod(giving.held.ticket, amounts)) {
+    for (const share of byPeriod(giving.held.ticket, amounts).flatMap(inExactParts)) {
       const given = await this.#giveShare(giving, share, due);
       replies.push(...given.replies);
       due = given.undoes;
@@ -187,6 +188,18 @@ function undoneBy({ ticket: { overdrawn, opened } }: Held): Undone {
 
 function isUnknown(result: CreditResult): boolean {
   return result.kind === "unavailable" && result.applied === "unknown";
+}
+
+/**
+ * A lease that was charged again and again, while its bucket filled in between, may hold more than one write can add exactly: that
+ * comes back in several.
+ */
+function inExactParts(share: PeriodShare): readonly PeriodShare[] {
+  const { ticket, amounts } = share;
+  if (amounts.every(({ milli }) => milli <= MILLI_MAX)) return [share];
+  const first = amounts.map(({ limit, milli }) => ({ limit, milli: Math.min(milli, MILLI_MAX) }));
+  const rest = amounts.flatMap(({ limit, milli }) => (milli > MILLI_MAX ? [{ limit, milli: milli - MILLI_MAX }] : []));
+  return [{ ticket, amounts: first }, ...inExactParts({ ticket, amounts: rest })];
 }
 
 /** One amount for each limit. */

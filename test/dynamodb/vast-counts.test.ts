@@ -4,7 +4,7 @@ import { bucketPk, STATE_SK } from "../../src/adapters/dynamodb/schema.ts";
 import { bucketKey } from "../../src/domain/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
-import { vastCountsStory } from "../vast-counts-story.ts";
+import { vastCountsStory, vastSumsStory } from "../vast-counts-story.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { newGround } from "./store-kit.ts";
 
@@ -13,6 +13,12 @@ await describeDynamo("counts past 2^53", (dynamodb) => {
     const clock = new SimulatedClock(Date.UTC(2026, 2, 10, 1));
     const { store } = await newGround(dynamodb, t, { clock });
     await vastCountsStory(store, clock, { denyMemoryMs: 0 });
+  });
+
+  test("sums over resources and over the charges of a lease are exact, or refused before anything is taken", async (t) => {
+    const clock = new SimulatedClock(Date.UTC(2026, 2, 10, 1));
+    const { store } = await newGround(dynamodb, t, { clock });
+    await vastSumsStory(store, clock, { denyMemoryMs: 0 });
   });
 
   test("an item that had counted too much for earlier releases is read, taken from and reset", async (t) => {

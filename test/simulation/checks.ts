@@ -9,6 +9,7 @@ import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import { BodyFailed, type Scene } from "./scene.ts";
+import { beyondAmounts, partsOf } from "./truth-charges.ts";
 
 /** Wrong input, or a world that moved on: what a caller of the public API has to expect in these stories. */
 const EXPECTED_CODES = new Set([
@@ -34,12 +35,18 @@ const EXPECTED_CODES = new Set([
 
 /** Whether the public API may reject with this. */
 export function isExpected(scene: Scene, error: unknown): boolean {
-  const { client, signal } = scene;
+  const { client, signal, operation } = scene;
   if (error instanceof BodyFailed) return true;
   if (signal?.aborted && error === signal.reason) return true;
   // A client that never met a fault may not find the store unavailable, unless it took all the time there was.
   if (error instanceof RateLimiterUnavailable) return client.faults > 0 || hasTakenAll(scene);
-  return error instanceof LimiterError && EXPECTED_CODES.has(error.code);
+  if (!(error instanceof LimiterError)) return false;
+  return EXPECTED_CODES.has(error.code) || (error.code === "amount_invalid" && isBeyondAmounts(operation.request));
+}
+
+/** Whether a total that counts all resources of a request as one would have to take more than one amount may be. */
+function isBeyondAmounts(request: AcquireRequest | undefined): boolean {
+  return request !== undefined && beyondAmounts(partsOf(request)).length > 0;
 }
 
 /** Whether an operation lasted as long as one request may, by the true clock or by its own; half, where its clock was put. */

@@ -1,4 +1,4 @@
-import type { Limit } from "../../src/domain/limit.ts";
+import { type Limit, TOKENS_MAX } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import { capacityMost } from "../../src/testing/model-terms.ts";
 import type { Version } from "./truth-levels.ts";
@@ -73,17 +73,25 @@ function chargedBy(asked: Part["asked"], counting: readonly Limit[]): Asked {
   return { counting, take };
 }
 
-/** Claims with those that come to them: one for each bucket, in their order; of what takes nothing there is none. */
+/**
+ * Claims with those that come to them: one for each bucket, in their order; of what takes nothing there is none. A total is the same
+ * for all resources of a request: of two readings that differ there would be two, which no request makes.
+ */
 export function withDue(due: readonly Due[], more: readonly Due[]): readonly Due[] {
   const all = [...due];
   for (const one of more) {
     if (one.take.length === 0) continue;
-    const at = all.findIndex(({ entityId, resource }) => entityId === one.entityId && resource === one.resource);
+    const at = all.findIndex((each) => isSameBucket(each, one));
     const before = all[at];
     if (before === undefined) all.push(one);
     else all[at] = { ...before, take: summed([...before.take, ...one.take]) };
   }
   return all;
+}
+
+function isSameBucket(one: Due, other: Due): boolean {
+  const isSamePlace = one.entityId === other.entityId && one.resource === other.resource;
+  return isSamePlace && JSON.stringify(one.limits) === JSON.stringify(other.limits);
 }
 
 function summed(take: Asked["take"]): Asked["take"] {
@@ -99,13 +107,27 @@ export function isUncounted({ asked }: Part, chain: readonly Asked[]): boolean {
   return unknown || chain.every(({ take }) => take.length === 0);
 }
 
-/** Whether more is asked of a level than one of its limits holds in any window; of totals, by all resources together. */
+/** Whether more is asked of a level than one of its limits holds in any window, or can be; of totals, by all resources together. */
 export function isAbove(parts: readonly Part[], part: Part, version: Version, isParent: boolean): boolean {
   if (version.access === "bypass") return false;
   const { onResource, totals } = version;
-  const together = parts.flatMap((one) => [...askedOfTotals(one)]);
+  const together = askedTogether(parts);
   const own = isParent ? onResource.forEveryone : (part.given ?? onResource.limits);
-  return isMore(part.asked, own) || isMore(summed(together), isParent ? totals.forEveryone : totals.limits);
+  const over = isParent ? totals.forEveryone : totals.limits;
+  return isMore(part.asked, own) || isMore(together, over) || beyondAmounts(parts).some((one) => countsIn(over, one));
+}
+
+/** Measures of which a request asks for more on all its resources together than one amount may be: no total takes that, soft or not. */
+export function beyondAmounts(parts: readonly Part[]): readonly string[] {
+  return askedTogether(parts).flatMap(([measure, tokens]) => (tokens > TOKENS_MAX ? [measure] : []));
+}
+
+function askedTogether(parts: readonly Part[]): Part["asked"] {
+  return summed(parts.flatMap((one) => [...askedOfTotals(one)]));
+}
+
+function countsIn(limits: readonly Limit[], measure: string): boolean {
+  return limits.some((limit) => countedBy(limit) === measure);
 }
 
 function isMore(asked: Part["asked"], limits: readonly Limit[]): boolean {
