@@ -191,7 +191,7 @@ export class StoreClient {
     claims: readonly Claim[],
     chain: Chain,
     reply: TakeReply,
-    nowMs: number,
+    sentMs: number,
     since: CallStart | undefined,
     untilMs: number | undefined,
   ): MaybePromise<Taken> {
@@ -200,6 +200,7 @@ export class StoreClient {
       for (let i = 0; i < claims.length; i++) this.#deny.forget((claims[i] as Claim).bucket.id);
       return { kind: "granted", answers: reply };
     }
+    const nowMs = readingOf(reply) ?? sentMs;
     const verdict = this.#verdict(claims, chain, reply, nowMs, since);
     const taken = reply.flatMap((answer, i) =>
       answer.kind === "taken" ? [{ ...(claims[i] as Claim), ticket: answer.ticket }] : [],
@@ -358,6 +359,12 @@ async function replyOf(send: () => MaybePromise<WriteReply>): Promise<WriteReply
     if (!(error instanceof RateLimiterUnavailable)) throw error;
     return { kind: "unavailable", applied: "unknown", cause: error };
   }
+}
+
+/** The reading that the store went by; undefined: that of the caller. */
+function readingOf(answers: readonly Answer[]): number | undefined {
+  for (const answer of answers) if ("readingMs" in answer) return answer.readingMs;
+  return undefined;
 }
 
 function allTaken(answers: readonly Answer[]): answers is readonly TakenAnswer[] {

@@ -81,12 +81,15 @@ export interface LeaseDraft {
  * - `unavailable`: transient; whether it was applied may be unknown, and then it counts as taken.
  *
  * `seenAtMs`: the bucket was not looked at in this call; so it stood when it was seen last. Absent: in this call.
+ *
+ * `readingMs`: the reading that the whole call went by, where it is not the caller's: the store showed meanwhile that the clock
+ * was wrong. What is said of the buckets must be said of that instant. Absent: the caller's.
  */
 export type Answer =
   | TakenAnswer
-  | { readonly kind: "short"; readonly state: BucketState; readonly seenAtMs?: number }
-  | { readonly kind: "skipped"; readonly state: BucketState; readonly seenAtMs?: number }
-  | { readonly kind: "contended"; readonly state: BucketState; readonly seenAtMs?: number }
+  | { readonly kind: "short"; readonly state: BucketState; readonly seenAtMs?: number; readonly readingMs?: number }
+  | { readonly kind: "skipped"; readonly state: BucketState; readonly seenAtMs?: number; readonly readingMs?: number }
+  | { readonly kind: "contended"; readonly state: BucketState; readonly seenAtMs?: number; readonly readingMs?: number }
   | { readonly kind: "unseen" }
   | { readonly kind: "configSuspect"; readonly state: BucketState }
   | { readonly kind: "unavailable"; readonly cause: unknown };
@@ -95,6 +98,7 @@ export interface TakenAnswer {
   readonly kind: "taken";
   readonly state: BucketState;
   readonly ticket: Ticket;
+  readonly readingMs?: number;
   /** Only of `takeOne`, where later takes write the same state in place until it is first looked at. */
   readonly shared?: SharedState;
 }

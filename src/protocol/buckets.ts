@@ -100,15 +100,19 @@ export class ProtocolBuckets implements BucketStore {
   take(claims: readonly Claim[], asked: TakeContext): Promise<TakeReply> {
     const call = this.#called(asked);
     const [only] = claims;
-    const isUsual = claims.length === 1 && only !== undefined && this.#isUsual(only, call.nowMs);
-    return isUsual ? this.#takeOne(only, call) : this.#takeAll(claims, asked.atomic, call);
+    const isOne = claims.length === 1 && only !== undefined && call.nowMs === asked.nowMs;
+    return isOne && this.#isUsual(only, call.nowMs) ? this.#takeOne(only, call) : this.#takeAll(claims, asked, call);
   }
 
-  async #takeAll(claims: readonly Claim[], atomic: boolean, asked: Called): Promise<TakeReply> {
+  async #takeAll(claims: readonly Claim[], { atomic, nowMs }: TakeContext, called: Called): Promise<TakeReply> {
     for (const { set } of claims) this.#options.dialect.checkLimits(set);
-    const known = this.#looks.remembered(claims, asked);
-    if (known !== undefined) return known;
-    const call = await this.#inContact(claims, asked);
+    const known = this.#looks.remembered(claims, called);
+    if (known !== undefined) return readBy(await known, called, nowMs);
+    const call = await this.#inContact(claims, called);
+    return readBy(await this.#takeInContact(claims, atomic, call), call, nowMs);
+  }
+
+  async #takeInContact(claims: readonly Claim[], atomic: boolean, call: Called): Promise<readonly Answer[]> {
     const unread = withoutConfig(this.#context, claims);
     if (unread.length > 0) return claims.map((claim) => this.#notAsked(claim, unread.includes(claim), call.nowMs));
     const { untilMs, signal } = call;
@@ -377,6 +381,12 @@ export class ProtocolBuckets implements BucketStore {
       );
     }
   }
+}
+
+/** The answers of a call; where it did not go by the reading of its caller, they say by which. */
+function readBy(answers: readonly Answer[], { nowMs }: Called, askedMs: number): readonly Answer[] {
+  if (nowMs === askedMs) return answers;
+  return answers.map((answer) => ("state" in answer ? { ...answer, readingMs: nowMs } : answer));
 }
 
 function notDebited(outcome: "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {

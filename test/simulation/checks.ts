@@ -232,13 +232,10 @@ export function checkBelief(operation: Operation): string | undefined {
 }
 
 /** A refusal names every bucket that the store had too little in, by its entity and its resource: of a total, the asterisk. */
-export function checkNamed({ client, operation, around }: Scene, { statuses }: Refusal): void {
-  // Of a bucket in shards the one that was asked may have had too little, and all together enough.
-  const isInTheWay = ({ exceeded, retryAfterMs }: Status) =>
-    exceeded || (client.protocol !== undefined && retryAfterMs > 0);
+export function checkNamed({ operation, around }: Scene, { statuses }: Refusal): void {
   for (const { bucket, take } of operation.short) {
     const own = statuses.filter((one) => one.entityId === bucket.entityId && one.resource === bucket.resource);
-    const isNamed = own.some((status) => isInTheWay(status) && take.some(({ limit }) => limit === status.limit));
+    const isNamed = own.some(({ limit, exceeded }) => exceeded && take.some((one) => one.limit === limit));
     // As of an earlier moment it may be told otherwise.
     if (isNamed || own.some(({ asOfMs }) => asOfMs !== undefined)) continue;
     around.journal.violation(
