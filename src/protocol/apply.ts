@@ -70,7 +70,7 @@ export async function installLimits(context: ProtocolContext, installation: Inst
   const { bucket, readingMs } = installation;
   const cache = caches.of(bucket);
   const job = jobOf(installation);
-  const results = await notifyEveryShard(context, bucket, readingMs, () => ({
+  const planFor = (): NotifyPlan => ({
     readingMs,
     isIdempotent: false,
     writeFor: (seen) => {
@@ -80,7 +80,8 @@ export async function installLimits(context: ProtocolContext, installation: Inst
         return "not written";
       return installWrite(context, seen.image, installation) ?? "nothing";
     },
-  }));
+  });
+  const results = await caches.holding([bucket], () => notifyEveryShard(context, bucket, readingMs, planFor));
   return !results.includes("not written");
 }
 
@@ -113,11 +114,12 @@ async function stampEveryShard(
   stamp: (builder: WriteBuilder) => WriteBuilder,
 ): Promise<number> {
   const stamped = () => stamp(new WriteBuilder().set(BN, context.nonces.next()));
-  const results = await notifyEveryShard(context, bucket, readingMs, (key) => ({
+  const planFor = (key: ItemKey): NotifyPlan => ({
     readingMs,
     isIdempotent: true,
     writeFor: () => stamped().update(key, "exists", undefined),
-  }));
+  });
+  const results = await context.caches.holding([bucket], () => notifyEveryShard(context, bucket, readingMs, planFor));
   if (results.includes("not written")) {
     throw new RateLimiterUnavailable(
       `The bucket of ${bucket.entityId} on ${bucket.resource} could not be told of a change of configuration.`,

@@ -48,3 +48,25 @@ test("a bucket that is written to is not forgotten for others: a second write be
   lookAtOthers();
   assert.notEqual(caches.of(one), cache);
 });
+
+test("a bucket that somebody holds is not forgotten for others: what the work learns is noted where it looks", async () => {
+  const caches = new BucketCaches(NO_CALENDAR, OWN, 20);
+  const [one, two] = [bucketKey("one", "gpt-4"), bucketKey("two", "gpt-4")];
+  const lookAtOthers = () => {
+    for (let i = 0; i < 60; i++) caches.of(bucketKey(`id-${i}`, "gpt-4"));
+  };
+  const known = [caches.of(one), caches.of(two)];
+  const failed = new Error("the store is gone");
+  const work = caches.holding([one, two], async () => {
+    // One piece of work may go by it beside another, and within it.
+    await caches.holding([one], async () => lookAtOthers());
+    lookAtOthers();
+    assert.equal(caches.of(one), known[0]);
+    assert.equal(caches.of(two), known[1]);
+    throw failed;
+  });
+  await assert.rejects(work, failed);
+  lookAtOthers();
+  assert.ok(caches.size <= 20, `${caches.size} buckets`);
+  assert.notEqual(caches.of(one), known[0]);
+});

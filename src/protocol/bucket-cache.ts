@@ -50,6 +50,8 @@ export class BucketCache {
   readonly #rates: (Rate | undefined)[] = [];
   readonly #sheets: (SheetNote | undefined)[] = [];
   #shardCount = 1;
+  /** How much work of this process goes by it. */
+  #holders = 0;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
   #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
   /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
@@ -84,6 +86,23 @@ export class BucketCache {
   /** Whether a write of this process to one of its shards is under way. */
   get isBusy(): boolean {
     return this.lanes.some((lane) => lane?.isBusy);
+  }
+
+  /** Whether it must not be forgotten for others: work goes by it, its first read is under way, or a write. */
+  get isHeld(): boolean {
+    return this.#holders > 0 || this.contact !== undefined || this.isBusy;
+  }
+
+  /**
+   * For work that waits for the store, until it calls `letGo`: what others learn of the bucket meanwhile, or the driver for it, they
+   * note here and on no second one.
+   */
+  hold(): void {
+    this.#holders++;
+  }
+
+  letGo(): void {
+    this.#holders--;
   }
 
   /** Whether other processes are likely to have written since the last observation. */
@@ -221,7 +240,7 @@ export class BucketCaches {
   #sequence = 0;
 
   constructor(calendar: Calendar, dialect: Dialect, bucketsMax: number) {
-    this.#known = new BoundedMap(bucketsMax / 2, (cache) => cache.isBusy);
+    this.#known = new BoundedMap(bucketsMax / 2, (cache) => cache.isHeld);
     this.#calendar = calendar;
     this.#dialect = dialect;
   }
@@ -231,7 +250,7 @@ export class BucketCaches {
     return this.#sequence;
   }
 
-  /** How many buckets are remembered: at most so many as was said, and those that are written to. */
+  /** How many buckets are remembered: at most so many as was said, and those that are held. */
   get size(): number {
     return this.#known.size;
   }
@@ -245,6 +264,20 @@ export class BucketCaches {
     }
     this.#latest = cache;
     return cache;
+  }
+
+  /** Does work on buckets, none of which is forgotten until it is done. */
+  async holding<Result>(keys: readonly BucketKey[], work: () => Promise<Result>): Promise<Result> {
+    const held = keys.map((key) => {
+      const cache = this.of(key);
+      cache.hold();
+      return cache;
+    });
+    try {
+      return await work();
+    } finally {
+      for (const cache of held) cache.letGo();
+    }
   }
 
   /** The store answered, and showed no item: others were in the way, or several items were written together. */

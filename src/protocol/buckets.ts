@@ -127,7 +127,11 @@ export class ProtocolBuckets implements BucketStore {
     return this.#looks.complete(claims, answers, call);
   }
 
-  async debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
+  debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
+    return this.#caches.holding([held.bucket], () => this.#debit(held, amounts, asked));
+  }
+
+  async #debit(held: Held, amounts: readonly Amount[], asked: CallContext): Promise<WriteReply> {
     const context = this.#called(asked);
     const job = this.#jobOf(held, "debit", amounts, context);
     const cache = this.#caches.of(held.bucket);
@@ -286,6 +290,7 @@ export class ProtocolBuckets implements BucketStore {
     const { random } = this.#context;
     const job = this.#jobOf(claim, "take", claim.take, call);
     const cache = this.#caches.of(claim.bucket);
+    cache.hold();
     try {
       let shard = pickShard(cache, job, random);
       for (let moves = 0; shard !== undefined && moves < MOVES_MAX; moves++) {
@@ -316,6 +321,8 @@ export class ProtocolBuckets implements BucketStore {
       // A job that left the queue was not taken; the engine hears of the abort by itself.
       if (call.signal?.aborted) return [UNSEEN];
       throw error;
+    } finally {
+      cache.letGo();
     }
   }
 

@@ -68,7 +68,8 @@ export async function closeHours(
   const answers: ShardClosed[] = [];
   for (const [i, key] of keys.entries()) {
     const item = found[i];
-    answers.push(item === undefined ? { kind: "gone" } : await closeOne(context, key, item, options).catch(unreadable));
+    const close = (there: Item) => context.caches.holding([key.bucket], () => closeOne(context, key, there, options));
+    answers.push(item === undefined ? { kind: "gone" } : await close(item).catch(unreadable));
   }
   return answers;
 }

@@ -69,7 +69,8 @@ export class Crediting {
     const calledMs = this.#context.clock.now();
     const caller = new WaitingCaller(calledMs + timeoutMs);
     const untilMs = calledMs + Math.max(timeoutMs, RETRY.giveBack.timeoutMs);
-    const work = this.#give({ held, readingMs: nowMs, untilMs, caller }, amounts, undoes);
+    const giving: Giving = { held, readingMs: nowMs, untilMs, caller };
+    const work = this.#context.caches.holding([held.bucket], () => this.#give(giving, amounts, undoes));
     void caller.left.then(() => {
       const late = work.then(orFault).finally(() => this.#context.returnedLate(held.bucket));
       this.#background.track(late, held.bucket, "a give-back could not be stored");

@@ -28,23 +28,29 @@ export class JoinFirst {
 
   /** The answers, where the request ends with it; undefined when the claims can be taken. */
   async before(claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
-    const { caches, clock } = this.#context;
+    const { caches } = this.#context;
     for (const claim of claims) {
-      const cache = caches.of(claim.bucket);
-      if (!mustJoin(claim, cache)) continue;
-      const joined = await joinInTime(this.#context, claim.bucket, call);
-      if (joined.kind === "done") continue;
-      this.#background.resize(cache, 1, call.nowMs);
-      if (joined.kind === "unavailable") return claims.map(() => joined);
-      if (clock.now() < call.untilMs) continue;
-      const silence = silenceOf(cache);
-      if (silence !== undefined) return claims.map(() => ({ kind: "unavailable", cause: silence }));
-      // Others wrote to the shards each time: it could not be decided among many.
-      const { seen } = joined;
-      const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
-      return claims.map((one) => (one === claim && state !== undefined ? { kind: "contended", state } : UNSEEN));
+      if (!mustJoin(claim, caches.of(claim.bucket))) continue;
+      const answers = await caches.holding([claim.bucket], () => this.#join(claim, claims, call));
+      if (answers !== undefined) return answers;
     }
     return undefined;
+  }
+
+  async #join(claim: Claim, claims: readonly Claim[], call: Called): Promise<readonly Answer[] | undefined> {
+    const { caches, clock } = this.#context;
+    const cache = caches.of(claim.bucket);
+    const joined = await joinInTime(this.#context, claim.bucket, call);
+    if (joined.kind === "done") return undefined;
+    this.#background.resize(cache, 1, call.nowMs);
+    if (joined.kind === "unavailable") return claims.map(() => joined);
+    if (clock.now() < call.untilMs) return undefined;
+    const silence = silenceOf(cache);
+    if (silence !== undefined) return claims.map(() => ({ kind: "unavailable", cause: silence }));
+    // Others wrote to the shards each time: it could not be decided among many.
+    const { seen } = joined;
+    const state = seen.length === 0 ? undefined : wholeState(this.#context, claim, { images: seen }, call.nowMs);
+    return claims.map((one) => (one === claim && state !== undefined ? { kind: "contended", state } : UNSEEN));
   }
 }
 

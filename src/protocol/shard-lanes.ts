@@ -13,7 +13,7 @@ interface LaneParts {
 }
 
 /**
- * The queues of one process, one for each shard. They hang on what is cached of the bucket, which is kept while one of them is
+ * The queues of one process, one for each shard. They hang on what is cached of the bucket, which is held while one of them is
  * busy: that one write of this process is under way to an item at a time is what makes its nonce a proof.
  */
 export class ShardLanes {

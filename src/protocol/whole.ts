@@ -22,7 +22,9 @@ export function transactPlan<Result>(
 ): Promise<Result> {
   const { policy } = plan;
   const budget = { policy, attemptsMax: policy.attempts, caller };
-  return drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context);
+  return context.caches.holding(plan.buckets, () =>
+    drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context),
+  );
 }
 
 /** By which reading, until when and how often all shards are read. */

@@ -101,7 +101,11 @@ test("mistakes are told before anything is made", async (t) => {
     [["--store", store, "--duration", "10"], 2, /give a duration such as 500ms/],
     [["--store", store, "--processes", "0"], 2, /--processes is "0"/],
     [["--store", store, "--seed", "x"], 2, /give a whole number/],
-    [["--store", store, "--html", join(folder, "no", "x.html")], 3, /cannot be written: there is no such file or folder/],
+    [
+      ["--store", store, "--html", join(folder, "no", "x.html")],
+      3,
+      /cannot be written: there is no such file or folder/,
+    ],
     [["--store", `sqlite:${missing}`], 4, /There is no store at/],
     [["--stack", "limits", "--endpoint", "http://127.0.0.1:9"], 2, /give --yes/],
   ] as const) {

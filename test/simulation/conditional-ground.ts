@@ -81,17 +81,17 @@ export function conditionalGround(context: GroundContext): Ground {
         2.5,
         "sweep",
         () => {
-          const removed = world.table.sweep(drawn.pick([0.3, 1]));
+          const removed = world.table.sweep(drawn().pick([0.3, 1]));
           if (removed > 0) journal.note(`${removed} items that had expired are removed`);
         },
       ],
-      [1, "close", () => closeSome(site, drawn.fork())],
-      [profile.bucketsMax === undefined || crowds.size === 0 ? 0 : 4, "crowd", () => drawn.pick([...crowds])()],
+      [1, "close", () => closeSome(site, drawn().fork())],
+      [profile.bucketsMax === undefined || crowds.size === 0 ? 0 : 4, "crowd", () => drawn().pick([...crowds])()],
       [
         wrong !== undefined && wrong.size > 0 ? 1 : 0,
         "correct",
         () => {
-          const clock = drawn.pick([...(wrong ?? [])]);
+          const clock = drawn().pick([...(wrong ?? [])]);
           clock.correct(world.table.dateMs());
           wrong?.delete(clock);
           journal.note("a clock that was wrong hears of the store's time");

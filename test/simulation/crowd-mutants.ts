@@ -7,9 +7,9 @@ export const CROWD_MUTANTS: Readonly<Record<string, Mutant>> = {
     layer: "code",
     caughtAs: /never ends/,
     spoil: () => {
-      const before = Object.getOwnPropertyDescriptor(BucketCache.prototype, "isBusy") as PropertyDescriptor;
-      Object.defineProperty(BucketCache.prototype, "isBusy", { ...before, get: () => false });
-      return () => Object.defineProperty(BucketCache.prototype, "isBusy", before);
+      const before = Object.getOwnPropertyDescriptor(BucketCache.prototype, "isHeld") as PropertyDescriptor;
+      Object.defineProperty(BucketCache.prototype, "isHeld", { ...before, get: () => false });
+      return () => Object.defineProperty(BucketCache.prototype, "isHeld", before);
     },
   },
 };

@@ -42,7 +42,7 @@ export interface Ground {
   readonly setup: Connector;
   connector(random: SeededRandom): Connector;
   /** What else happens there, as often as its weight says. */
-  happenings(random: SeededRandom): readonly (readonly [weight: number, name: string, act: () => void])[];
+  happenings(random: () => SeededRandom): readonly (readonly [weight: number, name: string, act: () => void])[];
 }
 
 /** A store that applies a call as a whole, reached by one or several handles. */

@@ -217,7 +217,7 @@ class Simulation {
       [profile.jumps ? 2 : 0, "jump", () => this.#jump(client())],
       [this.#aborts.size > 0 ? 2 : 0, "abort", () => this.#abort(this.#random.pick([...this.#aborts.keys()]))],
       [profile.crashes ? 1 : 0, "crash", () => this.#crash(client())],
-      ...this.#ground.happenings(this.#random),
+      ...this.#ground.happenings(() => this.#random),
     ];
   }
 
