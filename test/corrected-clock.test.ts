@@ -65,6 +65,25 @@ for (const [name, offsetMs] of OFFSETS) {
       );
     });
 
+    test("what there is, and when there is more, is shown as it is", async () => {
+      const machines = new Machines();
+      const right = await machines.open(0, 0);
+      await right.setLimits("e", [HOURLY]);
+      assert.ok((await right.tryAcquire(ASK)).ok);
+      await machines.clock.advance(HALF_HOUR_MS);
+      const isSoon = (waitMs: number) => Math.abs(waitMs - (HOUR_MS - HALF_HOUR_MS)) <= 2_000;
+      const shown = await (await machines.open(offsetMs, 0)).available(ASK);
+      assert.deepEqual(
+        shown.map(({ available }) => available),
+        [30],
+      );
+      const waitMs = await (await machines.open(offsetMs, 0)).timeUntilAvailable(ASK);
+      assert.ok(isSoon(waitMs), `wait for ${waitMs} ms`);
+      const explained = await (await machines.open(offsetMs, 0)).explain(ASK);
+      assert.equal(explained.outcome, "refused");
+      assert.ok(isSoon(explained.retryAfterMs), `wait for ${explained.retryAfterMs} ms, explained`);
+    });
+
     test("a lease shows what its take left", async () => {
       const machines = new Machines();
       const [right, wrong] = [await machines.open(0, 0), await machines.open(offsetMs, 0)];

@@ -42,7 +42,7 @@ import {
   unreadIn,
 } from "./plan.ts";
 import type { Question } from "./question.ts";
-import { type ObservedBucket, type Refusal, refusalOf, remembered } from "./refusal.ts";
+import { type Observation, type Refusal, refusalOf, remembered } from "./refusal.ts";
 import { RefusalCounts } from "./refusal-counts.ts";
 import { type AcquireRequest, alsoOf, checkRefusal, checkRequest, type Demand, demandsOf } from "./request.ts";
 import { RequestLimits } from "./request-limits.ts";
@@ -132,17 +132,17 @@ export class Acquirer {
 
   /** How a request stands, without taking: for one whose turn never came while it waited. */
   async peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome> {
-    const nowMs = this.#deps.clock.now();
+    const askedMs = this.#deps.clock.now();
     let demands: Demand[] = [];
     try {
-      demands = this.demands(request.consume, enabled(await this.chain(request, nowMs)));
+      demands = this.demands(request.consume, enabled(await this.chain(request, askedMs)));
       for (const [resource, consume] of alsoOf(request)) {
-        const chain = await this.chain({ entityId: request.entityId, resource }, nowMs);
+        const chain = await this.chain({ entityId: request.entityId, resource }, askedMs);
         demands.push(...this.demands(consume, enabled(chain)));
       }
       // A request for nothing cannot be short and overtakes no other, so it need not wait for its turn.
       if (claimsOf(demands).length === 0) return await this.attempt(request, waiting);
-      const observed = await this.observe(demands, nowMs);
+      const { observed, nowMs } = await this.observe(demands);
       const refusal = refusalOf(observed, demands, { askedMs: nowMs, toldMs: nowMs }, this.#deps.calendar);
       checkRefusal(refusal);
       return refusal;
@@ -180,12 +180,15 @@ export class Acquirer {
   }
 
   /** The buckets of a chain as they are stored, with the limits of now brought to them in thought. */
-  async observe(demands: readonly Demand[], nowMs: number): Promise<ObservedBucket[]> {
+  async observe(demands: readonly Demand[]): Promise<Observation> {
     const states = await this.#deps.scope.buckets.read(demands.map(({ link }) => link.bucket));
-    return demands.map(({ bucket, set, limits = set.limits, origin, take, bypass }, i) => {
+    // Not before: what the store answers may correct the clock.
+    const nowMs = this.#deps.clock.now();
+    const observed = demands.map(({ bucket, set, limits = set.limits, origin, take, bypass }, i) => {
       const state = bucketFor(states[i], { set, origin }, nowMs, this.#deps.calendar);
-      return { bucket, state, limits, take, taken: false, bypass, seen: "now" };
+      return { bucket, state, limits, take, taken: false, bypass, seen: "now" } as const;
     });
+    return { observed, nowMs };
   }
 
   /**

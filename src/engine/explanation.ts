@@ -98,22 +98,17 @@ export async function explain(
   question: Question & { readonly consume?: Tokens },
 ): Promise<Explanation> {
   const { calendar } = deps;
-  const nowMs = deps.clock.now();
-  const chain = await acquirer.chain(question, nowMs);
+  const chain = await acquirer.chain(question, deps.clock.now());
   const { entityId, resource, consume } = question;
-  const observed = await acquirer.observe(
-    chain.map((link) => demandOf(link, [], link.access === "bypass")),
-    nowMs,
-  );
+  const { observed, nowMs } = await acquirer.observe(chain.map((link) => demandOf(link, [], link.access === "bypass")));
   const totals = chain.flatMap((link) => (link.totals === undefined || link.access === "bypass" ? [] : [link.totals]));
-  const total = await acquirer.observe(
-    totals.map((link) => demandOf(link, [], false)),
-    nowMs,
-  );
+  const total = await acquirer.observe(totals.map((link) => demandOf(link, [], false)));
   const levels = chain.map((link, i) => ({
     ...levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
     totals: totals.flatMap((one, j) =>
-      one.bucket.entityId === link.bucket.entityId ? limitsIn(one, total[j] as ObservedBucket, false, nowMs, deps) : [],
+      one.bucket.entityId === link.bucket.entityId
+        ? limitsIn(one, total.observed[j] as ObservedBucket, false, total.nowMs, deps)
+        : [],
     ),
   }));
   const base = { entityId, resource, levels };
@@ -125,11 +120,12 @@ export async function explain(
   if (consume === undefined) return { ...base, outcome: "granted", retryAfterMs: 0 };
   try {
     const demands = acquirer.demands(consume, chain);
-    const asked = await acquirer.observe(demands, nowMs);
-    if (asked.every(({ state, take, bypass }) => bypass || fits(state, take, nowMs))) {
+    const asked = await acquirer.observe(demands);
+    if (asked.observed.every(({ state, take, bypass }) => bypass || fits(state, take, asked.nowMs))) {
       return { ...base, outcome: "granted", retryAfterMs: 0 };
     }
-    const refusal = refusalOf(asked, demands, { askedMs: nowMs, toldMs: nowMs }, calendar);
+    const times = { askedMs: asked.nowMs, toldMs: asked.nowMs };
+    const refusal = refusalOf(asked.observed, demands, times, calendar);
     checkRefusal(refusal);
     const { primary, retryAfterMs } = refusal;
     return { ...base, outcome: "refused", retryAfterMs, reason: shortfallText(primary), primary };

@@ -62,20 +62,15 @@ export class Inspection {
   }
 
   async available(question: Question): Promise<Availability[]> {
-    const nowMs = this.#deps.clock.now();
-    const chain = withTotals(await this.#acquirer.chain(question, nowMs));
+    const chain = withTotals(await this.#acquirer.chain(question, this.#deps.clock.now()));
     if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
-    const observed = await this.#acquirer.observe(
-      chain.map((link) => demandOf(link, [], false)),
-      nowMs,
-    );
+    const { observed, nowMs } = await this.#acquirer.observe(chain.map((link) => demandOf(link, [], false)));
     return observed.flatMap(({ state }, i) => availabilityOf(chain[i] as ChainLink, state, nowMs));
   }
 
   async timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
-    const nowMs = this.#deps.clock.now();
-    const chain = await this.#acquirer.chain(question, nowMs);
-    const observed = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain), nowMs);
+    const chain = await this.#acquirer.chain(question, this.#deps.clock.now());
+    const { observed, nowMs } = await this.#acquirer.observe(this.#acquirer.demands(question.consume, chain));
     return fitsAtMs(observed, nowMs, this.#deps.calendar) - nowMs;
   }
 

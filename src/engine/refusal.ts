@@ -44,6 +44,12 @@ export interface ObservedBucket {
 /** When a bucket was looked at: for this request; at an earlier time; or never, and then its state says nothing. */
 export type Sight = "now" | { readonly atMs: number } | "never";
 
+/** Buckets that were read, and the reading of the clock that they are shown by. */
+export interface Observation {
+  readonly observed: readonly ObservedBucket[];
+  readonly nowMs: number;
+}
+
 /** The times of a refusal: when the buckets were asked, and when the caller hears of it, from where waits count. */
 export interface RefusalTimes {
   readonly askedMs: number;
