@@ -1,11 +1,8 @@
-import type { Amount, Tokens } from "../domain/amounts.ts";
+import type { Tokens } from "../domain/amounts.ts";
 import { checkAtomic } from "../domain/atomic.ts";
 import type { BucketKey } from "../domain/bucket-key.ts";
-import { sumTooLarge } from "../domain/charge-errors.ts";
 import { ALONE, type Among } from "../domain/charges.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../domain/errors.ts";
-import { MILLI_MAX } from "../domain/limit-numbers.ts";
-import { measureIn } from "../domain/measures.ts";
 import type { TakeContext, TakenAnswer } from "../ports/bucket-store.ts";
 import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
 import type { Store } from "../ports/store.ts";
@@ -15,6 +12,7 @@ import type { LeasePart } from "./lease-part.ts";
 import type { Refusal } from "./refusal.ts";
 import { type AcquireRequest, type Demand, demandsOf } from "./request.ts";
 import type { Settings } from "./settings.ts";
+import { summed } from "./summed.ts";
 
 /** One resource of a request, with the chain that it is taken from. */
 export interface PartChain {
@@ -207,27 +205,6 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
     if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
   }
   return demands;
-}
-
-/** One claim for each bucket: totals are charged the sum over all resources of a request, which is one amount and bounded as one. */
-function summed(claims: readonly Demand[]): readonly Demand[] {
-  const sums = new Map<string, Demand>();
-  for (const claim of claims) {
-    const before = sums.get(claim.bucket.id);
-    sums.set(claim.bucket.id, before === undefined ? claim : { ...before, take: added(before.take, claim.take) });
-  }
-  if (sums.size === claims.length) return claims;
-  for (const { bucket, link, take } of sums.values()) {
-    const vast = take.find(({ milli }) => milli > MILLI_MAX);
-    if (vast !== undefined) throw sumTooLarge(measureIn(link.charged.limits, vast.limit), vast.milli, bucket);
-  }
-  return [...sums.values()];
-}
-
-function added(some: readonly Amount[], more: readonly Amount[]): readonly Amount[] {
-  const sums = new Map(some.map(({ limit, milli }) => [limit, milli]));
-  for (const { limit, milli } of more) sums.set(limit, (sums.get(limit) ?? 0) + milli);
-  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }
 
 /** The limits changed with every plan, so that none of them could be decided by. */

@@ -10,7 +10,7 @@ import { REPEATS_MAX } from "./change-plan.ts";
 import { chargeOf, type Got } from "./charging.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
-import { bucketsOf, claimAt, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
+import { bucketsOf, claimOf, claimsOf, heldAt, type Share, sharesOf, without, withReturned } from "./ledger.ts";
 import { withStandings } from "./refused.ts";
 
 /**
@@ -123,7 +123,7 @@ class ChangeDraft implements LeaseChange {
   }
 
   #takes(): LeaseMoves {
-    return { kind: "take", claims: this.#shares.map((share) => claimAt(this.#record, share)) };
+    return { kind: "take", claims: claimsOf(this.#record, this.#shares) };
   }
 
   #difference(): LeaseMoves {
@@ -136,9 +136,11 @@ class ChangeDraft implements LeaseChange {
   }
 
   #got(charged: Charged): readonly Got[] {
+    const { moves } = this;
     const answers = charged.kind === "take" ? charged.taken : charged.debited;
     return this.#shares.map((share, i) => {
-      const { ticket = PLAIN_TICKET, state } = answers[i] as (typeof answers)[number];
+      const at = moves.kind === "take" ? claimOf(this.#record, share, moves.claims) : i;
+      const { ticket = PLAIN_TICKET, state } = answers[at] as (typeof answers)[number];
       return { share, held: this.#heldAt(share.at), ticket, state };
     });
   }

@@ -4,13 +4,14 @@ import { RateLimitExceeded } from "../domain/errors.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/give-back.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease-record.ts";
 import type { BucketPlace } from "../engine/lease-part.ts";
-import type { Claim, Held } from "../ports/bucket-store.ts";
+import type { Held } from "../ports/bucket-store.ts";
 import type { Charge, ChargePlan } from "./change-plan.ts";
 import type { DeskDeps } from "./desk-deps.ts";
 import { leaseNotStored } from "./errors.ts";
 import {
   bucketsOf,
-  claimAt,
+  claimOf,
+  claimsOf,
   heldAt,
   placesIn,
   type ResourceAmounts,
@@ -59,13 +60,14 @@ export class Charging {
   async #take(record: LeaseRecord, amounts: ResourceAmounts): Promise<readonly Got[]> {
     const shares = sharesOf(record, amounts);
     if (shares.length === 0) return [];
-    const claims = shares.map((share) => claimAt(record, share));
+    const claims = claimsOf(record, shares);
     const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record));
     switch (taken.kind) {
       case "granted":
-        return shares.map((share, i) => {
-          const ticket = taken.answers[i]?.ticket ?? PLAIN_TICKET;
-          return { share, held: heldOf(claims[i] as Claim, ticket), ticket, state: taken.answers[i]?.state };
+        return shares.map((share) => {
+          const answer = taken.answers[claimOf(record, share, claims)];
+          const ticket = answer?.ticket ?? PLAIN_TICKET;
+          return { share, held: heldAt(record, share.at, ticket), ticket, state: answer?.state };
         });
       case "refused":
         throw withStandings(new RateLimitExceeded(taken.refusal), taken.refusal, this.#deps.engine);
@@ -127,8 +129,4 @@ export function chargeOf(
     };
   }
   return charge;
-}
-
-function heldOf({ bucket, set, origin, bypass }: Claim, ticket: Ticket): Held {
-  return { bucket, set, origin, bypass, ticket };
 }

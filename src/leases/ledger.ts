@@ -17,6 +17,7 @@ import { measureIn, measureOf } from "../domain/measures.ts";
 import { shown } from "../domain/names.ts";
 import { TOTAL_RESOURCE } from "../domain/totals.ts";
 import { type BucketPlace, placesOf } from "../engine/lease-part.ts";
+import { summed } from "../engine/summed.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
 /** Amounts by measure for each resource of a lease, in its order. */
@@ -233,9 +234,15 @@ export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Tick
   return { ...claimed, ticket, bypass };
 }
 
-/** A further claim of a lease. */
-export function claimAt(record: LeaseRecord, { at, amounts }: Share): Claim {
-  return { ...bucketAt(record, at), take: amounts };
+/** Further claims of a lease, one for each bucket: a total is charged the sum over the resources. */
+export function claimsOf(record: LeaseRecord, shares: readonly Share[]): readonly Claim[] {
+  return summed(shares.map(({ at, amounts }) => ({ ...bucketAt(record, at), take: amounts })));
+}
+
+/** Which of the claims on buckets a share is part of. */
+export function claimOf(record: LeaseRecord, { at }: Share, claims: readonly Pick<Claim, "bucket">[]): number {
+  const { bucket } = bucketAt(record, at);
+  return claims.findIndex((claim) => claim.bucket.id === bucket.id);
 }
 
 function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {

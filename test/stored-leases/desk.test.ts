@@ -23,6 +23,9 @@ const isCode = (code: string, status: number) => (error: unknown) => {
   return true;
 };
 
+/** Two of these are more than one amount may be. */
+const FEW_TRILLIONS = 5_000_000_000_000;
+
 for (const [name, openStore] of EVERY_STORE) {
   describe(`stored leases on ${name}`, () => {
     test("an acquire answers with the lease, what is left at every level, and how each limit stands", async (t) => {
@@ -48,6 +51,35 @@ for (const [name, openStore] of EVERY_STORE) {
       );
       assert.deepEqual(await desk.get(id({ lease })), view);
       assert.deepEqual(changes, [view]);
+    });
+
+    test("a lease that takes more of several resources takes their sum of a total, or nothing", async (t) => {
+      const { desk, limiter } = await openWorld(t, openStore);
+      await limiter.setSystemDefaults([Limit.perDay("tpm", FEW_TRILLIONS)]);
+      await limiter.setLimits("key-1", [Limit.perDay("tpm", FEW_TRILLIONS)]);
+      await limiter.setTotals("proj-1", [Limit.perDay("tpm", 10)]);
+      const left = async () => {
+        const [total] = await limiter.available({ entityId: "proj-1", resource: "*" });
+        return total?.available;
+      };
+      const leaseId = id(await desk.acquire(taking({ tpm: 1 }, { also: { web: { tpm: 1 } } })));
+      await desk.consume(leaseId, { amounts: { tpm: 3 }, also: { web: { tpm: 2 } } });
+      assert.equal(await left(), 3);
+      await assert.rejects(desk.consume(leaseId, { amounts: { tpm: 2 }, also: { web: { tpm: 2 } } }), (error) => {
+        assert.ok(error instanceof RateLimitExceeded);
+        const { entityId, resource, limit, requested } = error.primary;
+        assert.deepEqual([entityId, resource, limit, requested], ["proj-1", "*", "tpm", 4]);
+        return true;
+      });
+      assert.equal(await left(), 3);
+      const most = { amounts: { tpm: FEW_TRILLIONS }, also: { web: { tpm: FEW_TRILLIONS } }, idempotencyKey: "most" };
+      await assert.rejects(desk.consume(leaseId, most), isCode("amount_invalid", 400));
+      await assert.rejects(desk.consume(leaseId, most), isCode("amount_invalid", 400));
+      assert.equal(await left(), 3);
+      const { consumed, also } = await desk.get(leaseId);
+      assert.deepEqual([consumed, also], [{ tpm: 4 }, { web: { tpm: 3 } }]);
+      await desk.rollback(leaseId);
+      assert.equal(await left(), 10);
     });
 
     test("a lease says what it holds by the nearest level that it is charged to, not by one for callers only", async (t) => {
