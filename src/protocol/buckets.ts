@@ -41,6 +41,7 @@ import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { fullestShard, pickOther, pickShard } from "./pick.ts";
+import { readBy } from "./read-by.ts";
 import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardLanes } from "./shard-lanes.ts";
@@ -388,12 +389,6 @@ export class ProtocolBuckets implements BucketStore {
       );
     }
   }
-}
-
-/** The answers of a call; where it did not go by the reading of its caller, they say by which. */
-function readBy(answers: readonly Answer[], { nowMs }: Called, askedMs: number): readonly Answer[] {
-  if (nowMs === askedMs) return answers;
-  return answers.map((answer) => ("state" in answer ? { ...answer, readingMs: nowMs } : answer));
 }
 
 function notDebited(outcome: "configSuspect" | "contended" | "elsewhere", { bucket }: Held): Error {
