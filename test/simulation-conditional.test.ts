@@ -55,7 +55,7 @@ const LEAST: Readonly<Record<string, number>> = {
   "found to have landed": 5,
   "items that expired": 1,
   "faults of a write, late": 15,
-  "faults of a transact, late": 15,
+  "faults of a transact, late": 8,
   "give-backs that came too late": 5,
   "operations bucket_topped_up": 20,
   "operations bucket_reset": 10,
