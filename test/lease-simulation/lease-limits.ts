@@ -34,8 +34,8 @@ export function drawCharged(random: SeededRandom): readonly ChargedLimit[] {
   const tight = { drained: 0, mayDrip: false };
   const measures: Readonly<Record<string, Measure>> = {
     rpm: VAST,
-    tpm: random.pick([VAST, VAST, { ...tight, capacity: 150 }, { ...tight, capacity: 60 }]),
-    slots: random.pick([VAST, { ...tight, capacity: 12 }]),
+    tpm: random.pick([VAST, { ...tight, capacity: 150 }, { ...tight, capacity: 60 }]),
+    slots: random.pick([VAST, { ...tight, capacity: 12 }, { ...tight, capacity: 8 }]),
   };
   return PLACES.map(([entityId, resource, name]) => {
     const measure = measures[name] as Measure;
