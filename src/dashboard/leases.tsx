@@ -3,9 +3,10 @@ import { keepAddress } from "./address.ts";
 import { curl } from "./curl.ts";
 import { Expiry, LeaseCard } from "./lease-card.tsx";
 import { NameFields } from "./name-fields.tsx";
-import { Empty, ErrorNote, Link, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
+import { Empty, ErrorNote, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { LeaseView, Listed } from "./shapes.ts";
+import { ActionsHead, BucketCells } from "./table-cells.tsx";
 import { amountsText, plural } from "./words.ts";
 
 const PAGE_SIZE = 100;
@@ -78,9 +79,7 @@ export function LeasesPage({ params }: { readonly params: Readonly<Record<string
               <th scope="col">On</th>
               <th scope="col">Holds</th>
               <th scope="col">Ends by itself</th>
-              <th scope="col" class="actions">
-                <span class="unseen">What can be done</span>
-              </th>
+              <ActionsHead />
             </tr>
           </thead>
           <tbody>
@@ -124,14 +123,7 @@ function LeaseRow(props: {
   const others = Object.entries(also).map(([name, amounts]) => `${amountsText(amounts)} on ${name}`);
   return (
     <tr data-testid="lease-row" data-lease={leaseId} data-entity={entityId} data-resource={resource}>
-      <td data-label="Who">
-        <Link page="buckets" params={{ filter: `${entityId} ${resource}`, open: "1" }}>
-          <Name text={entityId} class="mono" />
-        </Link>
-      </td>
-      <td data-label="On">
-        <Name text={resource} />
-      </td>
+      <BucketCells {...{ entityId, resource }} />
       <td data-label="Holds">
         <span>{[amountsText(consumed), ...others].join("; ")}</span>
       </td>

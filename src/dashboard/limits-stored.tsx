@@ -3,6 +3,7 @@ import { type LimitsSaid, LimitWords } from "./limit-words.tsx";
 import { ErrorNote, Link, Name } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { Level, Limit, StoredLimits } from "./shapes.ts";
+import { ActionsHead } from "./table-cells.tsx";
 import { plural } from "./words.ts";
 
 /** More than anybody looks through. */
@@ -106,9 +107,7 @@ function StoredTable({ caption, rows }: { readonly caption: string; readonly row
         <tr>
           <th scope="col">On</th>
           <th scope="col">Limits</th>
-          <th scope="col" class="actions">
-            <span class="unseen">What can be done</span>
-          </th>
+          <ActionsHead />
         </tr>
       </thead>
       <tbody>

@@ -5,6 +5,7 @@ import { Confirm } from "./dialog.tsx";
 import { Empty, ErrorNote, Field, Name, PageHead, Pager, useSettled } from "./parts.tsx";
 import { useAction, useLoaded, useSession } from "./session.tsx";
 import type { Listed, Namespace } from "./shapes.ts";
+import { ActionsHead } from "./table-cells.tsx";
 import { plural, stampWords, whole } from "./words.ts";
 
 const PAGE_SIZE = 100;
@@ -254,9 +255,7 @@ function NamespaceTable(props: {
           <th scope="col">Id</th>
           <th scope="col">Created</th>
           <th scope="col">Status</th>
-          <th scope="col" class="actions">
-            <span class="unseen">What can be done</span>
-          </th>
+          <ActionsHead />
         </tr>
       </thead>
       <tbody>

@@ -1,4 +1,5 @@
 import { Link, Name } from "./parts.tsx";
+import { BucketCells } from "./table-cells.tsx";
 import { plural, TOTALS } from "./words.ts";
 
 interface RefusalCellsProps {
@@ -19,14 +20,7 @@ export function RefusalCells({ entityId, resource, limit, level, total, others }
   const whose = level === entityId ? "its own" : `of parent ${level}`;
   return (
     <>
-      <td data-label="Who">
-        <Link page="buckets" params={{ filter: `${entityId} ${resource}`, open: "1" }}>
-          <Name text={entityId} class="mono" />
-        </Link>
-      </td>
-      <td data-label="On">
-        <Name text={resource} />
-      </td>
+      <BucketCells {...{ entityId, resource }} />
       <td data-label="Limit in the way">
         <span class="in-the-way">
           <Name text={limit} class="strong" />

@@ -1,17 +1,6 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
-import { tempFile } from "../sqlite/temp-store.ts";
-import { here } from "./in-process.ts";
-
-async function onFile(t: TestContext, ...lines: readonly string[]) {
-  const store = ["--store", `sqlite:${tempFile(t)}`];
-  const run = async (line: string) => here([...line.split(" "), ...store]);
-  for (const line of ["init", ...lines]) {
-    const { code, stderr } = await run(line);
-    assert.equal(code, 0, `${line}: ${stderr}`);
-  }
-  return { run };
-}
+import { test } from "node:test";
+import { onFile } from "./on-file.ts";
 
 test("bucket list without a resource has the buckets of all, and usage totals has a sum for each", async (t) => {
   const { run } = await onFile(
