@@ -154,10 +154,9 @@ export class ModelBucket {
   spend(kind: "take" | "debit", amounts: readonly Amount[], readingMs: number): ModelPins {
     const pins = new Map<string, ModelPeriod>();
     for (const { limit: name, milli } of amounts) {
-      const limit = this.#limits.get(name);
-      limit?.write(kind, milli, readingMs);
-      for (const other of this.#perhaps.get(name) ?? []) other.write(kind, milli, readingMs);
-      if (limit?.period !== undefined) pins.set(name, limit.period);
+      for (const model of this.#candidates(name)) model.write(kind, milli, readingMs);
+      const { period } = this.#limits.get(name) ?? {};
+      if (period !== undefined) pins.set(name, period);
     }
     return pins;
   }
@@ -176,7 +175,9 @@ export class ModelBucket {
 
   /** As an operator does. */
   topUp(amounts: readonly Amount[], readingMs: number): void {
-    for (const { limit, milli } of amounts) this.#limits.get(limit)?.topUp(milli, readingMs);
+    for (const { limit, milli } of amounts) {
+      for (const model of this.#candidates(limit)) model.topUp(milli, readingMs);
+    }
   }
 
   /** As an operator does. */
@@ -184,7 +185,8 @@ export class ModelBucket {
     for (const [name, limit] of this.#limits) {
       // It may have been forgotten just before, with nothing left to reset.
       if (!this.#configured.has(name) && limit.isForgettable(readingMs)) this.#loose.add(name);
-      if (names === undefined || names.includes(name)) limit.begin("hand");
+      if (names !== undefined && !names.includes(name)) continue;
+      for (const model of this.#candidates(name)) model.begin("hand");
     }
   }
 
@@ -237,9 +239,9 @@ export class ModelBucket {
   /** Whether every amount could be taken at a reading, with a millitoken to spare: then a refusal is wrong. */
   surelyFits(amounts: readonly Amount[], readingMs: number): boolean {
     return amounts.every(({ limit, milli }) =>
-      // The store may have forgotten it on the way, or remembered it: it is certain only where it fits in all.
-      [this.#limits.get(limit), ...(this.#perhaps.get(limit) ?? [])].every((model) => {
-        if (model === undefined || model.limit.soft) return true;
+      // It is certain only where it fits in all.
+      this.#candidates(limit).every((model) => {
+        if (model.limit.soft) return true;
         const level = model.levelMilli(readingMs);
         // A full limit holds its brim to the millitoken.
         const spare = level === model.brimMilli ? 0n : 1n;
@@ -257,6 +259,11 @@ export class ModelBucket {
   /** When time will do something other than drip. */
   get nextBoundaryMs(): number {
     return this.#nextBoundaryMs;
+  }
+
+  /** Every way in which a limit may stand: the store may have forgotten it while it was left out, or have remembered it. */
+  #candidates(name: string): readonly ModelLimit[] {
+    return [this.#limits.get(name) ?? [], this.#perhaps.get(name) ?? []].flat();
   }
 
   get #nextBoundaryMs(): number {

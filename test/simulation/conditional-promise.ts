@@ -16,13 +16,19 @@ export interface LimitWrite {
   /** As it counts: a reading behind the epoch counts as the epoch. */
   readonly readingMs: number;
   readonly shards: number;
-  /** What the other shards owe: that is not paid by this one. */
-  readonly owedElsewhereMilli: bigint;
+  readonly owedElsewhere: Owed;
   /** When it was applied, by the true clock, and how old its reading was then. */
   readonly atMs: number;
   readonly ageMs: number;
   /** By how much clocks may be off. */
   readonly errorMs: number;
+}
+
+/** What the other shards of a bucket owe: that is not paid by the one that is written. */
+export interface Owed {
+  readonly milli: bigint;
+  /** Up to when time has paid for it. */
+  readonly atMs: number;
 }
 
 /** A take or debit, from which on a run may be counted; or that shards were split or joined. */
@@ -201,7 +207,7 @@ export class PromiseLedger {
   }
 
   #dripped(write: LimitWrite): string[] {
-    const { bucketId, limit, kind, milli, readingMs, shards, owedElsewhereMilli, atMs, ageMs, errorMs } = write;
+    const { bucketId, limit, kind, milli, readingMs, shards, owedElsewhere, atMs, ageMs, errorMs } = write;
     const terms = JSON.stringify(limit);
     const id = idOf(bucketId, limit.name);
     let run = this.#runs.get(id);
@@ -217,11 +223,11 @@ export class PromiseLedger {
     run.spent.push({ before: run.taken, readingMs, trueMs: atMs - ageMs - errorMs });
     run.taken += BigInt(milli);
     // In debt, nothing is granted to whoever asks for nothing.
-    return kind === "debit" || milli === 0 ? [] : overIn(run, limit, owedElsewhereMilli, atMs + errorMs);
+    return kind === "debit" || milli === 0 ? [] : overIn(run, limit, owedElsewhere, atMs + errorMs);
   }
 
   #metered(write: LimitWrite): string[] {
-    const { bucketId, limit, period, kind, milli, owedElsewhereMilli, readingMs } = write;
+    const { bucketId, limit, period, kind, milli, owedElsewhere, readingMs } = write;
     if (period === undefined) return [];
     const of = this.#period(bucketId, limit, period);
     of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
@@ -230,7 +236,7 @@ export class PromiseLedger {
     const isMeasured = period.untilMs > (this.#quotas.get(idOf(bucketId, limit.name))?.unmeasuredMs ?? period.untilMs);
     // Where windows change what it holds, each shard counts by the one in which it was first taken from.
     const windows = limit.schedule === undefined ? 0n : of.windowMost - BigInt(limit.capacity) * 1000n;
-    const over = of.granted - of.allowed - windows - of.rounding - owedElsewhereMilli;
+    const over = of.granted - of.allowed - windows - of.rounding - owedElsewhere.milli;
     if (kind !== "take" || milli === 0 || limit.soft || !isMeasured || over <= 0n) return [];
     return [`${over} of ${limit.name} were granted above what its period allows`];
   }
@@ -276,10 +282,11 @@ function idOf(bucketId: string, limit: string): string {
 }
 
 /** Where a run is over the promise that ends now, however far back it is counted. */
-function overIn({ spent, taken, shards, refill }: Run, limit: Limit, owedElsewhere: bigint, trueMs: number): string[] {
+function overIn({ spent, taken, shards, refill }: Run, limit: Limit, owed: Owed, trueMs: number): string[] {
   const { name } = limit;
   const last = (spent.at(-1) as Spent).readingMs;
-  let [earliest, latest, earliestTrue] = [last, last, trueMs];
+  // What others owe was paid for up to their readings: those lie in the interval, too.
+  let [earliest, latest, earliestTrue] = [last, Math.max(last, owed.atMs), trueMs];
   for (let i = spent.length - 1; i >= 0; i--) {
     const one = spent[i] as Spent;
     // The shards of a bucket do not know of each other's readings: of them it holds for the interval that all lie in, also the
@@ -288,7 +295,7 @@ function overIn({ spent, taken, shards, refill }: Run, limit: Limit, owedElsewhe
     if (shards > 1) latest = Math.max(latest, one.readingMs);
     earliestTrue = Math.min(earliestTrue, one.trueMs);
     const capacity = refill.capacityMost(earliest, shards === 1 ? earliest : latest);
-    const most = (capacity + BigInt(shards) + owedElsewhere) * PARTS;
+    const most = (capacity + BigInt(shards) + owed.milli) * PARTS;
     const net = (taken - one.before) * PARTS;
     const over = net - most - (refill.drippedTo(latest) - refill.drippedTo(earliest));
     if (over > 0n) return [`${over / PARTS} millitokens of ${name} were granted above the promise`];

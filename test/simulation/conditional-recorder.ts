@@ -320,7 +320,7 @@ export class ConditionalRecorder {
           milli: amount.milli,
           readingMs: Math.max(trace.readingMs, model.epochMs),
           shards: Number(after[SHARD_COUNT] ?? 1),
-          owedElsewhereMilli: owedElsewhere(this.#shardsOf(key.bucket.id), key, amount.limit, trace.readingMs),
+          owedElsewhere: owedElsewhere(this.#shardsOf(key.bucket.id), key, amount.limit, trace.readingMs),
           atMs: at.atMs,
           // A clock that heard from the store in between was read again.
           ageMs: Number.isFinite(trueMs) ? at.atMs - trueMs : READING_AGE_MAX_MS,

@@ -4,6 +4,7 @@ import type { AppliedChange } from "../../src/testing/conditional-table.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
 import { storedMilli } from "../../src/testing/model-stored.ts";
 import { inForceAt } from "../../src/testing/model-terms.ts";
+import type { Owed } from "./conditional-promise.ts";
 import { cronIn, type ReadItem } from "./item-reader.ts";
 
 const COUNT = /^b_(.+)_rn$/;
@@ -79,11 +80,13 @@ export function countedApart(
   });
 }
 
-/** What the other shards of a bucket owe of a limit, in millitokens. */
-export function owedElsewhere(all: readonly Shard[], { shard }: ItemKey, name: string, readingMs: number): bigint {
-  const others = all.filter(({ key }) => key.shard !== shard);
-  const levels = others.map(({ model }) => model.limit(name)?.levelMilli(readingMs) ?? 0n);
-  return sum(levels, (level) => (level < 0n ? -level : 0n));
+/** What the other shards of a bucket owe of a limit, in millitokens; and up to which instant time has paid for it. */
+export function owedElsewhere(all: readonly Shard[], { shard }: ItemKey, name: string, readingMs: number): Owed {
+  const owing = all.flatMap(({ key, model }) => {
+    const level = model.limit(name)?.levelMilli(readingMs) ?? 0n;
+    return key.shard === shard || level >= 0n ? [] : [{ milli: -level, atMs: Math.max(readingMs, model.epochMs) }];
+  });
+  return { milli: sum(owing, ({ milli }) => milli), atMs: Math.max(readingMs, ...owing.map(({ atMs }) => atMs)) };
 }
 
 function limitMoved(name: string, before: readonly Shard[], after: readonly ReadItem[], atMs: number): string[] {

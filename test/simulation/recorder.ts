@@ -21,6 +21,7 @@ import type {
 } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../../src/testing/model-bucket.ts";
+import { isSamePeriod } from "../../src/testing/model-period.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
@@ -275,7 +276,9 @@ export class Recorder {
       const { period, removals } = known.at(-1) ?? {};
       // A session is known by the millisecond in which it began: also that of a bucket that was deleted and made anew in it.
       const others = known.filter((one) => period?.rule !== "session" || one.removals === removals);
-      const held = new Set(others.map((one) => one.period).filter((one) => one !== period && one.granted > 0n));
+      // A limit that the store remembered while it was left out goes on in the period of before, whatever object stands for it.
+      const apart = others.map((one) => one.period).filter((one) => isSamePeriod(one, period) === "no");
+      const held = new Set(apart.filter((one) => one.granted > 0n));
       if (held.size > 0) this.#tell(bucket, [`one ticket means ${held.size + 1} periods of ${limit}`]);
       if (period !== undefined) pins.set(limit, period);
     }

@@ -253,11 +253,16 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
     [2, { entityId }],
     [1, { resource }],
   ]);
+  const switches = (access: Parameters<typeof limiter.setAccess>[1]) => async () => {
+    const told = truth.switching(where);
+    await limiter.setAccess(where, access);
+    told();
+  };
   await random.weighted<() => Promise<unknown>>([
-    [2, () => limiter.setAccess(where, "disabled").then(() => truth.told(where))],
-    [1, () => limiter.setAccess(where, "bypass")],
-    [1, () => limiter.setAccess(where, "enforce")],
-    [3, () => limiter.setAccess(where, "inherit")],
+    [2, switches("disabled")],
+    [1, switches("bypass")],
+    [1, switches("enforce")],
+    [3, switches("inherit")],
     [1, () => limiter.setCascade(where, random.chance(0.6))],
     [1, () => limiter.setCascade(where, "inherit")],
   ])();

@@ -3,6 +3,7 @@ import { type Entity, LEVELS_MAX } from "../../src/domain/entity.ts";
 import type { Limit } from "../../src/domain/limit.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
+import { ToldSwitches } from "./told-switches.ts";
 import { type Asked, type Due, dueAt, isAbove, isUncounted, partsOf, withDue } from "./truth-charges.ts";
 import {
   accessScopes,
@@ -24,11 +25,8 @@ import {
 export class Truth {
   readonly #history: Snapshot[];
   readonly #nowMs: () => number;
-  /** After how many changes a scope was last told of, and last switched; and entities last moved. */
-  readonly #told = new Map<string, number>();
-  readonly #made = new Map<string, number>();
-  #events = 0;
-  readonly #switched = new Map<string, { readonly changes: number; readonly event: number }>();
+  readonly #switches = new ToldSwitches();
+  /** After how many changes entities last moved, or a parent was last charged or not. */
   #ownerChanges = 0;
 
   constructor(nowMs: () => number) {
@@ -48,39 +46,40 @@ export class Truth {
     return this.#history.length;
   }
 
-  /** A switch was carried to everything it concerns: its caller was told that it counts. */
-  told({ entityId = "", resource = "" }: { readonly entityId?: string; readonly resource?: string }): void {
-    this.#told.set(`${entityId}\n${resource}`, this.changes);
+  /** Somebody switches a scope, and calls what comes back when the answer is there: the switch counts for everybody then. */
+  switching({ entityId = "", resource = "" }: { readonly entityId?: string; readonly resource?: string }): () => void {
+    const scope = `${entityId}\n${resource}`;
+    const times = this.#switches.times(scope);
+    return () => this.#switches.told(scope, times, this.changes);
   }
 
   /** A bucket was made: by a request that had read configuration before, perhaps, and then nothing on it tells of the switch. */
   made({ entityId, resource }: { readonly entityId: string; readonly resource: string }): void {
-    this.#made.set(`${entityId}\n${resource}`, ++this.#events);
+    this.#switches.made(`${entityId}\n${resource}`);
   }
 
   /** Whether a request is switched off by what its callers were told to count, and nothing that concerns it changed since. */
-  isToldOff(request: AcquireRequest): boolean {
-    return partsOf(request).some(({ resource }) => {
-      const madeAt = this.#made.get(`${request.entityId}\n${resource}`) ?? 0;
-      return this.#offBy(request.entityId, resource).some((key) => {
-        const since = this.#told.get(key) ?? -1;
-        const { changes, event } = this.#switched.get(key) ?? { changes: 0, event: 0 };
-        return since >= changes && since >= this.#ownerChanges && event > madeAt;
-      });
-    });
+  isToldOff({ entityId, ...request }: AcquireRequest): boolean {
+    return partsOf({ entityId, ...request }).some(({ resource }) =>
+      this.#offBy(entityId, resource).some((scopes) =>
+        this.#switches.areTold(scopes, `${entityId}\n${resource}`, this.#ownerChanges),
+      ),
+    );
   }
 
-  /** The scopes that switch a request off, by all levels. */
-  #offBy(entityId: string, resource: string): string[] {
-    const keys: string[] = [];
+  /** The scopes that switch a request off, of each level that does: the one that decides, and the nearer ones. */
+  #offBy(entityId: string, resource: string): string[][] {
+    const off: string[][] = [];
     let id: string | undefined = entityId;
     for (let depth = 0; id !== undefined && depth < LEVELS_MAX; depth++) {
-      const scopes = accessScopes(id, resource).slice(0, depth === 0 ? 4 : 2);
-      const said = scopes.find((scope) => this.#now.configs.get(keyOf(scope))?.access !== undefined);
-      if (said !== undefined && this.#now.configs.get(keyOf(said))?.access === "disabled") keys.push(keyOf(said));
+      const keys = accessScopes(id, resource)
+        .slice(0, depth === 0 ? 4 : 2)
+        .map(keyOf);
+      const at = keys.findIndex((key) => this.#now.configs.get(key)?.access !== undefined);
+      if (this.#now.configs.get(keys[at] ?? "")?.access === "disabled") off.push(keys.slice(0, at + 1));
       id = resolved(this.#now, id, resource).next;
     }
-    return keys;
+    return off;
   }
 
   setLimits(scope: ConfigScope, stored: Pick<StoredConfig, "limits" | "inherit" | "appliesTo">, atMs: number): void {
@@ -120,7 +119,7 @@ export class Truth {
   }
 
   setPolicy(scope: ConfigScope, { access, cascade }: PolicyChange): void {
-    if (access !== undefined) this.#switched.set(keyOf(scope), { changes: this.changes + 1, event: ++this.#events });
+    if (access !== undefined) this.#switches.switched(keyOf(scope));
     if (cascade !== undefined) this.#ownerChanges = this.changes + 1;
     this.#say(scope, (before) => ({
       ...before,
