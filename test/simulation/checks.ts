@@ -253,7 +253,7 @@ export function checkNever(scene: Scene, { statuses, retryAfterMs }: Refusal): v
   if (retryAfterMs < Number.POSITIVE_INFINITY || around.profile.large) return;
   const { journal, mosts } = around;
   journal.count("told never");
-  const readingMs = client.clock.now();
+  const readingMs = operation.latestReadingMs(client.clock);
   const certain = (status: Status) => {
     const { entityId, resource, limit, requested, asOfMs } = status;
     const ageMs = asOfMs === undefined ? 0 : Math.max(0, readingMs - asOfMs) + client.clock.steppedBackMs;
@@ -273,7 +273,7 @@ export function checkAbove(scene: Scene, error: unknown): void {
   journal.count("amounts above a capacity");
   const [, tokens, limit = "", askedBy = "", resource = "", parent] = ABOVE.exec(error.message) ?? [];
   const asked = askedOf(scene, { entityId: parent ?? askedBy, resource, limit, tokens: Number(tokens) });
-  const when = { sinceMs: operation.askedFromMs, readingMs: client.clock.now() };
+  const when = { sinceMs: operation.askedFromMs, readingMs: operation.latestReadingMs(client.clock) };
   if (mosts.isNever(asked, "bucket and claim", when)) return;
   journal.violation(`${operation.name} was told off, although it can fit: ${error.message}`);
 }

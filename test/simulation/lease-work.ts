@@ -56,9 +56,9 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   }
 }
 
-async function consumeMore({ operation, around }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
+async function consumeMore({ client, operation, around }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
   operation.underLease = true;
-  operation.askedFromMs = around.clock.now();
+  operation.asks(around.clock.now(), client.clock);
   try {
     await lease.consume(tokens);
   } finally {

@@ -5,6 +5,7 @@ import type { Limit } from "../../src/domain/limit.ts";
 import type { Lease } from "../../src/engine/lease.ts";
 import type { AcquireRequest } from "../../src/engine/request.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
+import type { MachineClock } from "./connection.ts";
 
 /** What one operation really moved on one limit of one bucket, in millitokens; sums of the largest amounts are exact too. */
 interface Moved {
@@ -48,6 +49,8 @@ export class Operation {
   beganMs = Number.NEGATIVE_INFINITY;
   /** When it last began to ask for a lease, by the true clock. */
   askedFromMs = Number.NEGATIVE_INFINITY;
+  /** By how much its machine's clock had been put back by then. */
+  #backMs = 0;
   /** The same by its client's clock. */
   beganShownMs = Number.NEGATIVE_INFINITY;
   /** What it asks for, while or after it asks. */
@@ -74,6 +77,18 @@ export class Operation {
   constructor(name: string, clientId: string) {
     this.name = name;
     this.clientId = clientId;
+  }
+
+  /** It asks for a lease, or for more under one. */
+  asks(trueMs: number, clock: MachineClock): void {
+    clock.now();
+    this.askedFromMs = trueMs;
+    this.#backMs = clock.steppedBackMs;
+  }
+
+  /** No reading that it asked with is later, also where the clock was put back since. */
+  latestReadingMs(clock: MachineClock): number {
+    return clock.now() + clock.steppedBackMs - this.#backMs;
   }
 
   /** Those of the claims that concern the entity itself, one a resource; none over all of them. */

@@ -288,9 +288,9 @@ export const operate: Story = async ({ client: { limiter }, random, around: { pr
 };
 
 /** A request is made now. */
-export function asks({ operation, around }: Scene, request: AcquireRequest): void {
+export function asks({ client, operation, around }: Scene, request: AcquireRequest): void {
   operation.request = request;
-  operation.askedFromMs = around.clock.now();
+  operation.asks(around.clock.now(), client.clock);
 }
 
 async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | undefined> {
