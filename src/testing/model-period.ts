@@ -34,6 +34,8 @@ export interface ModelPeriod {
   granted: bigint;
   /** The limit was soft at some time in it: then nothing was promised. */
   unbounded: boolean;
+  /** A soft limit was taken from beyond what its debt can be counted in: what it holds says no more what was granted. */
+  isUncounted: boolean;
 }
 
 /** The next reset of a calendar quota after an instant; of what has none: never. */

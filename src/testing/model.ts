@@ -145,7 +145,10 @@ export class ModelLimit {
     const amount = BigInt(kind === "credit" ? -milli : milli);
     this.#period.granted += amount;
     if (kind !== "credit") this.#open(milli, readingMs);
-    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) return;
+    if (kind !== "credit" && this.#limit.soft && this.levelMilli(readingMs) - amount < -this.#owedMost) {
+      this.#period.isUncounted = true;
+      return;
+    }
     if (kind !== "credit") this.#mark(readingMs, this.brimMilli, true);
     this.#taken += amount * this.#unitsPerMilli;
   }
@@ -343,6 +346,7 @@ export class ModelLimit {
       allowed: this.brimMilli,
       granted: 0n,
       unbounded: this.#limit.soft === true,
+      isUncounted: false,
     };
   }
 

@@ -181,6 +181,7 @@ export class PromiseLedger {
   ): { readonly milli: bigint; readonly rounding: bigint } | undefined {
     const { limit, period } = latest;
     if (limit.reset === undefined || limit.schedule !== undefined || period === undefined) return undefined;
+    if (all.some((one) => one.period?.isUncounted)) return undefined;
     const terms = JSON.stringify(limit);
     if (all.some((one) => JSON.stringify(one.limit) !== terms || isBeside(one.period, period))) return undefined;
     const quota = this.#quotas.get(idOf(bucketId, limit.name));
@@ -233,6 +234,7 @@ export class PromiseLedger {
     of.granted += kind === "credit" ? -BigInt(milli) : BigInt(milli);
     if (kind !== "credit") of.windowMost = greater(of.windowMost, inForceAt(limit, readingMs, calendar).capacity);
     this.goesBy(bucketId, limit, period);
+    if (period.isUncounted) this.#unmeasured({ bucketId, limit }, period.untilMs);
     const isMeasured = period.untilMs > (this.#quotas.get(idOf(bucketId, limit.name))?.unmeasuredMs ?? period.untilMs);
     // Where windows change what it holds, each shard counts by the one in which it was first taken from.
     const windows = limit.schedule === undefined ? 0n : of.windowMost - BigInt(limit.capacity) * 1000n;

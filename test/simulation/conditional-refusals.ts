@@ -123,7 +123,9 @@ export class RefusalWatch {
         return new ModelBucket(set, origin, readingMs, this.#buckets.calendar).surelyFits(take, readingMs);
       }
       const isKnown = shards.every((model) => readingMs < model.nextBoundaryMs && goesBy(model, set.limits));
-      if (!isKnown) return false;
+      // Limits that were lowered and raised again look the same as before, and have cut what was there.
+      const isMet = shards.every((model) => (origin.changedMs ?? Number.NEGATIVE_INFINITY) <= model.metMs);
+      if (!isKnown || !isMet) return false;
       return take.every(({ limit, milli }) => {
         const levels = shards.map((model) => model.limit(limit)?.levelMilli(readingMs) ?? 0n);
         if (shards[0]?.limit(limit)?.limit.soft) return true;
