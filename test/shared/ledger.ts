@@ -48,7 +48,8 @@ interface Runs {
  * create): either cuts what is over the brim. k = 2 where it starts with a fast write of the original, which spends stored
  * tokens and leaves the time since the epoch for a later pass; there, what its adjustments take below nothing does not
  * count: that time pays for it. t is longer by what clocks are off and by the age of readings: of the first, and with k = 2 of
- * those that an epoch was moved to, or that something was debited with which was not stored.
+ * those that an epoch was moved to, or that something was debited with which was not stored. It is longer, too, by what an epoch
+ * runs ahead.
  */
 export class PromiseRuns {
   readonly #runs = new Map<string, Runs>();
@@ -80,7 +81,9 @@ export class PromiseRuns {
     const { side, before, after, atMs, readingMs, isTake } = write;
     const old = readingOf(before, limit.name);
     const rate = limit.refillMilli / limit.periodMs;
-    const nowMs = atMs + this.#errorMs;
+    const epochMs = numberIn(after, RF);
+    // Of buckets that are told anew several times in a millisecond the epoch runs ahead, by one for each: that time has dripped in.
+    const nowMs = Math.max(atMs + this.#errorMs, epochMs);
     let runs = this.#runs.get(id);
     if (runs === undefined || (before !== undefined && old === undefined)) {
       runs = { net: 0, netStored: 0, due: 0, atMs: nowMs, rate, most: LOTS, mostStored: LOTS, jump: undefined };
@@ -96,7 +99,6 @@ export class PromiseRuns {
         ? Math.max(0, rate - runs.rate) * Math.max(0, lagMs)
         : Math.max(old.capacityMilli, limit.capacityMilli) + Math.max(0, -limit.tokensMilli);
     }
-    const epochMs = numberIn(after, RF);
     // Whoever cuts what the change brought may do it by a clock that is behind: from there on the new rate counts.
     if (moved && runs.jump !== undefined) {
       runs.due += Math.max(0, rate - runs.jump.rate) * Math.max(0, runs.jump.atMs - epochMs);

@@ -49,6 +49,10 @@ export function limitProblems(limit: LimitReading, given: OurWrite): string[] {
   if (!given.write.when.some((clause) => clause.some(({ name }) => name === tk)) && isMoved && net === 0)
     return problems;
   if (isMoved && numberIn(after, RF) < numberIn(before, RF)) problems.push("the epoch went back");
+  // A moment of its own, by which writers know that terms were told anew.
+  if (isMoved && numberIn(after, RF) > Math.max(given.trace.readingMs, numberIn(before, RF) + 1)) {
+    problems.push("the epoch ran ahead by more than a millisecond");
+  }
   if (isMoved) problems.push(...toldProblems(old, limit, net, given));
   else problems.push(...plainProblems(old, limit, net, given));
   return problems;
