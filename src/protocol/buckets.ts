@@ -18,6 +18,7 @@ import type {
   OperationReply,
   Returned,
   TakeContext,
+  TakenAnswer,
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
@@ -41,7 +42,7 @@ import { Nonces } from "./nonces.ts";
 import { resetAll, topUpAll } from "./operate.ts";
 import type { ProtocolOptions } from "./options.ts";
 import { fullestShard, pickOther, pickShard } from "./pick.ts";
-import { readBy } from "./read-by.ts";
+import { decidedBy, readBy } from "./read-by.ts";
 import { resize } from "./resize.ts";
 import { MOVES_MAX, RETRY } from "./retry-policy.ts";
 import { ShardLanes } from "./shard-lanes.ts";
@@ -298,9 +299,11 @@ export class ProtocolBuckets implements BucketStore {
         const outcome = await this.#lanes.add(cache, shard, job, call.signal);
         switch (outcome.kind) {
           case "taken":
-            return [this.#taken(claim, cache, outcome)];
+            return [decidedBy(this.#taken(claim, cache, outcome), outcome.readingMs, call)];
           case "short":
-            if (isWholeOf(cache, outcome.state)) return [{ kind: "short", state: outcome.state }];
+            if (isWholeOf(cache, outcome.state)) {
+              return [decidedBy({ kind: "short", state: outcome.state }, outcome.readingMs, call)];
+            }
             shard = moves === 0 ? pickOther(cache, job, shard) : undefined;
             break;
           case "elsewhere":
@@ -327,7 +330,7 @@ export class ProtocolBuckets implements BucketStore {
     }
   }
 
-  #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): Answer {
+  #taken(claim: Claim, cache: BucketCache, outcome: Extract<JobOutcome, { kind: "taken" }>): TakenAnswer {
     const { image, readingMs } = outcome;
     this.#background.watchSize(cache, image.key.shard, readingMs);
     if (readingMs >= this.#sheets.nextDueMs) this.#background.track(this.#sheets.writeDue(), claim.bucket, NO_SHEET);

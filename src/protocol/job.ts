@@ -49,7 +49,9 @@ export type JobOutcome =
       /** The write: its jobs in their order, and how many of the last of them left a soft limit below zero. */
       readonly by: { readonly jobs: readonly Job[]; readonly overdrafts: readonly Amount[] };
     }
-  | { readonly kind: "short" | "configSuspect"; readonly state: BucketState }
+  /** `readingMs`: by which it was decided. */
+  | { readonly kind: "short"; readonly state: BucketState; readonly readingMs: number }
+  | { readonly kind: "configSuspect"; readonly state: BucketState }
   /** It could not be decided among many. */
   | { readonly kind: "contended" }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown }

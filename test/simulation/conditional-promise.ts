@@ -186,7 +186,7 @@ export class PromiseLedger {
     if (all.some((one) => JSON.stringify(one.limit) !== terms || isBeside(one.period, period))) return undefined;
     const quota = this.#quotas.get(idOf(bucketId, limit.name));
     if (quota === undefined || quota.terms !== terms) return undefined;
-    if (period.untilMs <= quota.unmeasuredMs) this.#measure(bucketId, latest, all);
+    if (period.untilMs <= quota.unmeasuredMs && !this.#measure(bucketId, latest, all)) return undefined;
     const known = this.#periods.get(periodId(bucketId, limit, period));
     if (known === undefined) return undefined;
     // What was taken before its capacity was lowered comes back as far as there is room in the whole bucket.
@@ -195,9 +195,12 @@ export class PromiseLedger {
     return { milli: known.allowed - known.granted, rounding: known.rounding };
   }
 
-  /** All shards have come to the rule that a quota got within its period: from now on it is measured by what they hold together. */
-  #measure(bucketId: string, { limit, period }: ModelLimit, all: readonly ModelLimit[]): void {
-    if (period === undefined || all.some((one) => one.period?.untilMs !== period.untilMs)) return;
+  /**
+   * All shards have come to the rule that a quota got within its period: from now on it is measured by what they hold together.
+   * False, while one of them has still to come.
+   */
+  #measure(bucketId: string, { limit, period }: ModelLimit, all: readonly ModelLimit[]): boolean {
+    if (period === undefined || all.some((one) => one.period?.untilMs !== period.untilMs)) return false;
     const of = this.#period(bucketId, limit, period);
     of.allowed = of.granted + all.reduce((sum, one) => sum + one.levelMilli(Number.NEGATIVE_INFINITY), 0n);
     of.rounding = BigInt(all.length);
@@ -205,6 +208,7 @@ export class PromiseLedger {
       terms: JSON.stringify(limit),
       unmeasuredMs: Number.NEGATIVE_INFINITY,
     });
+    return true;
   }
 
   #dripped(write: LimitWrite): string[] {

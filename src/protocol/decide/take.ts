@@ -72,14 +72,14 @@ export function nextTake(progress: TakeProgress, known: TakeFacts, env: Env): Ta
   const { admitted, rejected, state, installsLimits } = admission;
   if (rejected.length > 0 && isVerified) {
     // Changed limits reach a bucket also with a claim that is refused.
-    if (admitted.length > 0 || !installsLimits) return settle(rejected, { kind: "short", state });
+    if (admitted.length > 0 || !installsLimits) return settle(rejected, { kind: "short", state, readingMs });
     const install = installWrite(rejected[0] as Job, wanted);
-    return install ?? settle(rejected, { kind: "short", state });
+    return install ?? settle(rejected, { kind: "short", state, readingMs });
   }
   const jobs = admitted.length > 0 ? admitted : pending.slice(0, 1);
   const write = takeWrite(jobs, wanted, admitted.length === 0);
   if (write !== undefined) return write;
-  return isVerified ? settle(jobs, { kind: "short", state }) : read(progress, key, true);
+  return isVerified ? settle(jobs, { kind: "short", state, readingMs }) : read(progress, key, true);
 }
 
 /** After so many failed writes others are taken to write all the time. */
