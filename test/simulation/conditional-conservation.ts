@@ -1,10 +1,11 @@
 import type { Amount } from "../../src/domain/amounts.ts";
 import type { ModelBucket } from "../../src/testing/model-bucket.ts";
+import { isSamePeriod } from "../../src/testing/model-period.ts";
 
 /**
- * One give-back, from when it is asked for until it is answered. What it brings to limits that drip may be cut off by a full
- * shard only where the whole bucket had no room for it, at some moment meanwhile: another shard would have kept it. What
- * quotas hold is weighed as a whole (`PromiseLedger.conserved`).
+ * One give-back, from when it is asked for until it is answered. What it brings may be cut off by a full shard only where the
+ * whole bucket had no room for it, at some moment meanwhile: another shard would have kept it. What quotas hold is weighed as a
+ * whole, too (`PromiseLedger.conserved`).
  */
 export class GiveBackWatch {
   readonly #amounts: readonly Amount[];
@@ -53,16 +54,20 @@ export class GiveBackWatch {
   }
 }
 
-/** Room for a limit that drips, over all shards; undefined where one of them has none of it, or goes by another rule. */
+/**
+ * Room for a limit, over all shards; undefined where one of them has none of it, goes by another rule, or is not in the same
+ * period as the others.
+ */
 function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number): bigint | undefined {
   const limits = shards.map((model) => model.limit(name));
   const [first] = limits;
   const terms = JSON.stringify(first?.limit);
-  if (first === undefined || first.period !== undefined) return undefined;
+  if (first === undefined) return undefined;
   const atMs = Math.max(readingMs, ...shards.map(({ epochMs }) => epochMs));
   let room = 0n;
   for (const limit of limits) {
     if (limit === undefined || JSON.stringify(limit.limit) !== terms) return undefined;
+    if (isSamePeriod(limit.period, first.period) !== "yes") return undefined;
     const own = limit.roomMilli(atMs);
     if (own > 0n) room += own;
   }

@@ -299,11 +299,14 @@ export class ConditionalRecorder {
       const limit = model.limit(amount.limit);
       if (limit === undefined) continue;
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
+      let { milli } = amount;
       if (kind === "credit") {
         const back = { ...at, key, model, amount, held: of as Held, calls: this.#calls };
         const overMilli = limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli;
         const isOf = givenBack(back);
         if (isOf) asked?.giving?.over(amount.limit, overMilli);
+        // What a full shard of a quota cut off comes back to no period.
+        if (limit.period !== undefined && overMilli > 0n) milli = Math.max(0, milli - Number(overMilli));
         if (!isOf) journal.count("give-backs that came too late");
         if (!(limit.period === undefined ? isOf : belongs(back))) continue;
       }
@@ -317,7 +320,7 @@ export class ConditionalRecorder {
           limit: limit.limit,
           period: limit.period,
           kind,
-          milli: amount.milli,
+          milli,
           readingMs: Math.max(trace.readingMs, model.epochMs),
           shards: Number(after[SHARD_COUNT] ?? 1),
           owedElsewhere: owedElsewhere(this.#shardsOf(key.bucket.id), key, amount.limit, trace.readingMs),
