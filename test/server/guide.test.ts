@@ -7,12 +7,13 @@ import { LIMITS, serviceOf } from "./service-kit.ts";
 
 // What the guide shows runs as it stands, but for the port.
 
-const guide = readFileSync(new URL("../../docs/guide/service.md", import.meta.url), "utf8");
+const guide = readFileSync(new URL("../../docs/guide/http-clients.md", import.meta.url), "utf8");
+const metrics = readFileSync(new URL("../../docs/guide/metrics-and-alerts.md", import.meta.url), "utf8");
 const run = promisify(execFile);
 
 /** The blocks below a heading: their language and text. */
 function blocksBelow(heading: string): readonly { readonly language: string; readonly text: string }[] {
-  const [, section = ""] = new RegExp(`^## ${heading}\\n([\\s\\S]*?)(?=^## )`, "m").exec(guide) ?? [];
+  const [, section = ""] = new RegExp(`^## ${heading}\\n([\\s\\S]*?)(?=^## |(?![\\s\\S]))`, "m").exec(guide) ?? [];
   return Array.from(section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm), ([, language = "", text = ""]) => ({
     language,
     text,
@@ -72,5 +73,5 @@ test("the guide lists every metric, and no other", async (t) => {
   const { call } = await serviceOf(t);
   const text = String((await call("GET", "/metrics")).body);
   const names = (of: IterableIterator<RegExpMatchArray>) => Array.from(of, ([, name]) => name).sort();
-  assert.deepEqual(names(guide.matchAll(/^\| `(zae_limiter_\w+)` \|/gm)), names(text.matchAll(/^# TYPE (\S+) /gm)));
+  assert.deepEqual(names(metrics.matchAll(/^\| `(zae_limiter_\w+)` \|/gm)), names(text.matchAll(/^# TYPE (\S+) /gm)));
 });
