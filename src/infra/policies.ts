@@ -24,15 +24,18 @@ export interface PolicyDocument {
 
 /** What a policy is about. */
 export interface PolicyPlace {
-  /** Of the table. */
+  /** The ARN of the table. */
   readonly tableArn: Text;
-  /** Of all its indexes: the table's with `/index/*` behind. */
+  /** The ARN of all its indexes: the table's with `/index/*` behind it. */
   readonly indexArns: Text;
-  /** Of the key that the table is encrypted with; absent: one of AWS's, which asks for no right. */
+  /** The ARN of the KMS key that encrypts the table. Default: a key of AWS, which needs no right. */
   readonly keyArn?: Text;
 }
 
-/** Who works on a table. */
+/**
+ * A kind of client: `acquire` takes tokens, `read` reads, `full` does everything; those that begin with `namespace` do
+ * so in one namespace.
+ */
 export type PolicyName = "acquire" | "full" | "read" | "namespaceAcquire" | "namespaceFull" | "namespaceRead";
 
 /** The namespace's id, by a tag of whoever calls: one policy serves every tenant. */
@@ -42,7 +45,10 @@ const READS = ["GetItem", "BatchGetItem"];
 const WRITES = ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"];
 const REGISTRY = "_/SYSTEM#";
 
-/** The policy of a kind of client. `namespaceId`: of one tenant, in place of the tag of whoever calls. */
+/**
+ * The policy of a kind of client. `namespaceId` is the id of one namespace; without it the policies of a namespace go
+ * by the tag `zael_namespace_id` of the caller.
+ */
 export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId = NAMESPACE_TAG): PolicyDocument {
   return documentOf([...clientStatements(name, place, namespaceId), ...tableKey(place)]);
 }

@@ -16,7 +16,14 @@ export interface DriftedPiece extends Piece {
   /** `null`: nothing. */
   readonly live: PieceValue | null;
   /** Who did it, as the audit trail has it. */
-  readonly by?: { readonly principal?: string; readonly action: AuditAction; readonly atMs: number };
+  readonly by?: {
+    /** Who made the change. Absent: it did not say. */
+    readonly principal?: string;
+    /** What was done. */
+    readonly action: AuditAction;
+    /** When, in ms since 1970. */
+    readonly atMs: number;
+  };
 }
 
 /** What is no longer as its owner last applied it. */

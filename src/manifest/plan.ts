@@ -20,15 +20,18 @@ import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 import { inOrder } from "./order.ts";
 import { planBlockers } from "./plan-deletion.ts";
 
-/** How a manifest is planned. */
+/** How to plan. */
 export interface PlanOptions {
-  /** Where the manifest names none. Default: `default`. */
+  /** The owner, if the manifest names none. Default: `"default"`. */
   readonly owner?: string;
-  /** What is owned and no longer declared stays, and is nobody's. */
+  /** Whether pieces that are owned and no longer declared stay, without an owner. Default: `false`. */
   readonly keep?: boolean;
-  /** What is owned and no longer declared may be deleted. */
+  /**
+   * Whether pieces that are owned and no longer declared are deleted. Without `keep` or `prune` such a plan is
+   * refused. Default: `false`.
+   */
   readonly prune?: boolean;
-  /** What another owns is taken. */
+  /** Whether pieces of other owners are taken over. Default: `false`. */
   readonly takeOver?: boolean;
 }
 
@@ -59,7 +62,7 @@ export interface Basis {
 const OPTIONS = new KnownNames<PlanOptions>({ owner: true, keep: true, prune: true, takeOver: true });
 const BASES = new WeakMap<Plan, Basis>();
 
-/** What applying a manifest would change; reads only. */
+/** What applying a manifest would change. It only reads. */
 export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions = {}): Promise<Plan> {
   OPTIONS.check(options, "The options of planManifest");
   if (options.keep === true && options.prune === true) {
