@@ -10,6 +10,7 @@ import { promisify } from "node:util";
 import { anchorOf } from "../scripts/docs-index.ts";
 import * as attributes from "../src/protocol/attributes.ts";
 import { RETRY } from "../src/protocol/retry-policy.ts";
+import { PROBLEM_STATUSES } from "../src/server/problem.ts";
 import { allExamples, documents, type Example } from "./doc-examples.ts";
 import { plainEnvironment } from "./readme.ts";
 
@@ -122,6 +123,7 @@ test("every error code that the source can throw is explained, and no other", ()
     if (file.endsWith(".test.ts") || file.startsWith("src/testing/")) continue;
     for (const code of codesIn(read(file))) thrown.add(code);
   }
+  for (const code of Object.keys(PROBLEM_STATUSES)) thrown.add(code);
   const explained = [...read("docs/reference/errors.md").matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, code = ""]) => code);
   assert.ok(thrown.size > 30, `only ${thrown.size} codes were found in src`);
   assert.deepEqual([...explained].sort(), [...thrown].sort());

@@ -21,7 +21,6 @@ interface Place {
 
 /** Every page of the library's reference by its path below docs/reference, from the doc comments of src. */
 export function libraryReference(): ReadonlyMap<string, string> {
-  const fileOf = ({ entry }: Page) => join(root, `src/entry/${entry}.ts`);
   const declarations = new Declarations(PAGES.map(fileOf));
   const exported = new Map(PAGES.map((page) => [page, declarations.of(fileOf(page))]));
   const places = placesOf(exported);
@@ -30,6 +29,21 @@ export function libraryReference(): ReadonlyMap<string, string> {
   const missing = pages.flatMap((page) => page.missing);
   if (missing.length > 0) throw new Error(`Write doc comments in src; these are missing:\n${missing.join("\n")}`);
   return texts;
+}
+
+/** What the members of each exported type mean, by the name of the type. */
+export function memberTexts(): ReadonlyMap<string, ReadonlyMap<string, string>> {
+  const found = new Map<string, ReadonlyMap<string, string>>();
+  const declarations = new Declarations(PAGES.map(fileOf));
+  for (const { name, rows, bases } of PAGES.flatMap((page) => declarations.of(fileOf(page)))) {
+    const all = [...rows, ...bases.flatMap((base) => base.rows)];
+    if (!found.has(name)) found.set(name, new Map(all.map((row) => [row.name, row.comment.text])));
+  }
+  return found;
+}
+
+function fileOf({ entry }: Page): string {
+  return join(root, `src/entry/${entry}.ts`);
 }
 
 export function pathOf({ entry }: Page): string {
@@ -48,7 +62,8 @@ function placesOf(exported: ReadonlyMap<Page, readonly Declared[]>): ReadonlyMap
     for (const { symbol, name, kind } of all) {
       // A method may be called as a type is, but for the case: anchors have none.
       const isTaken = [...methods].some((other) => other !== name && other.toLowerCase() === name.toLowerCase());
-      if (!places.has(symbol)) places.set(symbol, { page, heading: isTaken && kind !== "function" ? `${name} (type)` : name });
+      if (!places.has(symbol))
+        places.set(symbol, { page, heading: isTaken && kind !== "function" ? `${name} (type)` : name });
     }
   }
   return places;

@@ -9,14 +9,14 @@ export const aboutRoutes: readonly Route[] = [
   route({
     method: "get",
     path: "/healthz",
-    summary: "Whether the process lives",
-    answers: { 200: { description: "It does.", schema: output.health } },
+    summary: "Check that the process lives",
+    answers: { 200: { description: "The process lives.", schema: output.health } },
     handle: () => ({ status: 200, body: { status: "ok" } }),
   }),
   route({
     method: "get",
     path: "/readyz",
-    summary: "Whether it takes requests",
+    summary: "Check that the service takes requests",
     answers: { 200: { description: "The store answers.", schema: output.readiness } },
     handle: async ({ service }): Promise<Answer> => {
       if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
@@ -27,7 +27,7 @@ export const aboutRoutes: readonly Route[] = [
   route({
     method: "get",
     path: "/openapi.json",
-    summary: "This document",
+    summary: "Read the OpenAPI document",
     answers: { 200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) } },
     handle: ({ service }) => ({ status: 200, body: service.document() }),
   }),
@@ -35,7 +35,8 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/metrics",
     scope: "read",
-    summary: "Counters of this instance, of the namespaces that the token has",
+    summary: "Read the metrics",
+    note: "Counters of this instance, for the namespaces that the token may use.",
     answers: { 200: { description: "Prometheus text.", type: "text/plain" } },
     handle: ({ service, caller }) => ({
       status: 200,
@@ -47,8 +48,8 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/v1/me",
     scope: "any",
-    summary: "What the token may do",
-    answers: { 200: { description: "The token, without itself.", schema: output.me } },
+    summary: "Read what the token may do",
+    answers: { 200: { description: "Who the caller is, and what the token allows.", schema: output.me } },
     handle: ({ caller: { id, namespaces, scopes, expiresAtMs } }) => ({
       status: 200,
       body: { id, namespaces, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },

@@ -8,9 +8,9 @@ export const planRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/plans`,
     scope: "read",
-    summary: "All plans",
+    summary: "List plans",
     query: listQuery,
-    answers: { 200: { description: "By id.", schema: listOf(output.plan) } },
+    answers: { 200: { description: "In the order of their ids.", schema: listOf(output.plan) } },
     handle: async ({ limiter, query }) => pageAnswer(await limiter.listPlans(pageOf(query))),
   }),
   route({
@@ -29,17 +29,18 @@ export const planRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/plans/{id}`,
     scope: "read",
-    summary: "One plan",
-    answers: { 200: { description: "As it is.", schema: output.plan } },
+    summary: "Read a plan",
+    answers: { 200: { description: "As it is stored.", schema: output.plan } },
     handle: async ({ limiter, id }) => ({ status: 200, body: await limiter.getPlan(id) }),
   }),
   route({
     method: "patch",
     path: `${NS}/plans/{id}`,
     scope: "admin",
-    summary: "Change a plan's name or metadata",
+    summary: "Change a plan",
+    note: "Its name or its metadata.",
     body: planPatchBody,
-    answers: { 200: { description: "As it is now.", schema: output.plan } },
+    answers: { 200: { description: "As it is after the change.", schema: output.plan } },
     handle: async ({ limiter, caller, id, body: { version, ...patch } }) => {
       const options = { principal: caller.id, ...(version === undefined ? {} : { version }) };
       return { status: 200, body: await limiter.updatePlan(id, given(patch), options) };
@@ -49,8 +50,9 @@ export const planRoutes: readonly Route[] = [
     method: "delete",
     path: `${NS}/plans/{id}`,
     scope: "admin",
-    summary: "Remove a plan with its limits and totals; refused while an entity refers to it",
-    answers: { 204: { description: "It is gone." } },
+    summary: "Delete a plan",
+    note: "Its limits and totals are deleted too. It is refused while an entity refers to the plan.",
+    answers: { 204: { description: "It was deleted." } },
     handle: async ({ limiter, caller, id }) => {
       await limiter.deletePlan(id, { principal: caller.id });
       return { status: 204 };
