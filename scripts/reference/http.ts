@@ -239,6 +239,7 @@ the service's own schemas by \`node scripts/http-reference.ts\`; a running servi
 - Bodies and answers are JSON. Tokens are whole numbers, times are milliseconds, \`null\` in place of a wait means never.
 - A field or parameter that the service does not know is refused with 400.
 - A list is \`{ "items": [...], "cursor": "..." }\`. Pass the \`cursor\` on for the next page; the last page has none.
+- [Metrics](metrics.md) lists the metrics of the route \`/metrics\`.
 - An error is a problem (RFC 9457) with the type \`application/problem+json\` and the shape [\`Problem\`](#problem).`;
 
 const ERRORS = `Errors of the library keep their code and have the status of their class ([Errors](errors.md)). A status of 503 has the header

@@ -1,5 +1,5 @@
 /** What the aggregator counts, with the unit that CloudWatch shows it in. */
-const UNITS = {
+export const UNITS = {
   Records: "Count",
   Archived: "Count",
   ArchiveFailures: "Count",
