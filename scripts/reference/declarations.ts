@@ -98,7 +98,10 @@ export class Declarations {
       const above = this.#checker.getBaseTypes(this.#checker.getDeclaredTypeOfSymbol(symbol) as ts.InterfaceType);
       found.push(...above.flatMap((type) => type.symbol ?? []));
     }
-    return found.filter((inner) => !this.#exported.has(inner));
+    // `Record` and its like are called so outside, too.
+    const isOurs = (inner: ts.Symbol) =>
+      inner.declarations?.some((node) => node.getSourceFile().fileName.includes("/src/"));
+    return found.filter((inner) => !this.#exported.has(inner) && isOurs(inner));
   }
 
   #declared(name: string, symbol: ts.Symbol): Declared {

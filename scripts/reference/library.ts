@@ -123,7 +123,7 @@ class PageText {
   #preface(): string {
     const made = "This page is made from the doc comments in `src` by `node scripts/library-reference.ts`.";
     if (this.#page.entry !== "index") {
-      return `${fenced("ts", `import { … } from "${importOf(this.#page)}";`)}\n\n${made} [The library](library.md) lists all entry points.`;
+      return `Import from \`${importOf(this.#page)}\`. ${made} [The library](library.md) lists all entry points.`;
     }
     const rows = PAGES.map((page) => [
       `[\`${importOf(page)}\`](${page === this.#page ? "#open-and-close" : pathOf(page)})`,

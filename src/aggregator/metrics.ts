@@ -13,7 +13,7 @@ export const UNITS = {
   Errors: "Count",
 } as const;
 
-/** What the aggregator counts or measures. */
+/** A metric of the aggregator. */
 export type MetricName = keyof typeof UNITS;
 
 /** Counts since they were last told, and the latest of what is measured rather than counted. */

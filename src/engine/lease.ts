@@ -36,10 +36,6 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     part: LeasePart,
     others: readonly LeasePart[],
     degradedReason: string | false,
-    /**
-     * The signal of the request; without one, a signal that is never aborted. Pass it on to the work: `fetch(url, {
-     * signal })`.
-     */
     signal: AbortSignal | undefined,
   ) {
     super({ maker, status: "open", settledWith: undefined, degradedReason, signal }, part);
@@ -54,7 +50,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return this.core.status;
   }
 
-  /** The signal of the request; without one, a signal that is never aborted. Hand it to the work: `fetch(url, { signal })`. */
+  /** The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. */
   get signal(): AbortSignal {
     // Not one for all leases: who listens to it and never stops would be kept for ever.
     this.core.signal ??= new AbortController().signal;

@@ -54,8 +54,8 @@ export function createHandler(options: AggregatorOptions): AggregatorHandler {
 }
 
 /**
- * The function of a stack's Lambda. Its environment says which table and archive: `TABLE_NAME`, `ARCHIVE_BUCKET_NAME`,
- * `ARCHIVE_PREFIX`, `SWEEP_AFTER_HOURS`, `LOG_LEVEL`.
+ * The Lambda function of a stack. These environment variables name its table and archive: `TABLE_NAME`,
+ * `ARCHIVE_BUCKET_NAME`, `ARCHIVE_PREFIX`, `SWEEP_AFTER_HOURS`, `LOG_LEVEL`.
  */
 export const handler: AggregatorHandler = (event, context) => {
   fromStack ??= createHandler(optionsFromStack());
@@ -205,7 +205,7 @@ export interface VerifyArchiveOptions extends DynamoTable {
   readonly clock?: { now(): number };
 }
 
-/** Compares an archive, day by day, newest first, with what the table says was put there. Reads every object. */
+/** Compares an archive, day by day, newest first, with the receipts in the table. It reads every object. */
 export async function* verifyArchive(options: VerifyArchiveOptions): AsyncGenerator<VerifiedDay, void, undefined> {
   const { stack, region, endpoint, credentials, client: sdk } = options;
   const given = options.clock === undefined ? undefined : clockFrom(options.clock);

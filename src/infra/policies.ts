@@ -2,23 +2,23 @@ import type { Text } from "./parts.ts";
 
 /** A statement of a policy as IAM reads it. */
 export interface Statement {
-  /** What it is for. */
+  /** The name of the statement. */
   readonly Sid?: string;
-  /** Nothing is denied: what is not allowed is. */
+  /** The policies only allow. */
   readonly Effect: "Allow";
-  /** Such as `dynamodb:GetItem`. */
+  /** The actions, such as `dynamodb:GetItem`. */
   readonly Action: readonly string[];
-  /** ARNs. */
+  /** The ARNs. */
   readonly Resource: readonly Text[];
-  /** Operators, names and values that must hold. */
+  /** Conditions by operator and name. */
   readonly Condition?: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
 }
 
 /** A policy as IAM reads it. */
 export interface PolicyDocument {
-  /** Of the language. */
+  /** The version of the policy language. */
   readonly Version: "2012-10-17";
-  /** Whatever one of them allows is allowed. */
+  /** The statements. An action is allowed if one of them allows it. */
   readonly Statement: readonly Statement[];
 }
 

@@ -37,17 +37,17 @@ export interface PlanOptions {
 
 /** What applying a manifest would do. */
 export interface Plan {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Whose the pieces are or become. */
+  /** The owner of the pieces. */
   readonly owner: string;
-  /** In the order in which they are done. */
+  /** The changes, in the order in which they are made. */
   readonly changes: readonly Change[];
-  /** Pieces that another owner has. */
+  /** Pieces that belong to another owner. */
   readonly conflicts: readonly (Piece & { readonly owner: string })[];
-  /** How many changes of each kind, and how many pieces stay. */
+  /** How many changes of each kind there are, and how many pieces stay. */
   readonly summary: Readonly<Record<Change["action"] | "unchanged", number>>;
-  /** What is probably not meant, though it can be applied. */
+  /** Declarations that can be applied but are probably mistakes. */
   readonly warnings: readonly string[];
 }
 

@@ -81,12 +81,12 @@ export class FaultStore implements Store {
     this.namespaces = this.#namespacesOf(inner.namespaces);
   }
 
-  /** The next call of this kind fails in this way, after `passing` others of the kind came through. */
+  /** The next call of this kind fails in this way, after `passing` others of the kind. */
   failNext(call: FaultedCall, fault: Fault, passing = 0): void {
     this.#ordered.push({ call, fault, passing });
   }
 
-  /** The client is gone: none of its further calls reaches the store, none of its open ones is answered. */
+  /** Stops the client: none of its further calls reaches the store, and none of its open calls is answered. */
   crash(): void {
     this.#crashed = true;
   }
