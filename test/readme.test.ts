@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { admission } from "../bench/admission.ts";
+import { documents } from "./doc-examples.ts";
 import { importingFrom, plainEnvironment, README, readExamples, readLinks, readmeExamples } from "./readme.ts";
 import { readmePicture } from "./readme-picture.ts";
 
@@ -76,9 +77,13 @@ test("the README's links are found where relative links do not work, as on a reg
   }
 });
 
-test("nothing claims an address of the repository, which has none yet", () => {
+test("nothing claims an address of the repository, or a package on a registry: there is neither yet", () => {
   const claimed = Object.keys(manifest).filter((key) => ["repository", "bugs", "homepage"].includes(key));
   assert.deepEqual(claimed, []);
+  const installed = documents.filter((document) =>
+    /npm (?:install|i|add)(?: +[\w@/.-]+)* zae-limiter(?![\w./-])/.test(readFileSync(join(root, document), "utf8")),
+  );
+  assert.deepEqual(installed, []);
 });
 
 // Columns of the README's table that are measured.
@@ -103,6 +108,11 @@ test("what the README says is admitted is what limiters admit", async () => {
 });
 
 test("the README's figures are those of the newest results that have them", () => {
+  const edge = "100 a minute: the most within one second, asked for as much as possible";
+  assert.equal(
+    cellsOf(readme, "never over-admits")[EXPRESS],
+    String(result(edge, "express-rate-limit").grantedWithinOneSecond),
+  );
   const memory = cellsOf(readme, "memory, an acquire");
   assert.deepEqual(
     [memory[OURS], memory[FLEXIBLE], memory[EXPRESS]],
@@ -114,6 +124,15 @@ test("the README's figures are those of the newest results that have them", () =
     [sqlite[OURS], sqlite[FLEXIBLE]],
     [microseconds(alone, "ours, one caller"), microseconds(alone, "rate-limiter-flexible, one caller")],
   );
+  assert.deepEqual(
+    [cellsOf(readme, '`"memory"`')[2], cellsOf(readme, '`"sqlite:')[2]],
+    [
+      memory[OURS],
+      `${sqlite[OURS]}; ${microseconds("SQLite, two limits, 64 callers", "ours, 64 callers")} with 64 callers at a time`,
+    ],
+  );
+  const one = ["rate-limiter-flexible", "ours"].map((name) => microseconds("memory, one limit", name));
+  assert.ok(readme.includes(`rate-limiter-flexible is faster: ${one[0]}, and this package ${one[1]}.`));
   const dynamo = cellsOf(readme, "DynamoDB, a million acquires");
   const calls = result("DynamoDB: CPU of an acquire of two limits, a server in memory", "rate-limiter-flexible");
   assert.equal(dynamo[FLEXIBLE], `${(Number(calls["calls an acquire"]) * USD_PER_MILLION_WRITES).toFixed(2)} USD`);
