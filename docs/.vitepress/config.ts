@@ -18,7 +18,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const index = parseIndex(readFileSync(join(root, "docs/README.md"), "utf8"));
 
 function linkOf({ title, file }: IndexPage): DefaultTheme.SidebarItem {
-  return { text: title, link: `/${file}` };
+  return { text: title.replaceAll("`", ""), link: `/${file}` };
 }
 
 function groupOf({ title, pages, parts }: IndexPart, isOpen: boolean): DefaultTheme.SidebarItem {
