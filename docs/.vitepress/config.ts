@@ -26,6 +26,13 @@ function groupOf({ title, pages, parts }: IndexPart, isOpen: boolean): DefaultTh
   return { text: title, items, ...(isOpen ? {} : { collapsed: true }) };
 }
 
+/** Leads to the first page of a part, and is marked on all of them. */
+function navOf(part: IndexPart): DefaultTheme.NavItemWithLink {
+  const files = pagesOf([part]).map(({ file }) => file);
+  const names = files.map((file) => file.replace(/\.md$/, "").replaceAll(".", "\\."));
+  return { text: part.title, link: `/${files[0]}`, activeMatch: `^/(?:${names.join("|")})(?:\\.html)?$` };
+}
+
 /** Where a page stands in the repository, as VitePress tells Markdown. */
 interface PageEnvironment {
   readonly path?: string;
@@ -75,7 +82,7 @@ export default defineConfig({
   themeConfig: {
     search: { provider: "local" },
     sidebar: index.parts.map((part) => groupOf(part, true)),
-    nav: index.parts.map((part) => ({ text: part.title, link: `/${pagesOf([part])[0]?.file}` })),
+    nav: index.parts.map(navOf),
     outline: { level: [2, 3] },
   },
   buildEnd({ outDir, pages }) {
