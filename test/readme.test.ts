@@ -215,8 +215,9 @@ function result(title: string, name: string): Result {
   return found;
 }
 
-/** One digit after the point below ten, none above. */
+/** CPU time; one digit after the point below ten, none above. */
 function microseconds(title: string, name: string): string {
-  const { microseconds } = result(title, name);
-  return `${Number(microseconds).toFixed(Number(microseconds) < 10 ? 1 : 0)} µs`;
+  const { cpuMicroseconds, microseconds } = result(title, name);
+  const value = Number(cpuMicroseconds ?? microseconds);
+  return `${value.toFixed(value < 10 ? 1 : 0)} µs`;
 }
