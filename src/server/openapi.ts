@@ -7,12 +7,12 @@ import { OpenAPIHono, z } from "./vendor.ts";
 const EVERYWHERE = [400, 403, 421, 500, 503] as const;
 
 export const HEADERS: Readonly<Record<string, string>> = {
-  Location: "The path of the new lease, entity or plan.",
+  Location: "The URL of the created resource.",
   "RateLimit-Policy": "The limits that counted the request.",
-  RateLimit: "What is left of each of them.",
-  "Retry-After": "Seconds after which the request may fit; absent if it never will.",
-  ETag: "The version of what is stored, for If-Match.",
-  "Idempotency-Replayed": "true: this is the answer to an earlier request with the same key.",
+  RateLimit: "What is left of each limit.",
+  "Retry-After": "Seconds until the request may fit; absent if it never will.",
+  ETag: "The stored version; send it in If-Match to change only that version.",
+  "Idempotency-Replayed": "true: this is the response to an earlier request with the same key.",
 };
 
 /** OpenAPI 3.1 of the routes, from the schemas that check their input. */
@@ -26,7 +26,7 @@ export function openapiDocument(routes: readonly Route[], version: string): obje
     info: {
       title: "zae-limiter",
       version,
-      description: "Rate limits over HTTP. Whole tokens, milliseconds, camelCase.",
+      description: "Rate limits over HTTP. Amounts are whole tokens, times are milliseconds, names are camelCase.",
       license: { name: "MIT" },
     },
     servers: [{ url: "/" }],

@@ -9,15 +9,15 @@ export const aboutRoutes: readonly Route[] = [
   route({
     method: "get",
     path: "/healthz",
-    summary: "Check that the process lives",
-    answers: { 200: { description: "The process lives.", schema: output.health } },
+    summary: "Check that the process is alive",
+    answers: { 200: { description: "The process is alive.", schema: output.health } },
     handle: () => ({ status: 200, body: { status: "ok" } }),
   }),
   route({
     method: "get",
     path: "/readyz",
-    summary: "Check that the service takes requests",
-    answers: { 200: { description: "The store answers.", schema: output.readiness } },
+    summary: "Check that the service accepts requests",
+    answers: { 200: { description: "The store is available.", schema: output.readiness } },
     handle: async ({ service }): Promise<Answer> => {
       if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
       if (await service.isReady()) return { status: 200, body: { status: "ready" } };
@@ -27,7 +27,7 @@ export const aboutRoutes: readonly Route[] = [
   route({
     method: "get",
     path: "/openapi.json",
-    summary: "Read the OpenAPI document",
+    summary: "Get the OpenAPI document",
     answers: { 200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) } },
     handle: ({ service }) => ({ status: 200, body: service.document() }),
   }),
@@ -35,9 +35,9 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/metrics",
     scope: "read",
-    summary: "Read the metrics",
+    summary: "Get the metrics",
     note: "Counters of this instance, for the namespaces that the token may use.",
-    answers: { 200: { description: "Prometheus text.", type: "text/plain" } },
+    answers: { 200: { description: "Prometheus text format.", type: "text/plain" } },
     handle: ({ service, caller }) => ({
       status: 200,
       bytes: service.metrics.text(caller.namespaces, service.tenants.counts()),
@@ -48,8 +48,10 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/v1/me",
     scope: "any",
-    summary: "Read what the token may do",
-    answers: { 200: { description: "Who the caller is, and what the token allows.", schema: output.me } },
+    summary: "Show what the token may do",
+    answers: {
+      200: { description: "The token's id, namespaces and scopes, without the token itself.", schema: output.me },
+    },
     handle: ({ caller: { id, namespaces, scopes, expiresAtMs } }) => ({
       status: 200,
       body: { id, namespaces, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },

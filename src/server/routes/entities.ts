@@ -13,7 +13,7 @@ export const entityRoutes: readonly Route[] = [
     summary: "List entities",
     note: "All of them, or those of a plan.",
     query: entitiesQuery,
-    answers: { 200: { description: "In the order of their ids.", schema: listOf(output.entity) } },
+    answers: { 200: { description: "Sorted by id.", schema: listOf(output.entity) } },
     handle: async ({ limiter, query }) =>
       pageAnswer(
         await limiter.listEntities({
@@ -26,11 +26,11 @@ export const entityRoutes: readonly Route[] = [
     method: "post",
     path: `${NS}/entities`,
     scope: "admin",
-    summary: "Make an entity",
+    summary: "Create an entity",
     body: newEntityBody,
     answers: {
-      200: { description: "With `ifAbsent`: the one that exists, unchanged.", schema: output.entity },
-      201: { description: "It was made.", schema: output.entity, headers: ["Location"] },
+      200: { description: "With ifAbsent: the entity existed and is unchanged.", schema: output.entity },
+      201: { description: "The entity was created.", schema: output.entity, headers: ["Location"] },
     },
     handle: async ({ limiter, caller, namespace, body: { ifAbsent, ...body } }) => {
       const options = { principal: caller.id };
@@ -47,8 +47,8 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities/{id}`,
     scope: "read",
-    summary: "Read an entity",
-    answers: { 200: { description: "As it is stored.", schema: output.entity } },
+    summary: "Show an entity",
+    answers: { 200: { description: "The entity.", schema: output.entity } },
     handle: async ({ limiter, id }) => ({ status: 200, body: await limiter.getEntity(id) }),
   }),
   route({
@@ -57,7 +57,7 @@ export const entityRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Change an entity",
     body: entityPatchBody,
-    answers: { 200: { description: "As it is after the change.", schema: output.entity } },
+    answers: { 200: { description: "The changed entity.", schema: output.entity } },
     handle: async ({ limiter, caller, id, body: { version, ...patch } }) => {
       const options = { principal: caller.id, ...(version === undefined ? {} : { version }) };
       return { status: 200, body: await limiter.updateEntity(id, given(patch), options) };
@@ -69,7 +69,7 @@ export const entityRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Delete an entity",
     note: "Its limits, buckets and usage are deleted too.",
-    answers: { 204: { description: "It was deleted." } },
+    answers: { 204: { description: "The entity was deleted." } },
     handle: async ({ limiter, caller, id }) => {
       await limiter.deleteEntity(id, { principal: caller.id });
       return { status: 204 };
@@ -81,7 +81,7 @@ export const entityRoutes: readonly Route[] = [
     scope: "read",
     summary: "List the children of an entity",
     query: listQuery,
-    answers: { 200: { description: "In the order of their ids.", schema: listOf(output.entity) } },
+    answers: { 200: { description: "Sorted by id.", schema: listOf(output.entity) } },
     handle: async ({ limiter, id, query }) => {
       const page = await limiter.getChildren(id, pageOf(query));
       // An entity that does not exist has no children either, and whoever misspells one should hear of it.
@@ -96,7 +96,7 @@ export const entityRoutes: readonly Route[] = [
     summary: "List the limits of an entity",
     note: "Every set that is stored for it. The set without a resource is its default.",
     query: listQuery,
-    answers: { 200: { description: "In the order of the resources.", schema: listOf(output.entityLimits) } },
+    answers: { 200: { description: "Sorted by resource.", schema: listOf(output.entityLimits) } },
     handle: async ({ limiter, id, query }) => pageAnswer(await limiter.listLimits(id, pageOf(query))),
   }),
 ];

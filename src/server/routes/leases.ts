@@ -8,7 +8,7 @@ import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from ".
 import * as output from "../schemas/output.ts";
 
 const ONE = `${NS}/leases/{id}`;
-const AS_IT_IS = { 200: { description: "The lease as it is now.", schema: output.lease } };
+const AS_IT_IS = { 200: { description: "The lease.", schema: output.lease } };
 const KEYED = { 200: { ...AS_IT_IS[200], headers: ["Idempotency-Replayed"] } };
 
 export const leaseRoutes: readonly Route[] = [
@@ -26,7 +26,7 @@ export const leaseRoutes: readonly Route[] = [
     method: "get",
     path: ONE,
     scope: "acquire",
-    summary: "Read a lease",
+    summary: "Show a lease",
     answers: AS_IT_IS,
     handle: async ({ desk, id }) => ({
       status: 200,

@@ -19,11 +19,11 @@ export const limitRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/limits`,
     scope: "read",
-    summary: "Read the limits of a level",
+    summary: "Show the limits of a level",
     note: "The level follows from the query: entity on resource, entity, plan on resource, plan, resource, or with nothing the system.",
     query: levelQuery,
     answers: {
-      200: { description: "What is stored at exactly this level.", schema: output.levelLimits, headers: ["ETag"] },
+      200: { description: "The limits of exactly that level.", schema: output.levelLimits, headers: ["ETag"] },
     },
     handle: ({ limiter, query }) => storedAt(limiter, levelOf(query)),
   }),
@@ -38,7 +38,7 @@ export const limitRoutes: readonly Route[] = [
     conditional: true,
     answers: {
       200: {
-        description: "The limits after the change, and whether anything changed.",
+        description: "The limits now stored, and whether they changed.",
         schema: output.changedLimits,
         headers: ["ETag"],
       },
@@ -53,19 +53,19 @@ export const limitRoutes: readonly Route[] = [
     note: "The level follows from the query, as for reading.",
     query: levelQuery,
     conditional: true,
-    answers: { 204: { description: "They were deleted." } },
+    answers: { 204: { description: "The limits were deleted." } },
     handle: (call) => deleteAt(call, levelOf(call.query)),
   }),
   route({
     method: "get",
     path: `${NS}/limits/levels`,
     scope: "read",
-    summary: "Read the limits of all levels",
+    summary: "Show the limits of all levels",
     note: "Every level that applies to the entity, the plan and the resource of the query, totals included.",
     query: levelQuery,
     answers: {
       200: {
-        description: "The most specific level first. A level where nothing is stored has no limits.",
+        description: "Most specific first; a level without settings has no limits.",
         schema: output.levels,
       },
     },
@@ -78,27 +78,27 @@ export const limitRoutes: readonly Route[] = [
     summary: "List default limits",
     note: "The limits and totals of the system, then the limits of every resource.",
     query: listQuery,
-    answers: { 200: { description: "Levels that have limits.", schema: listOf(output.levelLimits) } },
+    answers: { 200: { description: "The levels that have limits.", schema: listOf(output.levelLimits) } },
     handle: ({ limiter, query }) => defaultsOf(limiter, pageOf(query)),
   }),
   route({
     method: "get",
     path: `${NS}/limits/resets`,
     scope: "read",
-    summary: "Try a reset",
+    summary: "Preview a reset",
     note: "When a quota with such a reset would be full again. Nothing is stored.",
     query: resetQuery,
-    answers: { 200: { description: "The next resets, or why the cron cannot be used.", schema: output.resets } },
+    answers: { 200: { description: "The next resets, or why the reset is invalid.", schema: output.resets } },
     handle: ({ limiter, query }) => ({ status: 200, body: nextResets(limiter, query) }),
   }),
   route({
     method: "get",
     path: `${NS}/limits/effective`,
     scope: "read",
-    summary: "Read the limits that apply",
+    summary: "Show the limits that apply",
     note: "To an entity on a resource, with the level that they come from.",
     query: pairQuery,
-    answers: { 200: { description: "The limits and their levels.", schema: output.effective } },
+    answers: { 200: { description: "The limits in force.", schema: output.effective } },
     handle: async ({ limiter, query: { entityId, resource } }) => ({
       status: 200,
       body: await limiter.resolveLimits(entityId, resource),
@@ -110,7 +110,7 @@ export const limitRoutes: readonly Route[] = [
     scope: "read",
     summary: "List resources with default limits",
     query: listQuery,
-    answers: { 200: { description: "Their names, in order.", schema: listOf(output.resourceName) } },
+    answers: { 200: { description: "Resource names.", schema: listOf(output.resourceName) } },
     handle: async ({ limiter, query }) => pageAnswer(await limiter.listResources(pageOf(query))),
   }),
   route({
@@ -121,7 +121,7 @@ export const limitRoutes: readonly Route[] = [
     note: "Switches an entity or a resource off, lets it bypass its limits, or takes that back.",
     query: policyQuery,
     body: accessBody,
-    answers: { 204: { description: "It is set." } },
+    answers: { 204: { description: "The setting is stored." } },
     handle: async ({ limiter, caller, query, body: { access } }) => {
       await limiter.setAccess(given(query), access, { principal: caller.id });
       return { status: 204 };
@@ -135,7 +135,7 @@ export const limitRoutes: readonly Route[] = [
     note: "Whether parents are charged.",
     query: policyQuery,
     body: cascadeBody,
-    answers: { 204: { description: "It is set." } },
+    answers: { 204: { description: "The setting is stored." } },
     handle: async ({ limiter, caller, query, body: { cascade } }) => {
       await limiter.setCascade(given(query), cascade, { principal: caller.id });
       return { status: 204 };

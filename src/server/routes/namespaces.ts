@@ -17,7 +17,7 @@ export const namespaceRoutes: readonly Route[] = [
     summary: "List namespaces",
     note: "Only namespaces that the token may use.",
     query: namespacesQuery,
-    answers: { 200: { description: "In the order of their names.", schema: listOf(output.namespace) } },
+    answers: { 200: { description: "The active namespaces.", schema: listOf(output.namespace) } },
     handle: async ({ limiter, caller, query: { name, search, ...page } }) => {
       const { namespaces } = caller;
       if (name !== undefined) {
@@ -34,12 +34,12 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/namespaces",
     scope: "admin",
     everywhere: true,
-    summary: "Make a namespace",
+    summary: "Create a namespace",
     note: "A namespace of that name that exists is answered as it is.",
     body: namespaceBody,
     answers: {
-      200: { description: "It existed already.", schema: output.namespace },
-      201: { description: "It was made.", schema: output.namespace },
+      200: { description: "The namespace existed.", schema: output.namespace },
+      201: { description: "The namespace was created.", schema: output.namespace },
     },
     handle: async ({ limiter, caller, body: { name } }) => {
       const before = await found(limiter, name);
@@ -54,7 +54,7 @@ export const namespaceRoutes: readonly Route[] = [
     everywhere: true,
     summary: "Delete a namespace",
     note: "Its data stays, and it can be recovered until it is purged.",
-    answers: { 200: { description: "It was deleted.", schema: output.namespace } },
+    answers: { 200: { description: "The namespace was deleted; its data stays.", schema: output.namespace } },
     handle: async ({ service, caller, namespace }) => {
       const deleted = await service.limiter.deleteNamespace(namespace, { principal: caller.id });
       service.tenants.lost(service.tenants.get(namespace));
@@ -69,7 +69,7 @@ export const namespaceRoutes: readonly Route[] = [
     summary: "List deleted namespaces",
     note: "Those whose data is still stored.",
     query: listQuery,
-    answers: { 200: { description: "Those that can be recovered or purged.", schema: listOf(output.namespace) } },
+    answers: { 200: { description: "Namespaces that can be recovered or purged.", schema: listOf(output.namespace) } },
     handle: async ({ limiter, query }) => pageAnswer(await limiter.listOrphanNamespaces(pageOf(query))),
   }),
   route({
@@ -78,7 +78,7 @@ export const namespaceRoutes: readonly Route[] = [
     scope: "admin",
     everywhere: true,
     summary: "Recover a deleted namespace",
-    answers: { 200: { description: "It is active again.", schema: output.namespace } },
+    answers: { 200: { description: "The namespace is active again.", schema: output.namespace } },
     handle: async ({ limiter, caller, id }) => ({
       status: 200,
       body: await limiter.recoverNamespace(id, { principal: caller.id }),
@@ -91,7 +91,7 @@ export const namespaceRoutes: readonly Route[] = [
     everywhere: true,
     summary: "Purge a deleted namespace",
     note: "Removes its data for good. Call it again until `done` is true.",
-    answers: { 200: { description: "How much this call removed.", schema: output.purged } },
+    answers: { 200: { description: "How much this call deleted.", schema: output.purged } },
     handle: async ({ limiter, caller, id, extend, service }) => {
       extend(PURGE_MS);
       return { status: 200, body: await purged(limiter, id, caller.id, service.clock.now() + PURGE_MS, service.clock) };

@@ -6,7 +6,7 @@ import * as output from "../schemas/output.ts";
 import { keyed } from "./leases.ts";
 
 const answers = {
-  200: { description: "What was changed.", schema: output.operation, headers: ["Idempotency-Replayed"] },
+  200: { description: "What the operation did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
 };
 
 /** What an operator does to a bucket. */

@@ -30,11 +30,11 @@ export const takingRoutes: readonly Route[] = [
     idempotent: true,
     answers: {
       200: {
-        description: "Taken without a lease: `holdMs` was 0, or the store did not answer and the request passed.",
+        description: "Taken, without a lease: holdMs was 0, or the request was let through in an outage.",
         schema: output.lease,
         headers: GRANT_HEADERS,
       },
-      201: { description: "Taken, with a lease.", schema: output.lease, headers: ["Location", ...GRANT_HEADERS] },
+      201: { description: "Taken and held in a lease.", schema: output.lease, headers: ["Location", ...GRANT_HEADERS] },
     },
     refusals: [422, 429],
     handle: (call) => measured(call, () => acquire(call)),
@@ -49,7 +49,7 @@ export const takingRoutes: readonly Route[] = [
     idempotent: true,
     answers: {
       200: {
-        description: "Taken, or why it was refused.",
+        description: "Granted or refused, with the reason.",
         schema: output.attempt,
         headers: [...GRANT_HEADERS, "Retry-After"],
       },

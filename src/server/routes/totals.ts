@@ -8,11 +8,11 @@ export const totalRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/totals`,
     scope: "read",
-    summary: "Read totals",
+    summary: "Show totals",
     note: "The limits over all resources of an entity, of each entity of a plan, or with nothing in the query of every entity.",
     query: totalsQuery,
     answers: {
-      200: { description: "What is stored at exactly this level.", schema: output.levelLimits, headers: ["ETag"] },
+      200: { description: "The totals of exactly that level.", schema: output.levelLimits, headers: ["ETag"] },
     },
     handle: ({ limiter, query }) => storedAt(limiter, totalOf(query)),
   }),
@@ -27,7 +27,7 @@ export const totalRoutes: readonly Route[] = [
     conditional: true,
     answers: {
       200: {
-        description: "The limits after the change, and whether anything changed.",
+        description: "The totals now stored, and whether they changed.",
         schema: output.changedLimits,
         headers: ["ETag"],
       },
@@ -42,7 +42,7 @@ export const totalRoutes: readonly Route[] = [
     note: "Of an entity, a plan or every entity, as for reading.",
     query: totalsQuery,
     conditional: true,
-    answers: { 204: { description: "They were deleted." } },
+    answers: { 204: { description: "The totals were deleted." } },
     handle: (call) => deleteAt(call, totalOf(call.query)),
   }),
 ];
