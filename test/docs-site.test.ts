@@ -122,8 +122,8 @@ function deadAnchors(site: string, html: readonly string[]): string[] {
   const text = new Map(html.map((file) => [file, readFileSync(join(site, file), "utf8")]));
   return html.flatMap((file) => {
     const [, content = ""] = (text.get(file) ?? "").split("<main");
-    return [...content.matchAll(/href="\/?([^"#:]*)#([^"]+)"/g)].flatMap(([, path = "", anchor = ""]) => {
-      const target = path === "" ? file : path;
+    return [...content.matchAll(/href="(\/[^"#]*)?#([^"]+)"/g)].flatMap(([, path, anchor = ""]) => {
+      const target = path === undefined ? file : path.slice(1) || "index.html";
       return (text.get(target) ?? "").includes(`id="${anchor}"`) ? [] : [`${file}: ${target}#${anchor}`];
     });
   });
