@@ -8,6 +8,8 @@ export interface Measured {
   readonly name: string;
   /** Microseconds a call, the median over the rounds. */
   readonly microseconds: number;
+  /** The same by what this thread has used of a processor: what is left of it on a busy machine. */
+  readonly cpuMicroseconds: number;
   /** Median over the rounds of (baseline's time / this one's time) in the same round: above 1 is faster than it. */
   readonly ratio: number;
 }
@@ -28,16 +30,20 @@ export async function compare(
   const calls: number[] = [];
   for (const contender of contenders) calls.push(await callsPerRound(contender, roundMs, clockMs));
   const times = contenders.map((): number[] => []);
+  const cpuTimes = contenders.map((): number[] => []);
   for (let round = 0; round < rounds; round++) {
     for (const [i, contender] of contenders.entries()) {
       const n = calls[i] as number;
+      const cpuStartMs = threadCpuMs();
       times[i]?.push((await timed(() => contender.run(n), clockMs)) / n);
+      cpuTimes[i]?.push((threadCpuMs() - cpuStartMs) / n);
     }
   }
   const base = times[contenders.findIndex(({ name }) => name === baseline)] as number[];
   return contenders.map(({ name }, i) => ({
     name,
     microseconds: median(times[i] as number[]) * 1000,
+    cpuMicroseconds: median(cpuTimes[i] as number[]) * 1000,
     ratio: median((times[i] as number[]).map((ms, round) => (base[round] as number) / ms)),
   }));
 }

@@ -1,7 +1,8 @@
 import { RateLimiter as TokenBucketLimiter } from "limiter";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { Limit, RateLimiter } from "../src/entry/index.ts";
-import { compare, type Measured, threadCpuMs } from "./measure.ts";
+import { type ExpressLimit, expressLimits } from "./express.ts";
+import { type Contender, compare, type Measured, threadCpuMs } from "./measure.ts";
 
 const KEYS = Array.from({ length: 100 }, (_, i) => `key-${i}`);
 const keyOf = (i: number): string => KEYS[i % KEYS.length] as string;
@@ -24,6 +25,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
       ] as const,
     ]),
   );
+  const express = await expressLimits();
   const settings = { baseline: "rate-limiter-flexible", rounds: 15, roundMs: 60, clockMs: threadCpuMs };
   const one = await compare(
     [
@@ -55,6 +57,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
           for (let i = 0; i < calls; i++) await buckets.get(keyOf(i))?.[0].removeTokens(1);
         },
       },
+      ...middleware(express?.({ windowMs: 60_000, limit: rate })),
     ],
     settings,
   );
@@ -95,6 +98,7 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
           }
         },
       },
+      ...middleware(express?.({ windowMs: 60_000, limit: rate }), express?.({ windowMs: 3_600_000, limit: rate })),
     ],
     settings,
   );
@@ -103,4 +107,17 @@ export async function benchMemory(): Promise<{ title: string; rows: Measured[] }
     { title: "memory, one limit", rows: one },
     { title: "memory, two limits", rows: two },
   ];
+}
+
+/** express-rate-limit counts requests, and no other amounts: two of its limits are two windows. */
+function middleware(...limits: readonly (ExpressLimit | undefined)[]): Contender[] {
+  const [first, second] = limits;
+  if (first === undefined) return [];
+  const run = async (calls: number): Promise<void> => {
+    for (let i = 0; i < calls; i++) {
+      await first(keyOf(i));
+      await second?.(keyOf(i));
+    }
+  };
+  return [{ name: "express-rate-limit", run }];
 }

@@ -1,3 +1,4 @@
+import { benchAdmission } from "./admission.ts";
 import { benchCli } from "./cli.ts";
 import { benchDynamodb, benchDynamodbLocal } from "./dynamodb.ts";
 import { benchDynamodbOverhead } from "./dynamodb-overhead.ts";
@@ -11,6 +12,7 @@ import { benchService } from "./service.ts";
 import { benchSqlite } from "./sqlite.ts";
 
 const benches: Readonly<Record<string, () => Promise<{ title: string; rows: readonly object[] }[]>>> = {
+  admission: benchAdmission,
   memory: benchMemory,
   sqlite: benchSqlite,
   kinds: benchKinds,

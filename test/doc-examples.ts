@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 export const documents = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: root })].sort();
 
 export interface Example {
-  /** Such as `docs/guide/operations.md:41`. */
+  /** Such as `docs/guide/outages.md:15`. */
   readonly place: string;
   /** As it runs from source. */
   readonly text: string;
@@ -16,6 +16,8 @@ export interface Example {
   readonly printed: string | undefined;
   /** Whether it needs a DynamoDB. */
   readonly isOnDynamo: boolean;
+  /** Whether it is a step of a tutorial: those are followed as a whole (test/tutorial.test.ts). */
+  readonly isStep: boolean;
 }
 
 /** Every TypeScript block of the documents that begins with an import of the package. */
@@ -27,7 +29,8 @@ export function allExamples(): readonly Example[] {
       if (!/^import [^;]*from ["']zae-limiter(?:\/[\w-]+)?["']/.test(block)) return [];
       const place = `${document}:${markdown.slice(0, index).split("\n").length}`;
       const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
-      return [{ place, text, printed, isOnDynamo: /zae-limiter\/dynamodb|dynamodb:/.test(block) }];
+      const isOnDynamo = /zae-limiter\/dynamodb|dynamodb:/.test(block);
+      return [{ place, text, printed, isOnDynamo, isStep: document.startsWith("docs/tutorial/") }];
     });
   });
 }

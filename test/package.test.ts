@@ -9,7 +9,7 @@ import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { type PackedProject, packedProject, root, run } from "./packed-project.ts";
 import { publicMembers } from "./public-members.ts";
-import { readExample } from "./readme.ts";
+import { readExamples, readLinks } from "./readme.ts";
 
 // The package as somebody else gets it: packed, installed in an empty project, imported by its name.
 
@@ -57,6 +57,7 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
     "dist/entry/index.d.ts",
     "dist/dashboard/index.html",
     "dist/dashboard/LICENSES.txt",
+    ...readLinks().map(({ target }) => target),
   ]) {
     assert.ok(files.includes(needed), `${needed} is missing`);
   }
@@ -144,10 +145,12 @@ async function loadedBy(folder: string, args: readonly string[]): Promise<string
   return result.flatMap(({ url }) => /dist\/cli\/(.+)$/.exec(url)?.[1] ?? []).sort();
 }
 
-test("the README's example runs from the installed package", async () => {
-  await project.write("example.ts", [readExample()]);
-  // Rejects when the example throws, exits with an error or does not end by itself.
-  await project.node("example.ts");
+test("the README's examples run from the installed package", async () => {
+  for (const example of readExamples()) {
+    await project.write("example.ts", [example]);
+    // Rejects when the example throws, exits with an error or does not end by itself.
+    await project.node("example.ts");
+  }
 });
 
 test("a DynamoDB store says which package to install, and its types need none", async () => {
@@ -166,9 +169,11 @@ test("a DynamoDB store says which package to install, and its types need none", 
   assert.deepEqual(await project.compile("dynamodb.ts", {}), []);
 });
 
-test("the README's example compiles strictly against the packaged types", async () => {
-  await project.write("typed.ts", [readExample()]);
-  assert.deepEqual(await project.compile("typed.ts", {}), []);
+test("the README's examples compile strictly against the packaged types", async () => {
+  for (const example of readExamples()) {
+    await project.write("typed.ts", [example]);
+    assert.deepEqual(await project.compile("typed.ts", {}), []);
+  }
 });
 
 test("the packaged types are real: a call that is wrong does not compile", async () => {

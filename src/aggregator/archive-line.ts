@@ -14,29 +14,32 @@ import {
 import type { AuditAction, AuditEvent } from "../domain/audit.ts";
 import { LimiterError } from "../domain/errors.ts";
 
-/** An audit event as a line of the archive: the original's keys, and the namespace that the original leaves out. */
+/**
+ * An audit event as a line of the archive: the keys of the Python original, and the namespace, which the original
+ * leaves out.
+ */
 export interface ArchiveLine {
-  /** Sorts by time; with the namespace it names the event. */
+  /** Sorts by time. With the namespace it identifies the event. */
   readonly event_id: string;
-  /** Whom the change was about: an entity, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
+  /** The entity that was changed, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
   readonly entity_id: string;
-  /** What was changed, such as `limits_set`. */
+  /** What the change did, such as `limits_set`. */
   readonly action: string;
   /** When, in ISO 8601. */
   readonly timestamp: string;
-  /** Who did it, if that was said. */
+  /** Who made the change; `null`: the change did not say. */
   readonly principal: string | null;
-  /** On which resource, if on one. */
+  /** The resource that was changed; `null`: none. */
   readonly resource: string | null;
-  /** What it was changed to. */
+  /** The new values. */
   readonly details: unknown;
   /** The id of its namespace. */
   readonly namespace_id: string;
-  /** The id that `auditEvents` shows, where it is another. */
+  /** The id that `auditEvents` shows, if it is another. */
   readonly own_event_id?: string;
 }
 
-/** An event from the archive. */
+/** An audit event from the archive. */
 export interface ArchivedEvent extends AuditEvent {
   /** The id of its namespace. */
   readonly namespaceId: string;

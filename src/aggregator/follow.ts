@@ -8,17 +8,17 @@ import type { StreamSource } from "./stream-source.ts";
 import type { SweepReport } from "./sweep.ts";
 import { type Archive, archiveBatch } from "./write-archive.ts";
 
-/** What a runner has done until now. */
+/** What a runner has done. */
 export interface FollowReport {
   /** Records of the stream that were read. */
   readonly records: number;
   /** Audit events that were put into the archive. */
   readonly archived: number;
-  /** Objects that could not be put; they were tried again. */
+  /** Objects that could not be put into the archive; they were tried again. */
   readonly archiveFailures: number;
-  /** How often records were gone before anybody had read them. */
+  /** How often records of the stream were gone before they were read. */
   readonly gaps: number;
-  /** What went wrong besides; the log says what. */
+  /** Other failures; the log has them. */
   readonly errors: number;
   /** What the last sweep did. */
   readonly sweep?: SweepReport;
@@ -26,9 +26,9 @@ export interface FollowReport {
 
 /** A runner at work. */
 export interface Follower {
-  /** Resolves when it has ended; rejects with what it cannot go on after. */
+  /** Resolves with its report when it has ended; rejects with an error that it cannot go on after. */
   readonly done: Promise<FollowReport>;
-  /** Ends it after the batch in hand; resolves when it has ended. */
+  /** Ends it after the current batch. Resolves when it has ended. */
   stop(): Promise<void>;
 }
 

@@ -6,24 +6,24 @@ import { createdAtMs, type StreamRecord, sequenceOf } from "./stream-record.ts";
 import type { SweepReport } from "./sweep.ts";
 import { type Archive, archiveBatch } from "./write-archive.ts";
 
-/** What Lambda hands over: a batch of the stream, or the tick of a schedule. */
+/** The event of an invocation: a batch of the stream, or the tick of a schedule. */
 export interface AggregatorEvent {
-  /** The batch; absent: it is a tick. */
+  /** The batch. Absent: the event is a tick. */
   readonly Records?: readonly StreamRecord[];
 }
 
-/** As much of Lambda's context as is used. */
+/** The part of Lambda's context that the function uses. */
 export interface AggregatorContext {
   /** How long the invocation may still take, in ms. */
   getRemainingTimeInMillis?(): number;
 }
 
-/** Of a batch: from which record on Lambda shall come again; none: all is done. Of a tick: what was swept. */
+/** The answer to a batch, or the report of a sweep. */
 export type AggregatorAnswer = BatchAnswer | SweepReport;
 
-/** The answer to a batch, by Lambda's protocol for partial ones. */
+/** The answer to a batch, by Lambda's protocol for partial failures. */
 export interface BatchAnswer {
-  /** The sequence number from which on the batch is to come again. */
+  /** The sequence number from which Lambda sends the batch again; empty: all is done. */
   readonly batchItemFailures: readonly { readonly itemIdentifier: string }[];
 }
 

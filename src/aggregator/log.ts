@@ -1,7 +1,7 @@
 import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 
-/** From how serious on something is logged. */
+/** The least serious level that is logged. */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];

@@ -1,5 +1,5 @@
 /** What the aggregator counts, with the unit that CloudWatch shows it in. */
-const UNITS = {
+export const UNITS = {
   Records: "Count",
   Archived: "Count",
   ArchiveFailures: "Count",
@@ -13,7 +13,7 @@ const UNITS = {
   Errors: "Count",
 } as const;
 
-/** What the aggregator counts or measures. */
+/** A metric of the aggregator. */
 export type MetricName = keyof typeof UNITS;
 
 /** Counts since they were last told, and the latest of what is measured rather than counted. */

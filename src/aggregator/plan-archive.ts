@@ -4,28 +4,32 @@ import { createdAtMs, isExpiry, keyOfRecord, type StreamRecord, sequenceOf } fro
 
 /** What a batch of stream records puts into the archive. */
 export interface ArchivePlan {
-  /** One for each day that events of the batch belong to. */
+  /** One object for each day of its events. */
   readonly objects: readonly ArchiveObject[];
-  /** Places in the batch of expired events that came without their content: the stream must have old images. */
+  /** Positions in the batch of expired events that came without their content. The stream must have old images. */
   readonly unreadable: readonly number[];
 }
 
 /** One object of the archive. */
 export interface ArchiveObject {
-  /** Behind the prefix of the archive. The same records always have the same key, so a replay overwrites with the same. */
+  /**
+   * Its key below the prefix of the archive. The same records always have the same key, so that a replay overwrites it
+   * with the same content.
+   */
   readonly key: string;
-  /** YYYY-MM-DD, UTC: of the events, not of their expiry. */
+  /** The day of the events, YYYY-MM-DD, UTC. */
   readonly day: string;
-  /** Each event once. */
+  /** Its lines, each event once. */
   readonly lines: readonly ArchiveLine[];
-  /** Places in the batch of the records that are in it. */
+  /** Positions in the batch of the records that are in it. */
   readonly places: readonly number[];
 }
 
 /**
- * Which objects a batch becomes: audit events that expired, by day. What was deleted by hand is not archived. Pure: the same
- * records always have the same plan. `shard` names the part of the stream that the batch is from, where that is known; it is
- * in the key because sequence numbers are ordered within it only. Without it the key has a digest of the records.
+ * Which objects of the archive a batch becomes: audit events that expired, by day. Events that were deleted by hand
+ * are not archived. The same records always have the same plan. `shard` is the shard of the stream, if it is known; it
+ * is part of the key because sequence numbers are ordered within a shard only. Without it the key has a digest of the
+ * records.
  *
  * ```ts
  * const { objects } = planArchive(event.Records);

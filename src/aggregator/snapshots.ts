@@ -21,7 +21,7 @@ import { shown } from "../domain/names.ts";
 import { overdraftOf, type UsageSnapshot, windowStartMs } from "../domain/usage.ts";
 import type { UsageStore } from "../ports/usage-store.ts";
 
-/** Windows that are copied for the original's readers. */
+/** Windows that are copied for readers of the Python original. */
 export type SnapshotWindow = "hourly" | "daily";
 
 /** `hourly`, `daily` or both, with a comma. */

@@ -1,13 +1,13 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { PK, SK, type TableKey } from "../adapters/dynamodb/schema.ts";
 
-/** A record of the table's stream, as Lambda hands it over and as the SDK reads it: they differ in how identities are spelled. */
+/** A record of the table's stream, as Lambda or the SDK has it. They spell identities differently. */
 export interface StreamRecord {
-  /** Names the record in all streams. */
+  /** The id of the record. */
   readonly eventID?: string | undefined;
   /** `INSERT`, `MODIFY` or `REMOVE`. */
   readonly eventName?: string | undefined;
-  /** Who removed the item, where the service did. */
+  /** Who removed the item, if DynamoDB itself did. */
   readonly userIdentity?:
     | {
         readonly principalId?: string | undefined;
@@ -17,7 +17,7 @@ export interface StreamRecord {
       }
     | null
     | undefined;
-  /** Key, content before, and place in the stream. */
+  /** The key, the content before, and the place in the stream. */
   readonly dynamodb?:
     | {
         readonly Keys?: Attributes | undefined;

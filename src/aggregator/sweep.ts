@@ -14,23 +14,23 @@ import type { SweepParts } from "./sweep-parts.ts";
 
 /** What a sweep did. */
 export interface SweepReport {
-  /** Whether every namespace was gone through; otherwise the next sweep goes on where this one stopped. */
+  /** Whether it went through every namespace. If not, the next sweep goes on where this one stopped. */
   readonly complete: boolean;
-  /** Shards of buckets that were looked at. */
+  /** Shards of buckets that it looked at. */
   readonly bucketsSwept: number;
-  /** Hours that were written to their sheets. */
+  /** Hours of usage that it closed. */
   readonly hoursClosed: number;
-  /** How often the shards of an idle bucket were halved. */
+  /** How often it halved the shards of an idle bucket. */
   readonly shardsJoined: number;
-  /** Deletions of entities that had been cut off, and were brought to their end. */
+  /** Interrupted deletions of entities that it finished. */
   readonly deletionsFinished: number;
-  /** Purges of namespaces likewise. */
+  /** Interrupted purges of namespaces that it finished. */
   readonly purgesFinished: number;
-  /** What could not be done this time; the next sweep tries again. Damaged shards are among them. */
+  /** Steps that failed; the next sweep tries them again. Damaged shards are among them. */
   readonly failures: number;
-  /** Shards of buckets that are damaged; the log says which. They wait until they are mended, or their buckets reset. */
+  /** Shards of buckets that are damaged; the log names them. They wait until they are mended, or their buckets are reset. */
   readonly shardsUnreadable: number;
-  /** All hours before this instant are on sheets, in every namespace; absent where that is not known yet. */
+  /** All hours before this instant are closed, in every namespace. Absent: that is not known yet. */
   readonly closedUntilMs?: number;
 }
 

@@ -4,17 +4,17 @@ import type { ObjectStore } from "./objects.ts";
 import { daysOf, linesIn } from "./read-archive.ts";
 import type { Receipt, Receipts } from "./receipts.ts";
 
-/** One day of an archive, compared with what the table says was put. */
+/** One day of an archive, compared with the receipts in the table. */
 export interface VerifiedDay {
   /** YYYY-MM-DD, UTC. */
   readonly day: string;
-  /** Nothing is missing or damaged. */
+  /** Whether nothing is missing or damaged. */
   readonly ok: boolean;
-  /** Events that were put, by the receipts in the table; replays count each time. */
+  /** Events that were archived, by the receipts; a replay counts each time. */
   readonly recorded: number;
-  /** Events in the objects that the receipts name; equal to `recorded` where nothing is missing. */
+  /** Events in the objects that the receipts name. Equal to `recorded` if nothing is missing. */
   readonly found: number;
-  /** Different events of the day, in all its objects: what readers are shown. */
+  /** Different events in all objects of the day, as readers see them. */
   readonly events: number;
   /** Objects of the day. */
   readonly objects: number;

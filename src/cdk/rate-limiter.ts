@@ -18,22 +18,34 @@ import { cfnTemplateOf } from "../manifest/cfn-template.ts";
 import type { Manifest } from "../manifest/manifest.ts";
 import { OWN_KEY, OWN_PARAMETERS, OWN_TABLE, withOwnParts } from "./own-table.ts";
 
-/** What a limiter in a CDK stack consists of: the options of `template()`, in CDK's words where it has some. */
+/** The parts of the stack: the options of `template()`, with CDK's own types where CDK has some. */
 export interface RateLimiterProps
   extends Omit<StackOptions, "name" | "tableArn" | "streamArn" | "codeBucket" | "codePrefix" | "kmsKeyArn"> {
-  /** Names of the table and, with endings, of everything else; default: the name of the CDK stack. */
+  /** The name of the table and, with endings, of everything else. Default: the name of the CDK stack. */
   readonly tableName?: string;
-  /** A table of your own, with its stream: everything else is made around it. */
+  /** A table of your own, with its stream; everything else is made around it. Default: the construct makes the table. */
   readonly table?: OwnTable;
-  /** A key of your own for table, archive, queue, logs and functions; its policy must let CloudWatch Logs use it. */
+  /**
+   * A key of your own for table, archive, queue, logs and functions; its policy must let CloudWatch Logs use it.
+   * Default: keys of AWS.
+   */
   readonly encryptionKey?: OwnKey;
-  /** Namespaces that are registered with the first deployment, besides `default`; one that is left out later stays. */
+  /**
+   * Namespaces to register with the first deployment, besides `default`. A namespace that is left out later stays.
+   * Default: none.
+   */
   readonly namespaces?: readonly string[];
-  /** The same as `auditArchival`. */
+  /** The same as `auditArchival`. Default: `true`. */
   readonly archive?: boolean;
-  /** Whether logical ids are those of `template()`. Default true; with false, one CDK stack can have several limiters. */
+  /**
+   * Whether logical ids are those of `template()`. With `false`, one CDK stack can have several limiters. Default:
+   * `true`.
+   */
   readonly preserveLogicalIds?: boolean;
-  /** A folder with `aggregator.zip` and `provisioner.zip`, as `lambda-export` writes them; default: this package's own code. */
+  /**
+   * A folder with `aggregator.zip` and `provisioner.zip`, as `lambda-export` writes them. Default: this package's own
+   * code.
+   */
   readonly codeFolder?: string;
 }
 
@@ -53,21 +65,21 @@ export interface OwnKey {
   readonly keyArn: string;
 }
 
-/** In which namespaces something is granted. */
+/** In which namespaces to grant something. */
 export interface GrantOptions {
-  /** The id of one namespace; absent: in all of them. */
+  /** The id of one namespace. Default: all of them. */
   readonly namespaceId?: string;
 }
 
 /** Where declared limits belong. */
 export interface LimitsOptions {
-  /** Default: the one that the manifest names, else `default`. */
+  /** The namespace. Default: the one that the manifest names, else `default`. */
   readonly namespace?: string;
-  /** Whether pieces of other owners are taken over. Default false. */
+  /** Whether pieces of other owners are taken over. Default: `false`. */
   readonly takeOver?: boolean;
   /**
-   * Whether pieces that are no longer declared are deleted, entities with their buckets and usage. Default true; with false they stay, also
-   * when the resource goes, and are nobody's.
+   * Whether pieces that are no longer declared are deleted, entities with their buckets and usage. With `false` they
+   * stay without an owner, also when the resource is deleted. Default: `true`.
    */
   readonly prune?: boolean;
 }

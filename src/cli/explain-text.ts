@@ -20,14 +20,14 @@ export function explainText(explanation: Explanation, consume: Readonly<Record<s
 
 function refusedText({ entityId, retryAfterMs, primary, levels }: Explanation): string {
   if (primary === undefined) return `${entityId} is refused for ${waitText(retryAfterMs)}.`;
-  const { limit, counts, requested } = primary;
+  const { limit, counts, requested, resource } = primary;
   const now = Math.max(0, mostOf(levels, counts) ?? 0);
   const when =
     retryAfterMs === Number.POSITIVE_INFINITY
       ? `${requested} never fit`
       : `${requested} fit in ${waitText(retryAfterMs)}`;
   const held = levels.find((level) => level.entityId === primary.entityId);
-  const terms = held?.limits.find((each) => each.limit === limit);
+  const terms = (resource === "*" ? held?.totals : held?.limits)?.find((each) => each.limit === limit);
   const isOwn = primary.entityId === entityId;
   const other = `${primary.entityId}, which is charged too,`;
   // A limit that counts what it is called need not be named twice.
@@ -60,7 +60,9 @@ function periodWords(ms: number): string {
 
 /** What is still granted of each measure, by the scarcest limit of the chain that counts it. */
 function mostText(levels: readonly LevelExplanation[]): string {
-  const measures = [...new Set(levels.flatMap(({ limits }) => limits.map(({ counts }) => counts)))];
+  const measures = [
+    ...new Set(levels.flatMap(({ limits, totals }) => [...limits, ...totals].map(({ counts }) => counts))),
+  ];
   return listOf(
     measures.map((measure) => {
       const most = mostOf(levels, measure);
@@ -73,7 +75,7 @@ function mostText(levels: readonly LevelExplanation[]): string {
 function mostOf(levels: readonly LevelExplanation[], measure: string): number | undefined {
   const held = levels
     .filter(({ access }) => access !== "bypass")
-    .flatMap(({ limits }) => limits.filter((each) => each.counts === measure && !each.soft))
+    .flatMap(({ limits, totals }) => [...limits, ...totals].filter((each) => each.counts === measure && !each.soft))
     .map(({ available }) => available);
   return held.length === 0 ? undefined : Math.min(...held);
 }

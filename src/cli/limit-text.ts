@@ -17,7 +17,7 @@ export function limitsOf(texts: readonly string[], soft: readonly string[]): rea
   return limits.map((limit) => (soft.includes(limit.name) ? { ...limit, soft: true as const } : limit));
 }
 
-/** One limit; the grammar is in docs/reference/cli.md. */
+/** One limit; the grammar is in docs/reference/limits.md. */
 export function limitOf(text: string): Limit {
   try {
     return limitOfText(text, calendar);

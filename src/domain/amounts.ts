@@ -13,7 +13,7 @@ export interface Amount {
   readonly milli: number;
 }
 
-/** Whole tokens per measure (of a top-up: per limit), as callers write them. */
+/** Whole tokens by measure; in a top-up, by limit. */
 export type Tokens<Name extends string = string> = { readonly [K in Name]?: number };
 
 /** How an amount is judged besides being whole: what a caller may take, may adjust by, may release. */

@@ -1,4 +1,4 @@
-/** What was done: `noun_verb`, such as `limits_set`. */
+/** What a change did: `noun_verb`, such as `limits_set`. */
 export type AuditAction =
   | "entity_created"
   | "entity_updated"
@@ -19,20 +19,20 @@ export type AuditAction =
   | "namespace_recovered"
   | "namespace_purged";
 
-/** One change of configuration, written in the same transaction as the change. */
+/** One change of the configuration. It is written in the same transaction as the change. */
 export interface AuditEvent {
-  /** Unique; of a later millisecond, it sorts later. */
+  /** A unique id. The id of an event of a later millisecond sorts later. */
   readonly eventId: string;
   /** When, in ms since 1970. */
   readonly atMs: number;
-  /** What was done. */
+  /** What the change did. */
   readonly action: AuditAction;
-  /** An entity, or `$SYSTEM`, `$RESOURCE:name`, `$PLAN:id`, `$NAMESPACE:name`. */
+  /** The entity that was changed, or `$SYSTEM`, `$RESOURCE:name`, `$PLAN:id`, `$NAMESPACE:name`. */
   readonly entityId: string;
-  /** Absent where it concerns no resource. */
+  /** The resource that was changed. Absent: the change concerns none. */
   readonly resource?: string;
-  /** Who did it, as the change said. */
+  /** Who made the change. Absent: the change did not say. */
   readonly principal?: string;
-  /** What it was changed to; depends on the action. */
+  /** The new values; they depend on the action. */
   readonly details: Readonly<Record<string, unknown>>;
 }

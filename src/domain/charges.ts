@@ -26,7 +26,10 @@ export interface Asked {
   readonly requestsMilli: number;
 }
 
-/** What a hard limit means whose measure a request leaves out: it takes nothing there, or the request is refused. */
+/**
+ * What happens when a request leaves out a measure that a hard limit counts: it takes nothing there (`allow`), or it
+ * is refused (`refuse`).
+ */
 export type UnnamedLimits = "allow" | "refuse";
 
 /** The place of a resource among those of a request. A total is charged the sum over them, and the requests of the first. */

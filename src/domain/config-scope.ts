@@ -16,17 +16,23 @@ export type ConfigScope =
 /** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
 export const CHANGES_KEPT = 8;
 
-/** The level of configuration that something came from. */
+/** The level of the configuration that something came from. */
 export type LimitSource = ConfigScope["level"] | "none";
 
-/** Whom limits meet: also parents that are charged, or only the entity that asks. */
+/** To whom limits apply: also to parents that are charged (`everyone`), or only to the entity that asks (`callers`). */
 export type AppliesTo = "everyone" | "callers";
 
-/** How the limits of a level go with the levels after it, and whom they meet. What is absent is the default. */
+/**
+ * How the limits of a level go together with those of more general levels, and to whom they apply. An option that is
+ * absent has its default.
+ */
 export interface LevelOptions {
-  /** Adds to the levels after it: limits of the same name replace, others stay. Default: the level wins whole. */
+  /**
+   * Limits of more general levels apply besides these; a limit of the same name replaces theirs. Default: only these
+   * limits apply.
+   */
   readonly inherit?: true;
-  /** `callers`: only the entity that asks. Default: also parents that are charged. */
+  /** `"callers"`: the limits apply to the entity that asks, not to parents. Default: also to parents that are charged. */
   readonly appliesTo?: "callers";
 }
 

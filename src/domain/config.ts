@@ -6,13 +6,19 @@ import { type MergedLimits, type MergeProblem, mergedLimits } from "./merged-lim
 // Where limits are stored stands in a file of its own, below this one.
 export * from "./config-scope.ts";
 
-/** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
+/** What happens to requests while the store does not answer: they are refused (`block`), or pass uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
 
-/** What an id means that was never created: it is limited by defaults, or refused. */
+/**
+ * What happens with the id of an entity that was never created: the default limits apply (`allow`), or it is refused
+ * (`refuse`).
+ */
 export type UnknownEntities = "allow" | "refuse";
 
-/** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */
+/**
+ * `disabled`: requests are refused. `bypass`: requests pass and are counted, and nothing is debited. `enforce`: the
+ * limits apply.
+ */
 export type Access = "disabled" | "bypass" | "enforce";
 
 /** What a scope says besides limits; what it does not say is asked one scope further out. */
@@ -22,11 +28,14 @@ interface ScopePolicy {
   readonly cascade?: boolean;
 }
 
-/** What only the system level says besides limits and policy. */
+/** Settings of the namespace. */
 export interface SystemSettings {
-  /** What an outage of the store means. */
+  /** What happens to requests while the store does not answer. */
   readonly onUnavailable?: OnUnavailable;
-  /** For how many days usage is kept on DynamoDB after it was counted. Memory and SQLite have `usage: { keepMs }` instead. */
+  /**
+   * For how many days DynamoDB keeps usage after it was counted. Memory and SQLite have the option `usage: { keepMs }`
+   * instead.
+   */
   readonly usageKeptDays?: number;
 }
 

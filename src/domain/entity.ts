@@ -2,21 +2,24 @@ import { NotFoundError, ValidationError } from "./errors.ts";
 import { hintFor, KnownNames } from "./known-names.ts";
 import { checkEntityId, checkPlanId, shown } from "./names.ts";
 
-/** What is limited: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
+/** A subject of limits: an API key, a user, a project. It need not be created to be limited; an unknown id has no parent. */
 export interface Entity {
   /** Its name in every request. */
   readonly id: string;
-  /** For people. */
+  /** A name for people. */
   readonly name: string;
-  /** Absent: it has none. */
+  /** The entity above it. Absent: it has none. */
   readonly parentId?: string;
-  /** The plan whose limits it goes by where it has none of its own; neither its children nor its parents do. Absent: none. */
+  /**
+   * The plan whose limits apply where it has none of its own; they apply neither to its children nor to its parents.
+   * Absent: none.
+   */
   readonly planId?: string;
-  /** Whether taking from this entity takes from its parent too; without a parent it means nothing. */
+  /** Whether tokens taken from this entity are taken from its parent too. Without a parent it has no effect. */
   readonly cascade: boolean;
-  /** Whatever belongs to it, of no meaning here. */
+  /** Texts of your own. The limiter does not read them. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Grows by one with every change; `updateEntity(id, patch, { version })` refuses when it has moved on. */
+  /** Grows by one with every change. `updateEntity(id, patch, { version })` changes this version only. */
   readonly version: number;
   /** In ms since 1970. */
   readonly createdAtMs: number;
@@ -24,19 +27,19 @@ export interface Entity {
   readonly updatedAtMs: number;
 }
 
-/** What `createEntity` is given. */
+/** What `createEntity` and `ensureEntity` take. */
 export interface NewEntity {
   /** Its name in every request. */
   readonly id: string;
-  /** For people. Default: the id. */
+  /** A name for people. Default: the id. */
   readonly name?: string;
-  /** It must exist. Default: none. */
+  /** The entity above it, which must exist. Default: none. */
   readonly parentId?: string;
-  /** The plan whose limits it goes by where it has none of its own; it must exist. Default: none. */
+  /** The plan whose limits apply where it has none of its own; it must exist. Default: none. */
   readonly planId?: string;
-  /** Default: true with a `parentId`. False: the entity belongs to its parent and is not charged to it. */
+  /** Whether tokens taken from it are taken from its parent too. Default: `true` with a `parentId`. */
   readonly cascade?: boolean;
-  /** Whatever belongs to it, of no meaning here. Default: nothing. */
+  /** Texts of your own. Default: none. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
@@ -48,19 +51,19 @@ export function entityMissing(id: string): NotFoundError {
 }
 
 /**
- * What may be changed; `parentId: null` makes the entity a root. What is absent stays, but for one thing: an entity without a
- * parent that is given one cascades, unless `cascade` says otherwise.
+ * What `updateEntity` changes. An entity without a parent that gets one also gets `cascade: true`, unless the patch
+ * says otherwise.
  */
 export interface EntityPatch {
-  /** For people. */
+  /** A name for people. Default: unchanged. */
   readonly name?: string;
-  /** Another parent; null: none. */
+  /** Another parent; `null`: none. Default: unchanged. */
   readonly parentId?: string | null;
-  /** Another plan; null: none. */
+  /** Another plan; `null`: none. Default: unchanged. */
   readonly planId?: string | null;
-  /** Whether its parent is charged too. */
+  /** Whether tokens taken from it are taken from its parent too. Default: unchanged. */
   readonly cascade?: boolean;
-  /** Replaces what was there. */
+  /** Texts of your own, in place of all that are stored. Default: unchanged. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 

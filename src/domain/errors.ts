@@ -14,11 +14,11 @@ interface ErrorOptions {
   readonly errors?: readonly unknown[];
 }
 
-/** What a problem body may tell. */
+/** How much a problem body tells. */
 export interface ProblemOptions {
   /**
-   * `"own"` (default): what concerns the entity that asked; of its parents neither ids nor balances. `"all"`: everything, for
-   * readers who may know the budget of the whole organisation.
+   * `"own"`: only limits of the entity that asked; ids and balances of its parents are hidden. `"all"`: everything,
+   * for readers who may know the budget of the whole organisation. Default: `"own"`.
    */
   readonly levels?: "own" | "all";
 }
@@ -26,11 +26,11 @@ export interface ProblemOptions {
 /** What an error says on a surface: not a member, for those are the public interface. */
 export let messageFor: (error: LimiterError, ways: Ways) => string;
 
-/** Base of every error that this package throws on purpose. `code` is stable: programs may branch on it. */
+/** The base of every error that this package throws on purpose. */
 export class LimiterError extends Error {
-  /** Stable: programs may branch on it. */
+  /** The code. It does not change between versions: programs may branch on it. */
   readonly code: string;
-  /** Where several things failed at once, each of them, the first of which is the `cause`; otherwise absent. */
+  /** Each failure, where several things failed at once; the first of them is the `cause`. Otherwise absent. */
   declare readonly errors?: readonly unknown[];
   readonly #publicDetail: string | undefined;
   readonly #message: Message;
@@ -50,17 +50,17 @@ export class LimiterError extends Error {
     this.#publicDetail = publicDetail;
   }
 
-  /** The status of an HTTP answer: 400, 403, 404, 409, 413, 422, 429, or 503 for what is not the caller's fault. */
+  /** The status for an HTTP answer: 400, 403, 404, 409, 413, 422 or 429, or 503 if the caller's request was not at fault. */
   get httpStatus(): number {
     return 503;
   }
 
-  /** For logs: shows everything. */
+  /** Everything about the error, for logs. */
   toJSON(): Record<string, unknown> {
     return { error: this.code, message: this.message };
   }
 
-  /** A body for `application/problem+json` (RFC 9457). What is wrong with the service itself is not told to its callers. */
+  /** A body for `application/problem+json` (RFC 9457). It does not tell callers what is wrong with the service itself. */
   toProblem(options: ProblemOptions = {}): Record<string, unknown> {
     const showsAll = levelsOf(options) === "all";
     const status = this.httpStatus;
@@ -87,7 +87,7 @@ const TITLES: Readonly<Record<number, string>> = {
   503: "Service Unavailable",
 };
 
-/** The input is wrong, whatever is stored: nothing was changed, and asking again will not help. */
+/** The call is wrong. Nothing was changed, and the same call will fail again. */
 export class ValidationError extends LimiterError {
   override get httpStatus(): number {
     if (this.code === "amount_above_capacity") return 413;
@@ -97,7 +97,7 @@ export class ValidationError extends LimiterError {
   }
 }
 
-/** What was named does not exist. */
+/** A thing that the call names does not exist. */
 export class NotFoundError extends LimiterError {
   override get httpStatus(): number {
     return OF_THE_SERVICE.has(this.code) ? 503 : 404;
@@ -107,21 +107,21 @@ export class NotFoundError extends LimiterError {
 /** It is the service that named its table and runs what belongs to it, not its caller. */
 const OF_THE_SERVICE: ReadonlySet<string> = new Set(["table_not_found", "version_missing", "usage_not_aggregated"]);
 
-/** What was to be created exists already. */
+/** The thing to be created exists already. */
 export class ExistsError extends LimiterError {
   override get httpStatus(): number {
     return 409;
   }
 }
 
-/** What is stored changed since the caller read it: read again, then decide. */
+/** The stored data changed since the caller read it, or does not allow the change. Read again, then decide. */
 export class ConflictError extends LimiterError {
   override get httpStatus(): number {
     return 409;
   }
 }
 
-/** A lease was used after it had been settled or rolled back, or had expired. */
+/** A lease was used after it was settled or rolled back, or had expired. */
 export class LeaseClosed extends LimiterError {
   /** How it was closed. */
   readonly leaseStatus: "settled" | "rolledBack" | "expired" | undefined;
@@ -146,16 +146,19 @@ export class LeaseClosed extends LimiterError {
   }
 }
 
-/** The stored data was written by a version that this one cannot work with. */
+/** Another version of the package wrote the stored data, or it is damaged; this version cannot use it. */
 export class VersionError extends LimiterError {}
 
-/** The entity or resource is switched off: refused at once, whatever its tokens. */
+/**
+ * The entity, the resource or a parent is switched off (`setAccess`). The request is refused, however many tokens
+ * there are.
+ */
 export class ResourceDisabled extends LimiterError {
-  /** Who asked, or the parent that is disabled. */
+  /** The entity that asked, or the parent that is disabled. */
   readonly entityId: string;
-  /** What was asked for. */
+  /** The resource that was asked for. */
   readonly resource: string;
-  /** Where it was disabled. */
+  /** The scope at which it was disabled. */
   readonly level: string;
 
   constructor(refused: { entityId: string; resource: string; level: string }) {
@@ -177,22 +180,22 @@ export class ResourceDisabled extends LimiterError {
   }
 }
 
-/** The store could not be reached or did not answer in time. `cause` says why; whether to let work through is policy. */
+/** The store did not answer in time. `cause` says why. `onUnavailable: "allow"` lets requests through meanwhile. */
 export class RateLimiterUnavailable extends LimiterError {
   constructor(message: string, options: ErrorOptions = {}) {
     super("unavailable", message, options);
   }
 }
 
-/** Refused. Carries the status of every limit that was asked for, on every level, so that a caller can say why. */
+/** The request was refused: at least one limit holds too little. Nothing was taken. */
 export class RateLimitExceeded extends LimiterError {
-  /** Every limit that was asked for, those that had enough included. */
+  /** Every limit that the request asked for, at every level, also those that hold enough. */
   readonly statuses: readonly Status[];
-  /** The statuses that stood in the way. */
+  /** The limits that refused. */
   readonly violations: readonly Status[];
-  /** The status that has to be waited for longest. */
+  /** The limit with the longest wait. */
   readonly primary: Status;
-  /** Milliseconds until all limits of all levels fit together, if no other request takes. */
+  /** Milliseconds until all limits of all levels fit together, if no other request takes tokens. */
   readonly retryAfterMs: number;
   readonly #levels: readonly string[];
 
@@ -220,12 +223,12 @@ export class RateLimitExceeded extends LimiterError {
     return 429;
   }
 
-  /** Whole seconds for a `Retry-After` header, rounded up so that the caller never comes too early. */
+  /** Whole seconds for a `Retry-After` header, rounded up so that no caller comes too early. */
   get retryAfterSeconds(): number {
     return Math.ceil(this.retryAfterMs / 1000);
   }
 
-  /** For logs: everything that is known. */
+  /** Everything about the refusal, for logs. */
   override toJSON(): Record<string, unknown> {
     return {
       ...super.toJSON(),
@@ -237,9 +240,9 @@ export class RateLimitExceeded extends LimiterError {
   }
 
   /**
-   * A body for `application/problem+json` (RFC 9457), with the problem type of the IETF rate-limit header draft. A limit of a
-   * parent that stood in the way is called `name^1`, of the next level that counts the request `name^2`: the holder of a key must
-   * not read the budget of its organisation. `violations` tells a budget that is used up (`quota`, `session`) from a slow-down
+   * A body for `application/problem+json` (RFC 9457), with the problem type of the IETF draft on rate-limit headers. A
+   * limit of a parent is called `name^1`, one of the next level `name^2`, so that the holder of a key does not read
+   * the budget of the organisation. `violations` tells a budget that is used up (`quota`, `session`) from a slow-down
    * (`rate`). The detail has names as they were before `entityIdOf` and `resourceOf`, and times in words.
    */
   override toProblem(options: ProblemOptions = {}): Record<string, unknown> {

@@ -23,7 +23,7 @@ export interface DamagedItem {
   readonly sheet?: string | undefined;
 }
 
-/** A bucket, or what is kept beside it, cannot be read: it was damaged, or another program wrote it. Nothing is taken from it. */
+/** A bucket, or a record beside it, cannot be read: it is damaged, or another program wrote it. Nothing is taken from it. */
 export class ItemUnreadable extends VersionError {
   /** Whose bucket. */
   readonly entityId: string;
@@ -33,9 +33,9 @@ export class ItemUnreadable extends VersionError {
   readonly shard: number;
   /** The attribute of the item, or the column of the row. */
   readonly attribute: string;
-  /** What stands there. */
+  /** The value that is stored there. */
   readonly value: unknown;
-  /** What of the bucket: its balance, the record of a purchase or reset, or the usage of a day. */
+  /** Which part of the bucket: its balance, the record of a top-up or reset, or the usage of a day. */
   readonly part: "balance" | "operation" | "usage";
 
   constructor(item: DamagedItem, { attribute, value, wants }: Damage) {

@@ -1,14 +1,14 @@
 /** Words of a limit's text that take a value. */
 export const LIMIT_WORDS = ["reset", "after", "when", "tz", "counts"] as const;
 
-const PERIODS: Readonly<Record<string, number>> = {
+export const PERIODS: Readonly<Record<string, number>> = {
   ...{ s: 1_000, sec: 1_000, second: 1_000, seconds: 1_000 },
   ...{ m: 60_000, min: 60_000, minute: 60_000, minutes: 60_000 },
   ...{ h: 3_600_000, hour: 3_600_000, hours: 3_600_000 },
   ...{ d: 86_400_000, day: 86_400_000, days: 86_400_000 },
 };
 
-const DURATIONS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+export const DURATIONS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** Of `min`, `5min`, `30s`; undefined where it is none. */
 export function periodMs(text: string): number | undefined {

@@ -15,54 +15,61 @@ export { PERIOD_MAX_MS, TOKENS_MAX };
 const LIMITS_MAX = 16;
 
 /**
- * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to `capacity`)
- * or it resets (a quota: `refillAmount` is 0), by the calendar or some time after its first use. A plain, frozen value
- * that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and its siblings.
+ * A limit: how time changes a balance of whole tokens. It drips (`refillAmount` every `refillPeriodMs`, up to
+ * `capacity`), or it is a quota that resets, by the calendar or some time after its first use (`refillAmount` is 0). A
+ * plain, frozen value that survives JSON. Make one with `Limit.perMinute("rpm", 100)` and the other makers.
  */
 export interface Limit<Name extends string = string, Measure extends string = Name> {
+  /** Its name, once in a bucket. */
   readonly name: Name;
-  /** The measure that it counts, where that is not its name: a request says how much of each measure it uses. */
+  /** The measure that it counts. Absent: the measure of its own name. */
   readonly counts?: Measure;
+  /** The most it holds, in whole tokens. */
   readonly capacity: number;
+  /** Whole tokens that drip in over a period; 0 for a quota. */
   readonly refillAmount: number;
+  /** The period, in ms: whole seconds. */
   readonly refillPeriodMs: number;
-  /** Measured, never a reason to refuse: it may go into debt. */
+  /** It measures and never refuses: it may go into debt. */
   readonly soft?: true;
-  /** Windows in which capacity and rate are others; the first that matches counts. */
+  /** Windows with another capacity or rate. The first window that matches counts. */
   readonly schedule?: readonly ScheduleEntry[];
-  /** Calendar quota. */
+  /** Of a calendar quota: when it is full again. */
   readonly reset?: Reset;
-  /** Session quota: full again so long after the first use. */
+  /** Of a session quota: how long after its first use it is full again, in ms. */
   readonly resetAfterMs?: number;
 }
 
-/** What every maker of limits takes. */
+/** Options of every maker of limits. */
 export interface KindOptions<Measure extends string = string> {
-  /** The measure that it counts: takes what a request uses of it. Default: the limit's own name. */
+  /** The measure that it counts. Default: the limit's own name. */
   readonly counts?: Measure;
-  /** Measured, never a reason to refuse. */
+  /** Whether it only measures and never refuses. Default: `false`. */
   readonly soft?: boolean;
-  /** Windows with another capacity or rate; the first that matches counts. */
+  /** Windows with another capacity or rate. The first window that matches counts. Default: none. */
   readonly schedule?: readonly ScheduleEntry[];
 }
 
-/** What `Limit.perSecond` and its like take. */
+/** Options of `Limit.perSecond`, `perMinute`, `perHour` and `perDay`. */
 export interface RateOptions<Measure extends string = string> extends KindOptions<Measure> {
-  /** The capacity, when it differs from the rate: how much may be taken at once after a quiet time. */
+  /** The capacity: how much can be taken at once after a quiet time. Default: the rate. */
   readonly burst?: number;
 }
 
-/** What `Limit.custom` is given. */
+/** What `Limit.custom` takes. */
 export interface CustomTerms<Measure extends string = string> extends KindOptions<Measure> {
   /** The most it holds, in whole tokens. */
   readonly capacity: number;
   /** Whole tokens that drip in over a period. */
   readonly refillAmount: number;
-  /** Whole seconds, in ms. */
+  /** The period, in ms: whole seconds. */
   readonly refillPeriodMs: number;
 }
 
-/** When a quota is full again: by the calendar or so long after its first use; one of the two. */
+/**
+ * When a quota is full again: by the calendar (`reset`), or some time after its first use (`resetAfterMs`). Give one
+ * of the two.
+ */
 export type QuotaOptions<Measure extends string = string> = KindOptions<Measure> &
   (
     | {
@@ -106,22 +113,22 @@ export type RateMaker = <const Name extends string, const Measure extends string
 
 /** Makers of limits. `Limit.perMinute("tpm", 10_000, { burst: 20_000 })` refills 10,000 a minute and holds 20,000. */
 export interface LimitMakers {
-  /** So many tokens a second, and at most `burst` at once. */
+  /** A limit of `rate` tokens a second that holds at most `burst`. */
   readonly perSecond: RateMaker;
-  /** So many tokens a minute, and at most `burst` at once. */
+  /** A limit of `rate` tokens a minute that holds at most `burst`. */
   readonly perMinute: RateMaker;
-  /** So many tokens an hour, and at most `burst` at once. */
+  /** A limit of `rate` tokens an hour that holds at most `burst`. */
   readonly perHour: RateMaker;
-  /** So many tokens a day, and at most `burst` at once. */
+  /** A limit of `rate` tokens a day that holds at most `burst`. */
   readonly perDay: RateMaker;
-  /** Capacity, amount and period by themselves. */
+  /** A limit with its own capacity, amount and period. */
   custom<const Name extends string, const Measure extends string = Name>(
     name: Name,
     terms: CustomTerms<Measure>,
   ): Limit<Name, Measure>;
   /**
-   * So many tokens a period, all of them back at its end:
-   * `Limit.quota("month", 1_000_000, { reset: { cron: "monthly", tz: "Europe/Berlin" } })`, or `{ reset: "monthly" }` for UTC.
+   * A limit of `amount` tokens a period, all of them back at its end: `Limit.quota("month", 1_000_000, { reset:
+   * "monthly" })`, or `{ reset: { cron: "monthly", tz: "Europe/Berlin" } }` in a time zone.
    */
   quota<const Name extends string, const Measure extends string = Name>(
     name: Name,

@@ -4,17 +4,20 @@ export const DEFAULT_NAMESPACE = "default";
 
 export type NamespaceStatus = "active" | "deleted" | "purging";
 
-/** A tenant. Its data hangs on the id, so that a name can be deleted, used again, and the old data still be recovered. */
+/**
+ * A tenant. Its data belongs to its id, so that a name can be deleted and used again while the old data can still be
+ * recovered.
+ */
 export interface Namespace {
-  /** Never used again, also when its name is. */
+  /** Its id, which is never used again. */
   readonly id: string;
-  /** As it is opened by. */
+  /** The name that `RateLimiter.open({ namespace })` takes. */
   readonly name: string;
-  /** Whether it can be used; only one that is deleted can be recovered or purged. */
+  /** `active`: it can be used. `deleted`: it can be recovered or purged. `purging`: its data is being removed. */
   readonly status: NamespaceStatus;
   /** In ms since 1970. */
   readonly createdAtMs: number;
-  /** In ms since 1970; absent where it is not deleted. */
+  /** In ms since 1970. Absent: it is not deleted. */
   readonly deletedAtMs?: number;
 }
 

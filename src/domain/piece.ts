@@ -3,49 +3,52 @@ import type { Entity } from "./entity.ts";
 import type { Limit } from "./limit.ts";
 import type { Plan } from "./plan.ts";
 
-/** One thing that a manifest declares and owns: the limits or totals of a level, its access, its cascade, an entity, a plan. */
+/**
+ * One thing that a manifest declares and owns: the limits or totals of a level, its access, its cascade, an entity, a
+ * plan.
+ */
 export interface Piece {
-  /** Which kind of piece. */
+  /** The kind of the piece. */
   readonly what: "limits" | "totals" | "access" | "cascade" | "onUnavailable" | "usageKeptDays" | "entity" | "plan";
-  /** Absent of an entity and of a plan. */
+  /** Its level. Absent for an entity and a plan. */
   readonly level?: ConfigScope["level"];
-  /** Of which resource, where the level has one. */
+  /** The resource, if the level has one. */
   readonly resource?: string;
-  /** Of which entity, where the level has one. */
+  /** The entity, if the piece has one. */
   readonly entityId?: string;
-  /** Of which plan, where the level has one. */
+  /** The plan, if the piece has one. */
   readonly planId?: string;
 }
 
-/** An entity as it is declared: as a whole. */
+/** An entity as it is declared. */
 export interface EntityValue {
-  /** For people. */
+  /** A name for people. */
   readonly name: string;
-  /** Absent: it has none. */
+  /** The entity above it. Absent: none. */
   readonly parentId?: string;
-  /** Absent: it has none. */
+  /** Its plan. Absent: none. */
   readonly planId?: string;
   /** Whether its parent is charged too. */
   readonly cascade: boolean;
-  /** Whatever belongs to it. */
+  /** Texts of your own. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** A plan as it is declared, without its limits: as a whole. */
+/** A plan as it is declared, without its limits. */
 export interface PlanValue {
-  /** For people. */
+  /** A name for people. */
   readonly name: string;
-  /** Whatever belongs to it. */
+  /** Texts of your own. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Limits with options that are not the default. */
+/** Limits with options that differ from the default. */
 export interface LimitsValue extends LevelOptions {
-  /** As they are set. */
+  /** The limits. */
   readonly limits: readonly Limit[];
 }
 
-/** What a piece says, by what it is. Limits and totals without options are a list. */
+/** The value of a piece. Limits and totals without options are a list. */
 export type PieceValue =
   | readonly Limit[]
   | LimitsValue
@@ -58,9 +61,9 @@ export type PieceValue =
 
 /** A piece as a manifest declares it. */
 export interface DeclaredPiece {
-  /** Which one. */
+  /** The piece. */
   readonly piece: Piece;
-  /** What it shall be. */
+  /** Its declared value. */
   readonly value: PieceValue;
 }
 

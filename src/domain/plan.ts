@@ -3,15 +3,15 @@ import { NotFoundError, ValidationError } from "./errors.ts";
 import { hintFor, KnownNames } from "./known-names.ts";
 import { checkPlanId, shown } from "./names.ts";
 
-/** A named set of limits that entities refer to, so that a change of it is one write. */
+/** A named set of limits that entities refer to. A change of the plan is one write, however many entities refer to it. */
 export interface Plan {
   /** What entities name as their `planId`. */
   readonly id: string;
-  /** For people. */
+  /** A name for people. */
   readonly name: string;
-  /** Whatever belongs to it, of no meaning here. */
+  /** Texts of your own. The limiter does not read them. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Grows by one with every change; `updatePlan(id, patch, { version })` refuses when it has moved on. */
+  /** Grows by one with every change. `updatePlan(id, patch, { version })` changes this version only. */
   readonly version: number;
   /** In ms since 1970. */
   readonly createdAtMs: number;
@@ -19,21 +19,21 @@ export interface Plan {
   readonly updatedAtMs: number;
 }
 
-/** What `createPlan` is given. */
+/** What `createPlan` takes. */
 export interface NewPlan {
   /** What entities name as their `planId`. */
   readonly id: string;
-  /** For people. Default: the id. */
+  /** A name for people. Default: the id. */
   readonly name?: string;
-  /** Whatever belongs to it, of no meaning here. Default: nothing. */
+  /** Texts of your own. Default: none. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** What may be changed of a plan; what is absent stays. */
+/** What `updatePlan` changes. */
 export interface PlanPatch {
-  /** For people. */
+  /** A name for people. Default: unchanged. */
   readonly name?: string;
-  /** Replaces what was there. */
+  /** Texts of your own, in place of all that are stored. Default: unchanged. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 

@@ -4,37 +4,37 @@ import type { UsageWindow } from "./usage.ts";
 
 /** What a refusal is counted under. */
 export interface RefusalKey {
-  /** Who asked. */
+  /** The entity that asked. */
   readonly entityId: string;
-  /** For what; of several resources the first. */
+  /** The resource that it asked for; of several the first. */
   readonly resource: string;
-  /** The limit that stood in the way: the one that had to be waited for longest. */
+  /** The limit that refused; of several the one with the longest wait. */
   readonly limit: string;
-  /** Whose limit it was: the entity's own id, or that of a parent. */
+  /** Whose limit it is: the id of the entity that asked, or of a parent. */
   readonly level: string;
-  /** Whether it was one of that entity's totals over all resources. */
+  /** Whether the limit is one of the totals over all resources. */
   readonly total: boolean;
 }
 
-/** How many requests were refused in one window (UTC), by the instant at which they were. */
+/** How many requests were refused in one window (UTC). */
 export interface RefusalCount extends RefusalKey {
   /** How long the window is. */
   readonly window: UsageWindow;
   /** First ms of the window. */
   readonly windowStartMs: number;
-  /** Requests that ended refused. */
+  /** How many requests ended refused. */
   readonly count: number;
 }
 
-/** How many requests were refused of one entity, on one resource, or by limits of one name. */
+/** How many requests were refused for one entity, one resource, or one limit. */
 export interface RefusalTotal {
-  /** Of totals by entity. */
+  /** The entity, in totals by entity. */
   readonly entityId?: string;
-  /** Of totals by resource. */
+  /** The resource, in totals by resource. */
   readonly resource?: string;
-  /** Of totals by limit. */
+  /** The name of the limit, in totals by limit. */
   readonly limit?: string;
-  /** Requests that ended refused. */
+  /** How many requests ended refused. */
   readonly count: number;
 }
 

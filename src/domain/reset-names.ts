@@ -1,7 +1,7 @@
 import type { CronCheck, CronUse } from "./calendar.ts";
 import { nearestName } from "./known-names.ts";
 
-/** A usual reset by its name, at 00:00 of its zone; a week begins on Monday. */
+/** A usual reset by its name. It happens at the full hour, or at 00:00 of the time zone; a week begins on Monday. */
 export type ResetName = "hourly" | "daily" | "weekly" | "monthly" | "yearly";
 
 /** Names of the usual resets and their crons. */

@@ -1,30 +1,30 @@
 import type { Terms } from "../bucket/balance.ts";
 import { MILLI_MAX } from "./limit-numbers.ts";
 
-/** One window of a schedule: while `cron` matches in `tz`, the terms are scaled, or replaced where a value is given. */
+/** One window of a schedule. While `cron` matches, capacity and rate are scaled, or replaced where a value is given. */
 export interface ScheduleEntry {
-  /** Five fields: it is in force in the minutes that they name. */
+  /** Five fields. The window is open in the minutes that they name. */
   readonly cron: string;
-  /** An IANA time zone; absent means UTC. */
+  /** An IANA time zone. Default: `"UTC"`. */
   readonly tz?: string;
-  /** Multiplies capacity and refill amount; at most three decimal places. Excludes the absolute values below. */
+  /**
+   * Multiplies capacity and refill amount; at most three decimal places. Not together with the three options below.
+   * Default: 1.
+   */
   readonly scale?: number;
-  /** Whole tokens. */
+  /** The capacity in this window, in whole tokens. Default: as outside. */
   readonly capacity?: number;
-  /** Whole tokens. */
+  /** The refill amount in this window, in whole tokens. Default: as outside. */
   readonly refillAmount?: number;
-  /** Whole seconds, in milliseconds. */
+  /** The refill period in this window, in ms: whole seconds. Default: as outside. */
   readonly refillPeriodMs?: number;
 }
 
-/** When a calendar quota is full again: the first minute of each run of minutes that the cron matches. */
+/** When a calendar quota is full again: at the first minute of each run of minutes that the cron names. */
 export interface Reset {
-  /**
-   * Five fields; full again at the first instant of each minute or run of minutes that it names. A limit may be given with
-   * `"monthly"` (hourly, daily, weekly, yearly) in its place, and has the cron of it.
-   */
+  /** Five fields. `"hourly"`, `"daily"`, `"weekly"`, `"monthly"` and `"yearly"` can be given in place of a cron. */
   readonly cron: string;
-  /** An IANA time zone; absent means UTC. */
+  /** An IANA time zone. Default: `"UTC"`. */
   readonly tz?: string;
 }
 

@@ -1,37 +1,37 @@
 import type { LimitKind } from "./limit-kind.ts";
 
-/** How one limit of one entity stood when it was asked for. Whole tokens, rounded down; `available` is negative in debt. */
+/** How one limit of one entity stood when a request asked for it. */
 export interface Status {
-  /** Whose limit: the entity that asked, or a parent of it. */
+  /** Whose limit it is: the entity that asked, or a parent. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the limit. */
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
-  /** The measure that it counts; its name, unless it was set to count another. */
+  /** The measure that it counts. */
   readonly counts: string;
-  /** Whole tokens, rounded down; negative in debt, however small the debt. */
+  /** Whole tokens that it held, rounded down; negative in debt. */
   readonly available: number;
   /** Whole tokens: the most it holds at present. */
   readonly capacity: number;
-  /** Whole tokens. */
+  /** Whole tokens that the request asked for. */
   readonly requested: number;
-  /** Whether it had too little. */
+  /** Whether it held too little. */
   readonly exceeded: boolean;
-  /** How it is filled again. */
+  /** How it fills again. */
   readonly kind: LimitKind;
-  /** Measured, never a reason to refuse. */
+  /** Whether it only measures and never refuses. */
   readonly soft: boolean;
-  /** When a quota is full again by itself; absent for what drips and for a session that has not begun. */
+  /** When a quota is full again, in ms since 1970. Absent for a limit that drips and for a session that has not begun. */
   readonly resetsAtMs?: number;
   /**
-   * Milliseconds until this limit alone would grant the request; 0 when it fits, `Infinity` when it never will. Of the
-   * primary status of a refusal: until the whole request fits, the same as the refusal's own.
+   * Milliseconds until this limit alone would grant the request: 0 if it fits now, `Infinity` if it never will. In the
+   * primary status of a refusal: until the whole request fits.
    */
   readonly retryAfterMs: number;
   /**
-   * When the bucket was looked at, where that was not for this request: the refusal is from memory (`denyMemoryMs`), or the bucket
-   * could not be reached. Absent: for this request.
+   * When the bucket was read, if that was not for this request: the refusal came from memory (`denyMemoryMs`), or the
+   * bucket could not be reached.
    */
   readonly asOfMs?: number;
 }

@@ -3,8 +3,9 @@ import { checkName, ENTITY_ID, type NameRule, RESOURCE, shown } from "./names.ts
 import { isItsOwnName, textIn, written } from "./written-names.ts";
 
 /**
- * An entity id for any text, such as `auth0|42`, `a+b@x.org` or `::1`. An allowed id stays as it is; the same text gives always the
- * same id, and two texts never give one. `textOfEntityId` is the way back. An empty text, and one that does not fit, is refused.
+ * Makes an entity id from any text, such as `auth0|42`, `a+b@x.org` or `::1`. A text that is a valid id stays as it
+ * is. The same text always gives the same id, and two texts never give the same one. `textOfEntityId` is the way back.
+ * An empty text, or one that is too long, is refused.
  *
  * ```ts
  * entityIdOf("key-1"); // "key-1"
@@ -16,19 +17,20 @@ export function entityIdOf(text: string): string {
 }
 
 /**
- * A resource for any text: `resourceOf("GET /users")` is `"text:GET_20/users"`. An allowed resource stays as it is; two texts never
- * give one. `textOfResource` is the way back. An empty text, and one that does not fit, is refused.
+ * Makes a resource from any text: `resourceOf("GET /users")` is `"text:GET_20/users"`. A text that is a valid resource
+ * stays as it is. Two texts never give the same resource. `textOfResource` is the way back. An empty text, or one that
+ * is too long, is refused.
  */
 export function resourceOf(text: string): string {
   return nameOf(text, RESOURCE);
 }
 
-/** The text that an entity id was made from; an id that `entityIdOf` did not change is its own text. */
+/** The text that an entity id was made from. An id that `entityIdOf` did not change is its own text. */
 export function textOfEntityId(entityId: string): string {
   return textIn(checkName(ENTITY_ID, entityId), ENTITY_ID) ?? entityId;
 }
 
-/** The text that a resource was made from; one that `resourceOf` did not change is its own text. */
+/** The text that a resource was made from. A resource that `resourceOf` did not change is its own text. */
 export function textOfResource(resource: string): string {
   return textIn(checkName(RESOURCE, resource), RESOURCE) ?? resource;
 }

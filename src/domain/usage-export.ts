@@ -2,7 +2,7 @@ import { ValidationError } from "./errors.ts";
 import { shown } from "./names.ts";
 import type { UsageSnapshot } from "./usage.ts";
 
-/** How usage is written for other programs. */
+/** The format of exported usage. */
 export type UsageFormat = "csv" | "ndjson" | "json";
 
 const COLUMNS = [

@@ -1,11 +1,11 @@
-/** How long the windows of usage are; they begin and end by UTC. */
+/** How long the windows of usage are. They begin and end by UTC. */
 export type UsageWindow = "hourly" | "daily" | "monthly";
 
-/** Net tokens per limit that an entity consumed on a resource in one window (UTC), counted when they were taken or given back. */
+/** Tokens that an entity used on a resource in one window (UTC), less those that it gave back. */
 export interface UsageSnapshot {
-  /** Who used it. */
+  /** The entity that used them. */
   readonly entityId: string;
-  /** What was used. */
+  /** The resource that they were used on. */
   readonly resource: string;
   /** How long the window is. */
   readonly window: UsageWindow;
@@ -13,13 +13,13 @@ export interface UsageSnapshot {
   readonly windowStartMs: number;
   /** First ms after the window. */
   readonly windowEndMs: number;
-  /** Tokens per limit, less what was given back. */
+  /** Tokens by limit, less those that were given back. */
   readonly counters: Readonly<Record<string, number>>;
-  /** Granted requests. */
+  /** How many requests were granted. */
   readonly requests: number;
-  /** Per soft limit, how many requests left it below zero. */
+  /** By soft limit, how many requests left it below zero. */
   readonly overdrafts: Readonly<Record<string, number>>;
-  /** Tokens per limit that were let through by a bypass; part of `counters`, too. */
+  /** Tokens by limit that passed by a bypass; `counters` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
 }
 
@@ -27,27 +27,27 @@ export interface UsageSnapshot {
 export interface UsageSummary {
   /** How many windows of buckets were added up. */
   readonly snapshotCount: number;
-  /** Tokens per limit. */
+  /** Tokens by limit. */
   readonly total: Readonly<Record<string, number>>;
-  /** Per window that has the counter. */
+  /** Tokens by limit in the average window that has the counter. */
   readonly average: Readonly<Record<string, number>>;
-  /** Granted requests. */
+  /** How many requests were granted. */
   readonly requests: number;
-  /** Per soft limit, how many requests left it below zero. */
+  /** By soft limit, how many requests left it below zero. */
   readonly overdrafts: Readonly<Record<string, number>>;
-  /** Tokens per limit that were let through by a bypass; part of `total`, too. */
+  /** Tokens by limit that passed by a bypass; `total` has them too. */
   readonly bypassed: Readonly<Record<string, number>>;
-  /** Absent where there was none. */
+  /** When the first window begins. Absent: there was none. */
   readonly firstWindowStartMs?: number;
-  /** Absent where there was none. */
+  /** When the last window begins. Absent: there was none. */
   readonly lastWindowStartMs?: number;
 }
 
 /** What one entity, or one resource, used in all windows together. */
 export interface UsageTotal extends UsageSummary {
-  /** Whose it is, of totals by entity. */
+  /** The entity, in totals by entity. */
   readonly entityId?: string;
-  /** Of which resource, of totals by resource. */
+  /** The resource, in totals by resource. */
   readonly resource?: string;
 }
 

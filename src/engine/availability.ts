@@ -5,17 +5,17 @@ import type { Limit } from "../domain/limit.ts";
 import type { LimitSet } from "../domain/limit-set.ts";
 import { counting } from "../domain/measures.ts";
 
-/** What one limit of one level holds. Whole tokens, rounded down; `available` is negative in debt, however small the debt. */
+/** What one limit of one level holds. */
 export interface Availability {
   /** The entity, or a parent of it. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the limit. */
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
   /** The measure that it counts. */
   readonly counts: string;
-  /** Whole tokens, negative in debt. */
+  /** Whole tokens, rounded down; negative in debt. */
   readonly available: number;
   /** Whole tokens: the most it holds at present. */
   readonly capacity: number;

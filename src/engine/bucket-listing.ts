@@ -13,21 +13,21 @@ import type { GuardedDeps } from "./guarded-deps.ts";
 import { changesIn } from "./level-changes.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
 
-/** Which buckets are asked for. */
+/** Which buckets to list. */
 export interface BucketQuery {
-  /** Absent: of all entities. */
+  /** Buckets of this entity. Default: of all entities. */
   readonly entityId?: string;
-  /** Absent: on all resources. */
+  /** Buckets on this resource. Default: on all resources. */
   readonly resource?: string;
 }
 
-/** A bucket that was taken from, and what it holds now. */
+/** A bucket that tokens were taken from, and what it holds now. */
 export interface BucketListing {
   /** Whose bucket. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the bucket. */
   readonly resource: string;
-  /** Limit by limit. */
+  /** What each limit holds. */
   readonly limits: readonly {
     /** The limit's name. */
     readonly limit: string;
@@ -37,9 +37,9 @@ export interface BucketListing {
     readonly available: number;
     /** Whole tokens: the most it holds at present. */
     readonly capacity: number;
-    /** How it is filled again. */
+    /** How it fills again. */
     readonly kind: LimitKind;
-    /** Measured, never a reason to refuse. */
+    /** Whether it only measures and never refuses. */
     readonly soft: boolean;
   }[];
 }

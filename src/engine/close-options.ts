@@ -2,9 +2,9 @@ import { ValidationError } from "../domain/errors.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import { shown } from "../domain/names.ts";
 
-/** How a limiter is closed. */
+/** Options of `close`. */
 export interface CloseOptions {
-  /** How long open `withLease` bodies are waited for, in ms. Default 0. */
+  /** How long to wait for open `withLease` functions, in ms. Default: 0. */
   readonly drainMs?: number;
 }
 

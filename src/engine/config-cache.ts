@@ -50,15 +50,15 @@ export interface ChainLink {
   readonly totals: ChainLink | undefined;
 }
 
-/** What is remembered of configuration. */
+/** How well the limiter remembers stored limits. */
 export interface CacheStats {
-  /** Entities found remembered, since the limiter was opened. */
+  /** How often an entity was found in memory, since the limiter was opened. */
   readonly hits: number;
-  /** Entities that had to be read. */
+  /** How often an entity had to be read from the store. */
   readonly misses: number;
-  /** Entities remembered; bounded. */
+  /** How many entities are remembered. The number is bounded. */
   readonly size: number;
-  /** How long each may be. */
+  /** How long each is remembered, in ms. */
   readonly ttlMs: number;
 }
 

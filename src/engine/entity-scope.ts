@@ -1,8 +1,8 @@
 import type { ConfigScope } from "../domain/config.ts";
 
-/** Where in the hierarchy limits of an entity stand: one resource, or all that have none of their own. */
+/** Which limits of an entity or a plan. */
 export interface EntityScope {
-  /** Default: all that have none of their own. */
+  /** Limits on this resource. Default: those for all resources that have none of their own. */
   readonly resource?: string;
 }
 

@@ -19,7 +19,7 @@ import { type ObservedBucket, refusalOf } from "./refusal.ts";
 import { checkRefusal, demandOf, withTotals } from "./request.ts";
 import type { EngineDeps } from "./settings.ts";
 
-/** One limit of one level: what it is, what it holds, what lies ahead. */
+/** One limit of one level: what it is, what it holds, and what happens next. */
 export interface LimitExplanation {
   /** The limit's name. */
   readonly limit: string;
@@ -27,23 +27,26 @@ export interface LimitExplanation {
   readonly counts: string;
   /** The level that it came from. */
   readonly source: LimitSource | "request";
-  /** How it is filled again. */
+  /** How it fills again. */
   readonly kind: LimitKind;
-  /** Whether it only measures. */
+  /** Whether it only measures and never refuses. */
   readonly soft: boolean;
-  /** As it was set. */
+  /** The limit as it was set. */
   readonly definition: Limit;
-  /** Whole tokens, in force now: a window of the schedule, or a top-up, may make it differ from the definition's. */
+  /**
+   * Whole tokens: the most it holds now. A window of its schedule, or a top-up, can make it differ from the
+   * definition's.
+   */
   readonly capacity: number;
   /** Whole tokens, rounded down; negative in debt. */
   readonly available: number;
   /** Whether a window of the schedule is open. */
   readonly inWindow: boolean;
-  /** Whole tokens topped up for this period. */
+  /** Whole tokens that were topped up in this period. */
   readonly toppedUp: number;
-  /** Of a quota: when it is full again, in ms since 1970. */
+  /** When a quota is full again, in ms since 1970. */
   readonly resetsAtMs?: number;
-  /** When the terms change next: a window opens or ends, or the quota resets. */
+  /** When its terms change next: a window opens or ends, or the quota resets. */
   readonly changesAtMs?: number;
 }
 
@@ -51,41 +54,41 @@ export interface LimitExplanation {
 export interface LevelExplanation {
   /** The entity, or a parent of it. */
   readonly entityId: string;
-  /** Where its limits came from: the first level that has any. */
+  /** Where its limits came from: the first level that has limits. */
   readonly source: LimitSource | "request";
   /** Its plan. Absent: it has none. */
   readonly planId?: string;
-  /** Why there are no limits here, where there are none. */
+  /** Why no limits apply here. Absent: some do. */
   readonly reason?: string;
-  /** Whether it is limited, let through or disabled. */
+  /** Whether its limits apply, are bypassed, or it is disabled. */
   readonly access: Access;
-  /** Where that was set. */
+  /** The level at which that was set. */
   readonly accessSource: LimitSource;
-  /** Whether its parent is charged too, and who said so (`none`: the entity's own flag). */
+  /** Whether its parent is charged too. */
   readonly cascade: boolean;
-  /** Where that was set. */
+  /** The level at which that was set; `none`: the entity's own `cascade`. */
   readonly cascadeSource: LimitSource;
-  /** Absent: it has none. */
+  /** Its parent. Absent: it has none. */
   readonly parentId?: string;
-  /** What it holds, limit by limit. */
+  /** Its limits, and what they hold. */
   readonly limits: readonly LimitExplanation[];
-  /** What its limits over all resources hold; empty where it has none, or is let through. */
+  /** Its limits over all resources, and what they hold; empty if it has none, or is bypassed. */
   readonly totals: readonly LimitExplanation[];
 }
 
-/** What applies to an entity on a resource, and why. */
+/** Which limits apply to an entity on a resource, and why. */
 export interface Explanation {
-  /** Who would ask. */
+  /** The entity that would ask. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it would ask for. */
   readonly resource: string;
-  /** What an acquire of the amounts would do now. `never`: it is above every capacity, what was topped up included. */
+  /** What an acquire of the amounts would get now. `never`: the amount is above what a limit can hold, top-ups included. */
   readonly outcome: "granted" | "refused" | "disabled" | "never";
-  /** Milliseconds until it would be granted; 0 now, `Infinity` never. */
+  /** Milliseconds until it would be granted: 0 if now, `Infinity` if never. */
   readonly retryAfterMs: number;
-  /** What stands in the way. */
+  /** Why it would not be granted. Absent: it would be. */
   readonly reason?: string;
-  /** The limit that must be waited for longest; absent where nothing would refuse. */
+  /** The limit with the longest wait. Absent: no limit would refuse. */
   readonly primary?: Status;
   /** The entity itself, then the parents that are charged with it. */
   readonly levels: readonly LevelExplanation[];

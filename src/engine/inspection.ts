@@ -25,23 +25,30 @@ export type { UsageRequest } from "./usage-query.ts";
 
 /** What all buckets of a resource hold of one limit. */
 export interface ResourceCapacity {
-  /** Which resource. */
+  /** The resource. */
   readonly resource: string;
   /** The limit's name. */
   readonly limit: string;
-  /** Of those that are charged to no other on the list: what a child takes is taken from its parent's tokens, not from more. */
+  /**
+   * Capacity of the entities below that are not charged to another one of the list. A child takes from the tokens of
+   * its parent, so it adds nothing.
+   */
   readonly totalCapacity: number;
-  /** Whole tokens. */
+  /** Whole tokens that these entities hold. */
   readonly totalAvailable: number;
   /** How much of the capacity is taken, in percent. */
   readonly utilizationPct: number;
-  /** Each entity with a bucket. */
+  /** Each entity that has a bucket. */
   readonly entities: readonly {
+    /** Its id. */
     readonly entityId: string;
+    /** Whole tokens: the most its bucket holds at present. */
     readonly capacity: number;
+    /** Whole tokens that it holds. */
     readonly available: number;
+    /** How much of the capacity is taken, in percent. */
     readonly utilizationPct: number;
-    /** The parent on the list that this one is charged to. It is counted there, so the totals leave this one out. */
+    /** The parent in this list that it is charged to. The totals count the parent and leave this one out. */
     readonly within?: string;
   }[];
 }

@@ -14,7 +14,7 @@ import { type BucketPlace, type LeasePart, overdrawnAt, placesOf, remainingIn, s
 import { type Demand, demandOf } from "./request.ts";
 import type { StoreClient } from "./store-client.ts";
 
-/** Where a lease stands: only an open one can be changed. */
+/** The state of a lease. Only an open one can be changed. */
 export type LeaseStatus = "open" | "settled" | "rolledBack";
 
 /** What a lease needs of the limiter that gave it. */
@@ -40,7 +40,7 @@ export interface LeaseCore {
   signal: AbortSignal | undefined;
 }
 
-/** What a lease holds on one resource. A lease itself is that of its first one. */
+/** What a lease holds on one resource. The lease itself is that of its first resource. */
 export abstract class LeaseResource<Measure extends string = string> {
   protected readonly core: LeaseCore;
   protected readonly part: LeasePart;
@@ -53,8 +53,8 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /**
-   * Whole tokens per measure that have been charged so far by this lease, to the entity and to its parents: to each limit that
-   * counts the measure. `requests` is among them where something counts it.
+   * Whole tokens by measure that this lease has been charged so far, at each level that counts the measure. `requests`
+   * is among them if a limit counts it.
    */
   get consumed(): Readonly<Record<string, number>> {
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
@@ -74,21 +74,21 @@ export abstract class LeaseResource<Measure extends string = string> {
     return Object.fromEntries(consumed);
   }
 
-  /** Whether the entity was let through without being debited (`setAccess(..., "bypass")`); usage counts it. */
+  /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
   get bypassed(): boolean {
     return this.part.demands[0]?.bypass ?? false;
   }
 
   /**
-   * What each limit of every level that was taken from had left right after the take, as its own answer showed it: no
-   * further call, and later takes do not change it. Empty where the store was not reached.
+   * What each limit of each level held right after the take. It costs no further call, and later takes do not change
+   * it. Empty if the store was not reached.
    */
   get remaining(): readonly Availability[] {
     return remainingIn(this.part);
   }
 
   /**
-   * Names of the soft limits of all levels that are below zero, as their buckets were last seen: `day` of the entity, `day^1` one
+   * Names of the soft limits that are below zero, as their buckets were last read: `day` of the entity, `day^1` one
    * level up.
    */
   get overdrawn(): readonly string[] {
@@ -99,8 +99,8 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   /**
-   * Charges the difference between estimate and truth: positive takes more, into debt if need be; negative gives back, at
-   * most what is held. Every measure that a level counts may be named, also one that was not consumed at the start.
+   * Corrects an estimate. A positive amount takes more, into debt if need be; a negative one gives back, at most what
+   * the lease holds. Every measure that a level counts can be named, also one that was not consumed at the start.
    */
   async adjust(delta: Tokens<Measure | "requests">): Promise<void> {
     const asked = this.#checked(delta, "adjust");
@@ -113,7 +113,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     ]);
   }
 
-  /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. No request is counted for it. */
+  /** Takes more tokens, or throws `RateLimitExceeded` and takes nothing. It does not count as a request. */
   async consume(tokens: Tokens<Measure | "requests">): Promise<void> {
     const more = this.#checked(tokens, "consume");
     if (more === undefined) return;
@@ -144,7 +144,7 @@ export abstract class LeaseResource<Measure extends string = string> {
     }
   }
 
-  /** Gives back, at most what is held: asking for more gives back what is held. */
+  /** Gives tokens back, at most as many as the lease holds. */
   async release(tokens: Tokens<Measure | "requests">): Promise<void> {
     const asked = this.#checked(tokens, "release");
     if (asked !== undefined) await this.#giveBack(this.#charges(asked), "release");

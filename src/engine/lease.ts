@@ -7,9 +7,9 @@ import { allDone } from "./all-done.ts";
 import type { LeasePart } from "./lease-part.ts";
 import { type LeaseMaker, LeaseResource, type LeaseStatus } from "./lease-resource.ts";
 
-/** What `settle` takes besides the totals of the lease's own resource. */
+/** Options of `settle`. */
 export interface SettleOptions {
-  /** Totals by measure on further resources of the lease, by resource. */
+  /** Totals by measure on further resources of the lease, by resource. Default: none. */
   readonly also?: Readonly<Record<string, Tokens>>;
 }
 
@@ -19,8 +19,8 @@ const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 
 /**
- * Tokens taken for a piece of work. Adjust them while it runs; `settle` keeps what was consumed, `rollback` gives all of
- * it back. `await using lease = ...` rolls back unless it was settled, as a database transaction does.
+ * Tokens that were taken for a piece of work. Correct them while it runs. `settle` keeps them, `rollback` gives all of
+ * them back. `await using lease = …` rolls back unless the lease was settled, as a database transaction does.
  */
 export class Lease<Measure extends string = string> extends LeaseResource<Measure> {
   static {
@@ -45,29 +45,29 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
         : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other)]));
   }
 
-  /** Open, settled or rolled back. */
+  /** Whether it is open, settled or rolled back. */
   get status(): LeaseStatus {
     return this.core.status;
   }
 
-  /** The signal of the request; without one, a signal that is never aborted. Hand it to the work: `fetch(url, { signal })`. */
+  /** The signal of the request; without one, a signal that is never aborted. Pass it on: `fetch(url, { signal })`. */
   get signal(): AbortSignal {
     // Not one for all leases: who listens to it and never stops would be kept for ever.
     this.core.signal ??= new AbortController().signal;
     return this.core.signal;
   }
 
-  /** False, or why the limiter could not count this work properly: it was let through without being charged, or in part. */
+  /** Why the store could not count this work: it passed without being charged, or charged in part. Otherwise `false`. */
   get degraded(): string | false {
     return this.core.degradedReason;
   }
 
-  /** Names of the resources that were taken from, the first one first. */
+  /** Names of the resources that tokens were taken from, the first one first. */
   get resources(): readonly string[] {
     return [this.part.resource, ...(this.#others?.keys() ?? [])];
   }
 
-  /** What is held on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
+  /** What the lease holds on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
   resource(name: string): LeaseResource {
     if (name === this.part.resource) return this;
     const other = this.#others?.get(name);
@@ -76,10 +76,11 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 
   /**
-   * Keeps what was consumed and closes the lease. With totals by measure it is charged, never refused, or given back the difference
-   * to them first; what they do not name stays. `also`: totals on further resources. A second time the same does nothing; other
-   * totals are `LeaseClosed`. It throws when something could not be stored; what concerns other levels and resources is stored all
-   * the same. A measure that nothing counts is refused (`limit_unknown`), and the lease stays open.
+   * Keeps the tokens and closes the lease. With totals by measure, the lease is first charged or given back the
+   * difference; it is never refused, and measures that are not named stay. `also` has the totals on further resources.
+   * A second call with the same totals does nothing; one with other totals throws `LeaseClosed`. It throws if
+   * something could not be stored; the other levels and resources are stored all the same. A measure that no limit
+   * counts throws `limit_unknown`, and the lease stays open.
    */
   async settle(totals?: Tokens<Measure | "requests">, options?: SettleOptions): Promise<void> {
     if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
@@ -107,7 +108,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     await allDone([this.flushPendingDebits(), ...others]);
   }
 
-  /** Gives everything back, on every resource, and closes the lease. A second time does nothing. */
+  /** Gives everything back, on every resource, and closes the lease. A second call does nothing. */
   async rollback(): Promise<void> {
     if (this.core.status !== "open") return;
     this.core.status = "rolledBack";

@@ -10,9 +10,9 @@ import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkPlanId, checkResource, shown } from "../domain/names.ts";
 import { checkUsageKeptDays } from "../domain/retention.ts";
 
-/** Every change takes the one who made it, for the audit trail. */
+/** Options of every change. */
 export interface ChangeOptions {
-  /** Who makes the change, for the audit trail. */
+  /** Who makes the change, for the audit trail. Default: not recorded. */
   readonly principal?: string;
 }
 
@@ -22,13 +22,19 @@ export const CHANGE_OPTIONS = new KnownNames<ChangeOptions>({ principal: true })
 /** Of a change that may be conditional on a version. */
 export const UPDATE_OPTIONS = new KnownNames<ChangeOptions & { version?: number }>({ principal: true, version: true });
 
-/** What every call that sets limits, defaults or totals takes. */
+/** Options of every call that sets limits, defaults or totals. */
 export interface SetOptions extends ChangeOptions {
-  /** Adds to the levels after it: limits of the same name replace, others stay. Default: false, the level wins whole. */
+  /**
+   * Whether limits of more general levels apply besides these. A limit of the same name replaces theirs. Default:
+   * `false`, only these limits apply.
+   */
   readonly inherit?: boolean;
-  /** `callers`: only the entity that asks. Default: `everyone`, also parents that are charged. */
+  /**
+   * `"callers"`: the limits apply to the entity that asks. `"everyone"`: also to parents that are charged with it.
+   * Default: `"everyone"`.
+   */
   readonly appliesTo?: AppliesTo;
-  /** Only where no limits are, so that a restart does not undo an operator. Default: false. */
+  /** Whether to set them only if there are none, so that a restart does not undo an operator's change. Default: `false`. */
   readonly ifAbsent?: boolean;
 }
 

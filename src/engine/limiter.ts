@@ -77,7 +77,10 @@ export class Limiter extends StoredLimits {
     handOut(this, { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) });
   }
 
-  /** A limiter on another namespace of the same store; it must be registered. Closing it leaves the store open. */
+  /**
+   * A limiter on another namespace of the same store. The namespace must be registered. Closing this limiter leaves
+   * the store open.
+   */
   namespace(name: string): this {
     checkNamespace(name);
     this.#lifecycle.requireOpen();
@@ -92,27 +95,30 @@ export class Limiter extends StoredLimits {
 
   // Taking
 
-  /** Takes the tokens, or throws `RateLimitExceeded` (or `RateLimiterUnavailable`). Prefer `withLease`. */
+  /** Takes the tokens and answers a lease, or throws `RateLimitExceeded`. Prefer `withLease`, which settles by itself. */
   async acquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Lease<Name>> {
     const outcome = await this.#acquire(request);
     if (!outcome.ok) throw new RateLimitExceeded(outcome);
     return outcome.lease as Lease<Name>;
   }
 
-  /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
+  /**
+   * Takes the tokens, or answers why it cannot. A refusal is a value; all other errors are thrown, as `acquire` throws
+   * them.
+   */
   tryAcquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Outcome<Name>> {
     return this.#acquire(request) as Promise<Outcome<Name>>;
   }
 
-  /** `tryAcquire` without a promise, on stores that need none (memory, SQLite). It cannot wait. */
+  /** `tryAcquire` without a promise, on memory and SQLite. It cannot wait; DynamoDB throws `sync_unsupported`. */
   tryAcquireSync<const Name extends string = string>(request: Omit<AcquireRequest<Name>, "wait">): Outcome<Name> {
     return this.#acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
   }
 
   /**
-   * Takes the tokens, runs the body, and keeps what was consumed when the body returns; gives everything back when it
-   * throws. The body reconciles its estimate with `lease.adjust`. An abort reaches it as `lease.signal`; a body that returns
-   * all the same has done its work, and is charged for it.
+   * Takes the tokens and runs the function. When the function returns, its tokens stay taken; when it throws, they are
+   * given back. The function corrects its estimate with `lease.adjust`. An abort reaches it as `lease.signal`; if it
+   * returns all the same, its tokens stay taken.
    */
   async withLease<Value, const Name extends string = string>(
     request: AcquireRequest<Name>,
@@ -129,17 +135,17 @@ export class Limiter extends StoredLimits {
     }
   }
 
-  /** What every limit of the entity and of the parents it is charged to holds now. */
+  /** What each limit of the entity, and of the parents that are charged with it, holds now. */
   available(question: Question): Promise<Availability[]> {
     return this.#near(this.#inspect.available(question), question);
   }
 
-  /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
+  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will. */
   timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
     return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 
-  /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
+  /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
   explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
     return this.#near(explain(this.#acquirer, this.#deps, question), question);
   }
@@ -147,147 +153,168 @@ export class Limiter extends StoredLimits {
   // Policies
 
   /**
-   * `disabled`: refused at once with `ResourceDisabled`. `bypass`: let through and counted, nothing debited. `enforce`: a
-   * carve-out from a wider scope. `inherit`: ask the next scope (entity on resource, entity, resource).
-   * Answers whether that was something new.
+   * Switches an entity or a resource off or on. `disabled`: requests are refused with `ResourceDisabled`. `bypass`:
+   * requests pass and are counted, and nothing is debited. `enforce`: the limits apply, also where a wider scope says
+   * otherwise. `inherit`: the next scope decides (entity on resource, then entity, then resource). Answers whether
+   * anything changed.
    */
   setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policies.setAccess(where, mode, options);
   }
 
-  /** Whether parents are charged, in place of the entity's own flag; same scopes as `setAccess`. */
+  /**
+   * Sets whether parents are charged, in place of the entity's own `cascade`; the scopes are those of `setAccess`.
+   * Answers whether anything changed.
+   */
   setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policies.setCascade(where, cascade, options);
   }
 
-  /** What that very scope says about access and cascading; `explain` shows what applies in the end. */
+  /** The access and the cascading that are set at exactly this scope. `explain` shows which ones apply in the end. */
   getPolicy(where: PolicyScope): Promise<Policy> {
     return this.#policies.getPolicy(where);
   }
 
-  /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
+  /**
+   * Adds tokens. A quota gains exactly the amounts until its next reset; a limit that drips gains at most the room
+   * below its capacity.
+   */
   topUp(request: TopUpRequest): Promise<OperationResult> {
     return this.#policies.topUp(request);
   }
 
-  /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. */
+  /** Fills the bucket and forgives its debt. A calendar quota begins a new period, a session window ends. */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
     return this.#policies.resetBucket(request);
   }
 
   // Entities
 
+  /** Creates an entity. Throws `entity_exists` if there is one of that id. */
   createEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
     return this.#admin.createEntity(entity, options);
   }
 
-  /** Creates the entity, or leaves the one of that id alone as it is; answers the one there is. For programs that start again. */
+  /**
+   * Creates the entity if there is none of that id, and answers the stored one. An entity that exists is not changed.
+   * For programs that start again.
+   */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
     return (await ensureEntity(this.#admin, this.#deps, entity, options)).entity;
   }
 
-  /** Throws `NotFoundError` when it was never created. */
+  /** The entity of that id. Throws `entity_not_found` if it was never created. */
   getEntity(id: string): Promise<Entity> {
     return this.#admin.getEntity(id);
   }
 
-  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  /**
+   * Changes the fields that the patch names. With `version` it throws `entity_changed` if the entity has another
+   * version by now.
+   */
   updateEntity(id: string, patch: EntityPatch, options: { version?: number } & ChangeOptions = {}): Promise<Entity> {
     return this.#admin.updateEntity(id, patch, options);
   }
 
-  /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
+  /**
+   * Deletes the entity with its limits, buckets and usage; its audit events stay. Throws `entity_has_children` while
+   * it has children.
+   */
   deleteEntity(id: string, options: ChangeOptions = {}): Promise<void> {
     return this.#admin.deleteEntity(id, options);
   }
 
+  /** The entities whose parent it is. */
   getChildren(id: string, options: ListOptions = {}): Listing<Entity> {
     checkEntityId(id);
     return listing((page) => this.#deps.scope.entities.children(id, page), options);
   }
 
-  /** All of them, or those of a plan. */
+  /** All entities of the namespace, or those of one plan. */
   listEntities(query: { readonly planId?: string } & ListOptions = {}): Listing<Entity> {
     return entitiesListed(this.#deps, query);
   }
 
   // Namespaces
 
-  /** Makes a namespace, or answers the one there is. */
+  /** Creates a namespace, or answers the one of that name. */
   registerNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
     return this.#namespaces.register(name, options);
   }
 
+  /** The namespaces that are in use. */
   listNamespaces(options: ListOptions = {}): Listing<Namespace> {
     return listing((page) => this.#deps.store.namespaces.list(page), options);
   }
 
+  /** The namespace of that name. Throws `namespace_not_found` if there is none. */
   getNamespace(name: string): Promise<Namespace> {
     return this.#namespaces.get(name);
   }
 
-  /** Hides a namespace; its data stays, and `recoverNamespace` brings it back, until it is purged. */
+  /** Hides a namespace. Its data stays until `purgeNamespace`; `recoverNamespace` brings it back. */
   deleteNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
     return this.#namespaces.delete(name, options);
   }
 
+  /** Brings a deleted namespace back, by its id. Throws `namespace_name_taken` if its name is in use again. */
   recoverNamespace(id: string, options: ChangeOptions = {}): Promise<Namespace> {
     return this.#namespaces.recover(id, options);
   }
 
-  /** Deleted namespaces whose data is still there. */
+  /** Deleted namespaces whose data is still stored. */
   listOrphanNamespaces(options: ListOptions = {}): Listing<Namespace> {
     return listing((page) => this.#deps.store.namespaces.listOrphans(page), options);
   }
 
-  /** Removes the data of a deleted namespace for good. May be run again after it was cut off. */
+  /** Removes the data of a deleted namespace for good. It can be run again if it was interrupted. */
   purgeNamespace(id: string, options: PurgeOptions = {}): Promise<{ readonly records: number }> {
     return this.#namespaces.purge(id, options);
   }
 
   // Looking back
 
-  /** Changes of configuration, newest first. */
+  /** Changes of the configuration, newest first: of one entity, or of the namespace. */
   auditEvents(query: { readonly entityId?: string } & ListOptions = {}): AuditListing {
     return auditListed(this.#deps, query);
   }
 
-  /** Tokens consumed per window (UTC), oldest first. */
+  /** Tokens that were used, by window (UTC), oldest first. */
   usage(query: UsageRequest & ListOptions): Listing<UsageSnapshot> {
     return this.#inspect.usage(query);
   }
 
-  /** All of it added up, of an entity, a resource or the whole namespace. */
+  /** Usage added up over all windows, of an entity, a resource or the whole namespace. */
   usageSummary(query: UsageRequest): Promise<UsageSummary> {
     return this.#inspect.usageSummary(query);
   }
 
-  /** Added up for each entity or each resource, in the order of their names. */
+  /** Usage added up for each entity or each resource, in the order of their names. */
   usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
     return this.#inspect.usageTotals(query);
   }
 
   /**
-   * Usage as text for other programs, piece by piece, in constant memory however much there is: `"csv"` with a row a limit,
-   * `"ndjson"` with a snapshot a line, or `"json"` as one document.
+   * Usage as text, piece by piece, in constant memory: `"csv"` with a row for each limit, `"ndjson"` with a snapshot
+   * on each line, or `"json"` as one document.
    */
   exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
     return this.#inspect.exportUsage(query);
   }
 
-  /** How many requests were refused per window (UTC), oldest first: who asked for what, and whose limit stood in the way. */
+  /** How many requests were refused, by window (UTC), oldest first: who asked, for what, and which limit refused. */
   refusals(query: RefusalRequest): Listing<RefusalCount> {
     return this.#acquirer.refusals.list(query);
   }
 
-  /** The same added up by entity, by resource or by limit, the most refused first. */
+  /** Refusals added up by entity, by resource or by limit, the most refused first. */
   refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
     return this.#acquirer.refusals.totals(query);
   }
 
   /**
-   * Buckets that were taken from, and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A
-   * bucket that nobody has taken from is full and not listed.
+   * Buckets and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A bucket from
+   * which nothing was taken is full and not listed.
    */
   listBuckets(query: BucketQuery & ListOptions = {}): Listing<BucketListing> {
     return bucketsListed(this.#deps, query);
@@ -303,21 +330,23 @@ export class Limiter extends StoredLimits {
     return this.#inspect.isAvailable();
   }
 
+  /** How many entities the limiter remembers the limits of, and how often that spared a read. */
   cacheStats(): CacheStats {
     return this.#acquirer.configCache.stats();
   }
 
-  /** Forgets remembered configuration and refusals. */
+  /** Forgets remembered limits and refusals, so that the next request reads them from the store. */
   invalidateCache(): void {
     this.#acquirer.configCache.clear();
     this.#acquirer.deny.clear();
   }
 
   /**
-   * Refuses what is new, rejects at once what waits for tokens (both `closed`), and resolves when what is under way at the
-   * store has been answered. With `drainMs` it waits up to so many ms before that for open `withLease` bodies to end, so
-   * that their settlements are stored. A body that ends later keeps its value; what could not be stored is published on
-   * `degraded`. A second call answers with the first.
+   * Closes the limiter. New calls, and requests that wait for tokens, throw `closed`. The promise resolves once the
+   * store has answered all calls that are under way. With `drainMs` the limiter first waits that long for open
+   * `withLease` functions, so that their settlements are stored. A function that ends later keeps its value;
+   * settlements that could not be stored are published on the channel `degraded`. A second call answers with the
+   * first.
    */
   async close(options: CloseOptions = {}): Promise<void> {
     const drainMs = drainOf(options);
@@ -326,6 +355,7 @@ export class Limiter extends StoredLimits {
     await this.#lifecycle.close({ drainMs, clock: this.#given.clock, lastWrites, closeStore });
   }
 
+  /** Closes the limiter at the end of the block: `await using limiter = await RateLimiter.open()`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }

@@ -6,13 +6,13 @@ import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /** Which page of a list. */
 export interface ListOptions {
-  /** Items on a page, at most 10,000. */
+  /** Items on a page, at most 10,000. Default: 1,000; 100 for audit events. */
   readonly limit?: number;
-  /** Where the page before ended. */
+  /** The `cursor` of the page before. Default: the first page. */
   readonly cursor?: string;
 }
 
-/** A page of a list: an array that knows where the next one begins. `cursor` is absent on the last page. */
+/** A page of a list: an array with a `cursor`. The last page has none. */
 export type ListPage<Item> = readonly Item[] & {
   /** Where the next page begins. */
   readonly cursor?: string;
@@ -23,7 +23,7 @@ const PAGE_MAX = 10_000;
 const LIST_OPTIONS = new KnownNames<ListOptions>({ limit: true, cursor: true });
 
 /**
- * A list that can grow. `await` it for one page, or `for await` over it for everything, page after page.
+ * A list that may have many pages. `await` it for one page, or use `for await` for all items, page after page.
  *
  * ```ts
  * for await (const entity of limiter.listEntities()) console.log(entity.id);

@@ -6,9 +6,9 @@ import type { Administration } from "./administration.ts";
 import { CHANGE_OPTIONS, type ChangeOptions } from "./level-options.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
-/** What `purgeNamespace` takes. */
+/** Options of `purgeNamespace`. */
 export interface PurgeOptions extends ChangeOptions {
-  /** Told after each step how many records are gone so far. */
+  /** Called after each step with the number of records that are gone so far. Default: nothing is called. */
   readonly onProgress?: (recordsDeleted: number) => void;
 }
 

@@ -5,9 +5,9 @@ import type { Refusal } from "./refusal.ts";
 export interface Granted<Name extends string = string> {
   /** Always true. */
   readonly ok: true;
-  /** What was taken, to be settled or given back. */
+  /** The tokens, to be settled or given back. */
   readonly lease: Lease<Name>;
 }
 
-/** What became of a request: a lease, or why it was refused. */
+/** The answer to a request: a lease, or why it was refused. */
 export type Outcome<Name extends string = string> = Granted<Name> | Refusal;

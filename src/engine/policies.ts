@@ -15,43 +15,43 @@ import type { ChainLink } from "./config-cache.ts";
 import { auditIdOfScope, CHANGE_OPTIONS, type ChangeOptions, resourceIn } from "./level-options.ts";
 import type { EngineDeps } from "./settings.ts";
 
-/** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
+/** What a policy is about: an entity on a resource, an entity on all resources, or a resource for all entities. */
 export interface PolicyScope {
-  /** Absent: everybody. */
+  /** The entity. Default: all of them. */
   readonly entityId?: string;
-  /** Absent: everything. */
+  /** The resource. Default: all of them. */
   readonly resource?: string;
 }
 
-/** What one scope says itself; what is absent is asked one scope further out. */
+/** What is set at one scope. The next scope decides about a member that is absent. */
 export interface Policy {
-  /** Whether limits count there. */
+  /** Whether the limits apply there. */
   readonly access?: Access;
-  /** Whether parents are charged, in place of the entity's own flag. */
+  /** Whether parents are charged, in place of the entity's own `cascade`. */
   readonly cascade?: boolean;
 }
 
-/** What `topUp` is given. */
+/** What `topUp` takes. */
 export interface TopUpRequest extends ChangeOptions {
   /** Whose bucket. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the bucket. */
   readonly resource: string;
-  /** Whole tokens per limit. */
+  /** Whole tokens to add, by the name of the limit. */
   readonly amounts: Tokens;
-  /** The same key within three days does nothing again. */
+  /** A second call with the same key within three days changes nothing. Default: a new key. */
   readonly idempotencyKey?: string;
 }
 
-/** What `resetBucket` is given. */
+/** What `resetBucket` takes. */
 export interface ResetRequest extends ChangeOptions {
   /** Whose bucket. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the bucket. */
   readonly resource: string;
-  /** Names; all limits of the bucket when absent. */
+  /** Names of the limits to reset. Default: all limits of the bucket. */
   readonly limits?: readonly string[];
-  /** The same key within three days does nothing again. Default: a new one. */
+  /** A second call with the same key within three days changes nothing. Default: a new key. */
   readonly idempotencyKey?: string;
 }
 
@@ -59,11 +59,11 @@ export interface ResetRequest extends ChangeOptions {
 export interface OperationResult {
   /** Whose bucket. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource of the bucket. */
   readonly resource: string;
-  /** Whole tokens, rounded down, that each limit gained by a top-up: a limit that drips has no room above its capacity. */
+  /** Whole tokens, rounded down, that each limit gained by a top-up. A limit that drips has no room above its capacity. */
   readonly amounts: Readonly<Record<string, number>>;
-  /** The key had been used before: nothing was done now. */
+  /** True: the key was used before, and this call changed nothing. */
   readonly repeated: boolean;
 }
 

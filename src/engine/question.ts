@@ -1,11 +1,11 @@
 import type { Limit } from "../domain/limit.ts";
 
-/** A question about an entity on a resource that takes nothing. */
+/** A question about an entity on a resource. It takes nothing. */
 export interface Question {
-  /** Who would ask. */
+  /** The entity that would ask. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it would ask for. */
   readonly resource: string;
-  /** Answer for these limits in place of the stored ones. */
+  /** Limits to answer for, in place of the stored ones. Default: the stored limits. */
   readonly limits?: readonly Limit[];
 }

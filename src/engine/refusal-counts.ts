@@ -22,35 +22,35 @@ import type { BookUser, RefusalBook } from "./refusal-book.ts";
 import type { Settings } from "./settings.ts";
 import { usageQuery } from "./usage-query.ts";
 
-/** Which refusals are asked for. */
+/** Which refusals to answer. */
 export interface RefusalRequest {
-  /** Who asked; absent: everybody. */
+  /** Requests of this entity. Default: of all. */
   readonly entityId?: string;
-  /** For what; absent: all. */
+  /** Requests for this resource. Default: for all. */
   readonly resource?: string;
-  /** The name of the limit in the way; absent: all. A number is what `pageSize` is, as in other lists. */
+  /** The name of the limit that refused. A number means the same as `pageSize`, as in other lists. Default: all limits. */
   readonly limit?: string | number;
   /** How long each window is. */
   readonly window: UsageWindow;
-  /** The window that contains this instant is the first; absent: from the beginning. */
+  /** The first window is the one that contains this instant. Default: from the beginning. */
   readonly fromMs?: number;
-  /** Windows that start before this instant; absent: to the end. */
+  /** Only windows that start before this instant. Default: to the end. */
   readonly toMs?: number;
-  /** Items on a page, at most 10,000. */
+  /** Items on a page, at most 10,000. Default: 1,000. */
   readonly pageSize?: number;
-  /** Where the page before ended. */
+  /** The `cursor` of the page before. Default: the first page. */
   readonly cursor?: string;
 }
 
-/** What is added up. */
+/** Which refusals to add up. */
 export interface RefusalTotalsRequest {
-  /** By who asked, by what for, or by the name of the limit in the way. */
+  /** What to add up by: the entity that asked, the resource, or the name of the limit that refused. */
   readonly by: "entity" | "resource" | "limit";
-  /** How many are answered, the most refused first. Default 10. */
+  /** How many to answer, the most refused first. Default: 10. */
   readonly top?: number;
-  /** The hour that contains this instant is the first; absent: from the beginning. */
+  /** The first hour is the one that contains this instant. Default: from the beginning. */
   readonly fromMs?: number;
-  /** Hours that start before this instant; absent: to the end. */
+  /** Only hours that start before this instant. Default: to the end. */
   readonly toMs?: number;
 }
 

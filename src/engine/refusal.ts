@@ -10,18 +10,18 @@ import { counting } from "../domain/measures.ts";
 import { isNever, SearchSteps, type Walk } from "../domain/search.ts";
 import type { Status } from "../domain/status.ts";
 
-/** A refusal as a value, until the public edge. */
+/** A refusal as a value. */
 export interface Refusal {
   /** Always false. */
   readonly ok: false;
   /**
-   * Every limit that was asked for, those that had enough included. Only limits of a bucket that could not be looked at, and that
-   * this process has not seen, are left out.
+   * Every limit that the request asked for, also those that hold enough. A limit is left out if its bucket could not
+   * be read and this process has never seen it.
    */
   readonly statuses: readonly Status[];
-  /** The limit that must be waited for longest. */
+  /** The limit with the longest wait. */
   readonly primary: Status;
-  /** When to ask again; `Infinity`: never. */
+  /** Milliseconds until the request would fit; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Ids of the entity that asked, then of the parents that have limits there. */
   readonly levels: readonly string[];

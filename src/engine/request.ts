@@ -11,28 +11,35 @@ import type { ChainLink } from "./config-cache.ts";
 import { isCertainlyNever, observedIn, type Refusal } from "./refusal.ts";
 import type { Settings } from "./settings.ts";
 
-/** What to take, from whom. Measures are inferred from `limits`, so that a misspelled one does not compile. */
+/** What to take, and for whom. TypeScript infers the measures from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Measure extends string = string> {
-  /** Who asks. */
+  /** The entity that asks. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it asks for. */
   readonly resource: string;
   /**
-   * Whole tokens per measure: every limit that counts it takes as much, at every level. `requests` is 1 unless it is named. With 0
-   * nothing is taken, but a limit that is in debt refuses. May be left out where a limit counts `requests`.
+   * Whole tokens by measure. Every limit that counts the measure takes them, at every level. `requests` is 1 unless it
+   * is named. With 0 nothing is taken, but a limit in debt refuses. It may be left out where a limit counts
+   * `requests`. Default: `{ requests: 1 }`.
    */
   readonly consume?: Tokens<NoInfer<Measure> | "requests">;
-  /** In place of the stored limits of `entityId`, for this request. */
+  /** Limits for this request, in place of the stored limits of `entityId`. Default: the stored limits. */
   readonly limits?: readonly Limit<string, Measure>[];
-  /** Further resources that are taken from together with this one, all or nothing; `lease.resource(name)` holds them. */
+  /**
+   * Further resources, with their tokens by measure. All are taken, or none; `lease.resource(name)` holds them.
+   * Default: none.
+   */
   readonly also?: Readonly<Record<string, Tokens>>;
-  /** Wait in this process, first come first served, for up to so many ms, before refusing. */
+  /**
+   * How long to wait for tokens before refusing, in ms. Requests of one process wait in the order in which they came.
+   * Default: no wait.
+   */
   readonly wait?: { readonly maxMs: number };
-  /** Take from all levels in one transaction, where the store would not do so by itself. */
+  /** Whether all levels are taken from in one transaction, where the store would not do so by itself. Default: `false`. */
   readonly atomic?: boolean;
-  /** Carried into events. */
+  /** A name of the request, for events. Default: none. */
   readonly requestId?: string;
-  /** Ends the wait, and reaches the body of `withLease`. */
+  /** Ends the wait when it is aborted, and reaches the function of `withLease`. Default: none. */
   readonly signal?: AbortSignal;
 }
 

@@ -26,21 +26,25 @@ export class StoredLimits {
 
   // Limits
 
-  /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
+  /**
+   * Sets the limits of an entity: on one resource, or without `resource` on every resource for which it has none of
+   * its own. Answers whether anything changed.
+   */
   setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig(entityScope(entityId, options), limits, options);
   }
 
+  /** The limits that are set for exactly this entity, on one resource or without one; an empty list if there are none. */
   async getLimits(entityId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Deletes them. Answers whether there were any. */
   deleteLimits(entityId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig(entityScope(entityId, options), options);
   }
 
-  /** Every set of limits stored for an entity; the one without `resource` is its default. */
+  /** Every set of limits that is stored for an entity. The set without `resource` is its default. */
   listLimits(entityId: string, options: ListOptions = {}): Listing<StoredSet> {
     return limitsListed(this.#deps, entityId, options);
   }
@@ -51,44 +55,52 @@ export class StoredLimits {
     return listing((page) => this.#deps.scope.config.listEntities(resource, page), options);
   }
 
-  /** Resources on which some entity, created or not, has limits of its own. */
+  /** Resources on which an entity has limits of its own, whether the entity was created or not. */
   listResourcesWithEntityLimits(options: ListOptions = {}): Listing<string> {
     return listing((page) => this.#deps.scope.config.listEntityResources(page), options);
   }
 
+  /** Sets the limits of a resource for every entity that has none of its own. Answers whether anything changed. */
   setResourceDefaults(resource: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "resource", resource }, limits, options);
   }
 
+  /** The default limits of a resource; an empty list if there are none. */
   async getResourceDefaults(resource: string): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig({ level: "resource", resource }, {})).limits;
   }
 
+  /** Deletes them. Answers whether there were any. */
   deleteResourceDefaults(resource: string, options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "resource", resource }, options);
   }
 
-  /** Resources that have defaults. */
+  /** Resources that have default limits. */
   listResources(options: ListOptions = {}): Listing<string> {
     return listing((page) => this.#deps.scope.config.listResources(page), options);
   }
 
-  /** Limits for everybody on everything else, what an outage means, how long usage is kept; absent keeps what is stored. */
+  /**
+   * Sets the limits for all entities and resources that have no others, and the settings of the namespace. A setting
+   * that is left out stays as it is stored. Answers whether anything changed.
+   */
   setSystemDefaults(limits: readonly Limit[], options: SystemSettings & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "system" }, limits, options);
   }
 
+  /** The limits and the settings of the namespace. */
   getSystemDefaults(): Promise<{ readonly limits: readonly Limit[] } & SystemSettings> {
     return this.#admin.getConfig({ level: "system" }, {});
   }
 
+  /** Deletes them. Answers whether there were any. */
   deleteSystemDefaults(options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "system" }, options);
   }
 
   /**
-   * The stored limits that apply to an entity on a resource when it asks itself. `source`: the first level that has any;
-   * `sources`: the level of each limit, by its name.
+   * The stored limits that apply when this entity asks for this resource. `source` is the first level that has limits,
+   * `sources` the level of each limit by its name.
    */
   async resolveLimits(
     entityId: string,
@@ -107,82 +119,95 @@ export class StoredLimits {
 
   // Totals
 
-  /** Limits of an entity over all its resources together. */
+  /** Sets the limits of an entity over all its resources together. Answers whether anything changed. */
   setTotals(entityId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "entityTotal", entityId }, limits, options);
   }
 
+  /** The totals that are set for exactly this entity; an empty list if there are none. */
   async getTotals(entityId: string): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig({ level: "entityTotal", entityId }, {})).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Deletes them. Answers whether there were any. */
   deleteTotals(entityId: string, options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "entityTotal", entityId }, options);
   }
 
-  /** Totals of each entity of a plan that has none of its own. */
+  /** Sets the totals of each entity of a plan that has none of its own. Answers whether anything changed. */
   setPlanTotals(planId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "planTotal", planId }, limits, options);
   }
 
+  /** The totals of a plan; an empty list if there are none. */
   async getPlanTotals(planId: string): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig({ level: "planTotal", planId }, {})).limits;
   }
 
+  /** Deletes them. Answers whether there were any. */
   deletePlanTotals(planId: string, options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "planTotal", planId }, options);
   }
 
-  /** Totals of each entity that has none of its own, nor by its plan. */
+  /** Sets the totals of each entity that has none of its own and none by its plan. Answers whether anything changed. */
   setSystemTotals(limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "systemTotal" }, limits, options);
   }
 
+  /** The totals of the namespace; an empty list if there are none. */
   async getSystemTotals(): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig({ level: "systemTotal" }, {})).limits;
   }
 
+  /** Deletes them. Answers whether there were any. */
   deleteSystemTotals(options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "systemTotal" }, options);
   }
 
   // Plans
 
-  /** Makes a plan, to which entities refer by `planId`. */
+  /** Creates a plan. Throws `plan_exists` if there is one of that id. */
   createPlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
     return this.#plans.create(plan, options);
   }
 
-  /** Throws `NotFoundError` when there is none. */
+  /** The plan of that id. Throws `plan_not_found` if there is none. */
   getPlan(id: string): Promise<Plan> {
     return this.#plans.get(id);
   }
 
-  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  /**
+   * Changes the fields that the patch names. With `version` it throws `plan_changed` if the plan has another version
+   * by now.
+   */
   updatePlan(id: string, patch: PlanPatch, options: { version?: number } & ChangeOptions = {}): Promise<Plan> {
     return this.#plans.update(id, patch, options);
   }
 
-  /** Removes the plan with its limits and totals. Refused while an entity refers to it. */
+  /** Deletes the plan with its limits and totals. Throws `plan_in_use` while an entity refers to it. */
   deletePlan(id: string, options: ChangeOptions = {}): Promise<void> {
     return this.#plans.delete(id, options);
   }
 
+  /** All plans of the namespace. */
   listPlans(options: ListOptions = {}): Listing<Plan> {
     return listing((page) => this.#deps.scope.plans.list(page), options);
   }
 
-  /** Limits of each entity of a plan that has none of its own: on one resource, or on all that the plan has none for. */
+  /**
+   * Sets the limits of each entity of a plan that has none of its own: on one resource, or without `resource` on every
+   * resource for which the plan has none. Answers whether anything changed.
+   */
   setPlanLimits(planId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig(planScope(planId, options), limits, options);
   }
 
+  /** The limits of a plan, on one resource or without one; an empty list if there are none. */
   async getPlanLimits(planId: string, options: EntityScope = {}): Promise<readonly Limit[]> {
     return (await this.#admin.getConfig(planScope(planId, options), options)).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Deletes them. Answers whether there were any. */
   deletePlanLimits(planId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig(planScope(planId, options), options);
   }

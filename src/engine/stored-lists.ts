@@ -8,11 +8,11 @@ import { planMissing } from "../domain/plan.ts";
 import { Listing, type ListOptions, listing, pageRequest } from "./listing.ts";
 import type { EngineDeps } from "./settings.ts";
 
-/** One set of limits of an entity, with its options; without `resource` it is the entity's default. */
+/** One set of limits of an entity, with its options. The set without `resource` is the default of the entity. */
 export interface StoredSet extends LevelOptions {
-  /** Absent: on all resources that have none of their own. */
+  /** The resource. Absent: all resources that have no set of their own. */
   readonly resource?: string;
-  /** In the order in which they were set. */
+  /** The limits, in the order in which they were set. */
   readonly limits: readonly Limit[];
 }
 

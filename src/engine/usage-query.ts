@@ -4,17 +4,17 @@ import { checkBucketResource, checkEntityId, shown } from "../domain/names.ts";
 import { type UsageWindow, windowStartMs } from "../domain/usage.ts";
 import type { UsageQuery } from "../ports/usage-store.ts";
 
-/** Which usage is asked for. */
+/** Which usage to answer. */
 export interface UsageRequest {
-  /** Absent: of all. */
+  /** Of this entity. Default: of all. */
   readonly entityId?: string;
-  /** Absent: of all. */
+  /** Of this resource; `"*"` is the total. Default: of all. */
   readonly resource?: string;
   /** How long each window is. */
   readonly window: UsageWindow;
-  /** The window that contains this instant is the first; absent: from the beginning. */
+  /** The first window is the one that contains this instant. Default: from the beginning. */
   readonly fromMs?: number;
-  /** Windows that start before this instant; absent: to the end. */
+  /** Only windows that start before this instant. Default: to the end. */
   readonly toMs?: number;
 }
 

@@ -17,23 +17,26 @@ import type { Clock } from "../ports/system.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
 
-/** Which table, and what is to be done with it. */
+/** Which table, and what to do with it. */
 export interface AggregatorOptions extends DynamoTable {
-  /** The original writes to this table too; its usage is then left to it. Default false. */
+  /** Whether the Python original writes to this table too; its usage is then left to it. Default: `false`. */
   readonly sharedTable?: boolean;
-  /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. Absent: nothing is archived, and the stream is not read. */
+  /**
+   * Where to archive audit events that expire: `s3://BUCKET` or `s3://BUCKET/PREFIX`. Default: nothing is archived,
+   * and the stream is not read.
+   */
   readonly archive?: string;
-  /** An address to use instead of the region's for S3, such as `http://localhost:5000`. */
+  /** Another address for S3, such as `http://localhost:5000`. Default: the address of the region. */
   readonly s3Endpoint?: string;
-  /** The sweep closes open hours that have been over for so many hours. Default 2. */
+  /** The sweep closes hours of usage this many hours after their end. Default: 2. */
   readonly sweepAfterHours?: number;
-  /** Copies closed hours or days into the layout of the original, for its readers. Default none. */
+  /** Windows to copy into the layout of the Python original, for its readers. Default: none. */
   readonly snapshots?: readonly SnapshotWindow[];
-  /** What is logged; entities are named at `debug` only. Default `"info"`. */
+  /** The least serious level that is logged. Ids of entities are logged at `"debug"` only. Default: `"info"`. */
   readonly logLevel?: LogLevel;
-  /** Takes a line of logs or metrics. Default: standard error; of a handler, standard output. */
+  /** Called with each line of logs or metrics. Default: standard error; in a Lambda function, standard output. */
   readonly write?: (line: string) => void;
-  /** For tests and simulations; used as it is. Default: the system's, kept to the server's time. */
+  /** A clock for tests and simulations, used as it is. Default: the system clock, corrected to the server's time. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
@@ -79,7 +82,7 @@ export async function openAggregator(
 export interface ArchivePlace extends Pick<DynamoTable, "region" | "credentials"> {
   /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. */
   readonly archive: string;
-  /** An address to use instead of the region's. */
+  /** Another address for S3. Default: the address of the region. */
   readonly s3Endpoint?: string;
 }
 

@@ -33,8 +33,8 @@ export type { AggregatorOptions, ArchivePlace } from "./aggregator-open.ts";
 export type AggregatorHandler = (event: AggregatorEvent, context?: AggregatorContext) => Promise<AggregatorAnswer>;
 
 /**
- * A Lambda function for both of its events: batches of the table's stream, which it archives, and ticks of a schedule, at which
- * it sweeps. The table is opened with the first event.
+ * A Lambda function for both of its events: it archives batches of the table's stream, and it sweeps at each tick of a
+ * schedule. It opens the table with the first event.
  *
  * ```ts
  * export const handler = createHandler({ stack: "limits", archive: "s3://my-archive" });
@@ -54,8 +54,8 @@ export function createHandler(options: AggregatorOptions): AggregatorHandler {
 }
 
 /**
- * The function of a stack's Lambda. Its environment says which table and archive: `TABLE_NAME`, `ARCHIVE_BUCKET_NAME`,
- * `ARCHIVE_PREFIX`, `SWEEP_AFTER_HOURS`, `LOG_LEVEL`.
+ * The Lambda function of a stack. These environment variables name its table and archive: `TABLE_NAME`,
+ * `ARCHIVE_BUCKET_NAME`, `ARCHIVE_PREFIX`, `SWEEP_AFTER_HOURS`, `LOG_LEVEL`.
  */
 export const handler: AggregatorHandler = (event, context) => {
   fromStack ??= createHandler(optionsFromStack());
@@ -81,21 +81,21 @@ function optionsFromStack(): AggregatorOptions {
 
 /** What a runner does. */
 export interface FollowOptions extends AggregatorOptions {
-  /** Where to begin where there is no checkpoint. Default `"oldest"`. */
+  /** Where in the stream to begin if there is no checkpoint. Default: `"oldest"`. */
   readonly from?: "oldest" | "latest";
-  /** Reads to the end of the stream as it is, sweeps once, and ends. Default false. */
+  /** Whether to read to the end of the stream, sweep once, and end. Default: `false`. */
   readonly once?: boolean;
-  /** Whether it sweeps, every hour. Default true. */
+  /** Whether to sweep every hour. Default: `true`. */
   readonly sweep?: boolean;
-  /** The name of this runner among others; no two may have the same. Default: one that nobody has. */
+  /** The name of this runner. Each runner needs its own. Default: a new name. */
   readonly runner?: string;
-  /** Takes what was counted, every minute and at the end. Default: a line like those of the log. */
+  /** Called with the metrics every minute and at the end. Default: a line like those of the log. */
   readonly onMetrics?: (values: Readonly<Partial<Record<MetricName, number>>>) => void;
 }
 
 /**
- * Does what the Lambda does, in this process: follows the table's stream and sweeps every hour. Any number of processes may do
- * so at once; they share the work.
+ * Does in this process what the Lambda function does: follows the stream of the table and sweeps every hour. Any
+ * number of processes can do so at once; they share the work.
  *
  * ```ts
  * const runner = follow({ stack: "limits", archive: "s3://my-archive" });
@@ -141,17 +141,17 @@ export function follow(options: FollowOptions): Follower {
 
 /** How far a sweep goes. */
 export interface SweepOptions extends AggregatorOptions {
-  /** Closes all hours that are over, whatever `sweepAfterHours`, in a pass of its own. Default false. */
+  /** Whether to close every hour that is over, whatever `sweepAfterHours` says, in a pass of its own. Default: `false`. */
   readonly all?: boolean;
-  /** Ends after so long; the next sweep goes on. Default: as long as it takes. */
+  /** How long it may take, in ms; the next sweep goes on where this one ended. Default: as long as it takes. */
   readonly timeoutMs?: number;
-  /** Ends it after the step in hand. */
+  /** Ends it after the current step when it is aborted. Default: none. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Closes hours of buckets that nobody uses any more, joins shards that are idle, and finishes deletions and purges that were
- * cut off.
+ * Closes hours of buckets that are no longer used, joins idle shards, and finishes deletions and purges that were
+ * interrupted.
  *
  * ```ts
  * const { hoursClosed } = await sweep({ stack: "limits" });
@@ -170,11 +170,11 @@ export async function sweep(options: SweepOptions): Promise<SweepReport> {
 
 /** Which events of an archive. */
 export interface ReadArchiveOptions extends ArchivePlace {
-  /** The id of a namespace; absent: of all. */
+  /** Events of the namespace with this id. Default: of all. */
   readonly namespaceId?: string;
-  /** Events at or after this instant, in ms. */
+  /** Events at or after this instant. Default: from the beginning. */
   readonly fromMs?: number;
-  /** Events before this instant, in ms. */
+  /** Events before this instant. Default: to the end. */
   readonly toMs?: number;
 }
 
@@ -199,13 +199,13 @@ export async function* readArchive(options: ReadArchiveOptions): AsyncGenerator<
 export interface VerifyArchiveOptions extends DynamoTable {
   /** `s3://BUCKET` or `s3://BUCKET/PREFIX`. */
   readonly archive: string;
-  /** An address of S3 to use instead of the region's. */
+  /** Another address for S3. Default: the address of the region. */
   readonly s3Endpoint?: string;
-  /** For tests; used as it is. */
+  /** A clock for tests, used as it is. Default: the system clock. */
   readonly clock?: { now(): number };
 }
 
-/** Compares an archive, day by day, newest first, with what the table says was put there. Reads every object. */
+/** Compares an archive, day by day, newest first, with the receipts in the table. It reads every object. */
 export async function* verifyArchive(options: VerifyArchiveOptions): AsyncGenerator<VerifiedDay, void, undefined> {
   const { stack, region, endpoint, credentials, client: sdk } = options;
   const given = options.clock === undefined ? undefined : clockFrom(options.clock);

@@ -3,45 +3,48 @@ import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { KnownNames } from "../domain/known-names.ts";
 import type { Clock } from "../ports/system.ts";
 
-/** Which table, and the way there. */
+/** Which table, and how to reach it. */
 export interface DynamoTable {
-  /** The name of the stack, which is the name of its table. */
+  /** The name of the stack. Its table has the same name. */
   readonly stack: string;
-  /** Default: as the AWS SDK finds it. */
+  /** The AWS region. Default: as the AWS SDK finds it. */
   readonly region?: string;
-  /** An address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
+  /** Another address, such as `http://localhost:8000` for DynamoDB Local. Default: the address of the region. */
   readonly endpoint?: string;
-  /** Default: the AWS SDK's chain. */
+  /** The credentials, or a function that fetches them. Default: the provider chain of the AWS SDK. */
   readonly credentials?: Credentials | CredentialsProvider;
-  /** A `DynamoDBClient` to use instead of our transport, at several times the CPU. Its retries are not used. */
+  /**
+   * A `DynamoDBClient` to send requests with, at several times the CPU. Its retries are not used. Default: the
+   * transport of this package.
+   */
   readonly client?: SdkClient;
 }
 
-/** Which table, the way there, and how buckets are kept in it. */
+/** Which table, how to reach it, and how buckets are kept in it. */
 export interface DynamoStoreOptions extends DynamoTable {
-  /** The original writes to this table too. Default false: such a table is refused. */
+  /** Whether the Python original writes to this table too. Without it such a table is refused. Default: `false`. */
   readonly sharedTable?: boolean;
-  /** No tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
+  /** Whether a full bucket is counted without tolerance, at the price of more writes. Default: `false`. */
   readonly exact?: boolean;
-  /** Join claims under way together into one write. Default true. */
+  /** Whether requests that are under way at the same time share one write. Default: `true`. */
   readonly coalesce?: boolean;
-  /** How long a bucket seen to have too little is believed, in ms; 0 = never. Default 1,000. */
+  /** How long a bucket that held too little is taken to hold too little, in ms; 0 = never. Default: 1,000. */
   readonly denyMemoryMs?: number;
-  /** Bound on reading configuration, in ms. Default 1,000. */
+  /** How long reading limits may take, in ms. Default: 1,000. */
   readonly timeoutMs?: number;
-  /** Bound on reads and changes outside of requests, in ms. Default 10,000. */
+  /** How long reads and changes outside of requests may take, in ms. Default: 10,000. */
   readonly adminTimeoutMs?: number;
-  /** For tests and simulations; used as it is. Default: the system's, kept to the server's time. */
+  /** A clock for tests and simulations, used as it is. Default: the system clock, corrected to the server's time. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
-/** Which table, and what it is made with. */
+/** Which table to make, and how. */
 export interface CreateTableOptions extends DynamoTable {
-  /** What the resource index has of an item. Default `KEYS_ONLY`; a table for `sharedTable` needs `ALL`. */
+  /** How much of an item the resource index has. A table for `sharedTable` needs `"ALL"`. Default: `"KEYS_ONLY"`. */
   readonly projection?: "KEYS_ONLY" | "ALL";
-  /** Default: none. */
+  /** Tags of the table. Default: none. */
   readonly tags?: Readonly<Record<string, string>>;
-  /** Default false. */
+  /** Whether AWS refuses to delete the table. Default: `false`. */
   readonly deletionProtection?: boolean;
 }
 

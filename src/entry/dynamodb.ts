@@ -1,4 +1,4 @@
-import { inspectTable as inspectWith } from "../adapters/dynamodb/inspect-table.ts";
+import { inspectTable as inspectWith, type TableInspection } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
 import {
   createTable as createWith,
@@ -22,16 +22,17 @@ import {
 import { calendar } from "./limits.ts";
 
 export type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
+export type { TableInspection } from "../adapters/dynamodb/inspect-table.ts";
 export type { CreateTableOptions, DynamoStoreOptions, DynamoTable } from "./dynamodb-options.ts";
 
-/** A store on a table. */
+/** A store on a DynamoDB table. */
 export interface DynamoStore extends Store {
-  /** The clock of its buckets; a limiter on this store must use it too. */
+  /** The clock of its buckets. A limiter on this store uses it too. */
   readonly clock: Clock;
 }
 
 /**
- * A store on a table that is there, for `RateLimiter.open({ store })`.
+ * Opens a store on a table that exists, for `RateLimiter.open({ store })`.
  *
  * ```ts
  * const store = await openDynamo({ stack: "limits", region: "eu-west-1" });
@@ -54,7 +55,10 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<DynamoSto
   }
 }
 
-/** Makes the bare table, waits until it can be used, and registers the namespace `default`: for DynamoDB Local and tests. */
+/**
+ * Makes the bare table, waits until it is active, and registers the namespace `default`. For DynamoDB Local and tests;
+ * `zae-limiter deploy` makes a whole stack.
+ */
 export async function createTable(options: CreateTableOptions): Promise<void> {
   CREATE_TABLE.check(options, "The options of createTable");
   const { projection = "KEYS_ONLY", tags = {}, deletionProtection = false } = options;
@@ -62,24 +66,27 @@ export async function createTable(options: CreateTableOptions): Promise<void> {
 }
 
 /**
- * Sets up a table that was made by other means: Terraform, another team. What is set up already stays as it is; a table without the
- * keys and indexes of a limiter is refused with what it lacks.
+ * Sets up a table that was made by other means, such as Terraform. It leaves alone what is set up already. A table
+ * without the keys and indexes of a limiter is refused with a list of what it lacks.
  */
 export async function prepareTable(options: DynamoTable): Promise<void> {
   DYNAMO_TABLE.check(options, "The options of prepareTable");
   await administered(options, (admin) => setUpWith(admin, { needsExpiry: false }));
 }
 
-/** Deletes the table with all that is in it; false where there was none. */
+/** Deletes the table with all its data. Answers false if there was none. */
 export async function deleteTable(options: DynamoTable): Promise<boolean> {
   DYNAMO_TABLE.check(options, "The options of deleteTable");
   return administered(options, deleteWith);
 }
 
-/** The schema of a table, the rights that are missing there and how far this machine's clock is off. Changes nothing. */
+/**
+ * Reads the schema of a table, the rights that are missing, and how far the clock of this machine is off. Changes
+ * nothing.
+ */
 export async function inspectTable(
   options: DynamoTable & { readonly namespaceId: string; readonly timeoutMs: number },
-) {
+): Promise<TableInspection> {
   const { namespaceId, timeoutMs, ...table } = options;
   DYNAMO_TABLE.check(table, "The options of inspectTable");
   const { client, clock } = await connectionOf(table, undefined);
@@ -90,7 +97,7 @@ export async function inspectTable(
   }
 }
 
-/** Names of the tables in a region or at an endpoint, a limiter's or not; none where the right to list them is missing. */
+/** Names of all tables in a region or at an endpoint; an empty list if the right to list them is missing. */
 export async function listTables(
   options: Omit<DynamoTable, "stack"> & { readonly timeoutMs: number },
 ): Promise<readonly string[]> {

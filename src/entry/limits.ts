@@ -4,7 +4,15 @@ import { type LimitMakers, limitMakers, type Limit as PlainLimit } from "../doma
 /** The calendar of this process: crons by croner, zones by the platform. */
 export const calendar = createCalendar();
 
+/**
+ * A limit, and the makers of limits.
+ *
+ * ```ts
+ * Limit.perMinute("rpm", 100);
+ * Limit.perMinute("tpm", 10_000, { burst: 20_000 });
+ * Limit.quota("month", 1_000_000, { reset: "monthly" });
+ * ```
+ */
 export type Limit<Name extends string = string> = PlainLimit<Name>;
 
-/** Makers of limits: `Limit.perMinute("rpm", 100)`, `Limit.quota("month", 1_000_000, { reset: { cron: "0 0 1 * *" } })`. */
 export const Limit: LimitMakers = limitMakers(calendar);

@@ -21,13 +21,13 @@ export { manifestSchema } from "../manifest/schema.ts";
 
 /** Where a manifest came from. */
 export interface ParseOptions {
-  /** For messages. */
+  /** The name of the file, for messages. Default: none. */
   readonly file?: string;
 }
 
 const PARSE_OPTIONS = new KnownNames<ParseOptions>({ file: true });
 
-/** What a manifest declares. Throws `ManifestInvalid` with every problem, each with its line and column. */
+/** Reads a manifest. Throws `ManifestInvalid` with every problem, each with its line and column. */
 export function parseManifest(text: string, options: ParseOptions = {}): Manifest {
   const { file } = PARSE_OPTIONS.check(options, "The options of parseManifest");
   return parseWith(text, file, calendar);
@@ -35,24 +35,33 @@ export function parseManifest(text: string, options: ParseOptions = {}): Manifes
 
 /** Where a plan is saved and opened. */
 export interface SavedPlanOptions {
-  /** The store that it is of, such as `dynamodb:limits`: a plan is opened only where it was made. */
+  /**
+   * The store that the plan is for, such as `dynamodb:limits`. A plan is opened only on the store that it was saved
+   * for. Default: not recorded.
+   */
   readonly store?: string;
 }
 
 const SAVED_OPTIONS = new KnownNames<SavedPlanOptions>({ store: true });
 
-/** A plan as a text (JSON), to be shown and approved, and opened again with `openPlan` when it is applied. */
+/** A plan as text (JSON), to show and approve. `openPlan` opens it again to apply it. */
 export function savePlan(plan: Plan, options: SavedPlanOptions = {}): string {
   return textOfPlan(plan, SAVED_OPTIONS.check(options, "The options of savePlan").store);
 }
 
-/** A saved plan, to be applied. `plan_outdated` where it would now do anything that it did not show, what it replaces included. */
+/**
+ * Opens a saved plan, to apply it. Throws `plan_outdated` if it would now do something that it did not show, or
+ * replace another value.
+ */
 export async function openPlan(limiter: Limiter, text: string, options: SavedPlanOptions = {}): Promise<Plan> {
   const { store } = SAVED_OPTIONS.check(options, "The options of openPlan");
   return planAsSaved(limiter, readSavedPlan(text), { store, parse: (each) => parseWith(each, undefined, calendar) });
 }
 
-/** The namespace as the text of a manifest that names it, and no owner: planned there it finds nothing but adoptions. */
+/**
+ * The namespace as the text of a manifest that names the namespace and no owner. Planned on the same namespace, it
+ * only adopts.
+ */
 export async function exportManifest(limiter: Limiter, options: ExportOptions = {}): Promise<string> {
   return yamlOf(await exportDocument(limiter, options));
 }

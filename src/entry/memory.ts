@@ -28,7 +28,10 @@ export { Limit } from "./limits.ts";
 
 const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: true });
 
-/** A new, empty store in this process's memory, for `RateLimiter.open({ store })`. */
+/**
+ * A new, empty store in the memory of this process, for `RateLimiter.open({ store })`. Limiters that share it share
+ * their limits and buckets.
+ */
 export function openMemory(options: RetentionOptions = {}): Store {
   return openWith(
     calendar,
@@ -37,7 +40,7 @@ export function openMemory(options: RetentionOptions = {}): Store {
   );
 }
 
-/** What can be said of a limiter in memory. */
+/** Options of `RateLimiter.open` of this entry point. Every one may be left out. */
 export interface MemoryOptions
   extends RetentionOptions,
     Pick<
@@ -51,16 +54,17 @@ export interface MemoryOptions
       | "timeoutMs"
       | "unknownEntities"
     > {
-  /** A store in memory that other limiters share, or one of your own. Default: a new one. */
+  /** A store in memory that other limiters share, or a store of your own. Default: a new one. */
   readonly store?: "memory" | Store;
 }
 
 /**
- * The limiter of `zae-limiter`, of which a bundler takes in no other store than memory.
+ * The limiter of `zae-limiter`. A bundler takes in the memory store and no other.
  *
  * ```ts
  * import { Limit, RateLimiter } from "zae-limiter/memory";
  * const limiter = await RateLimiter.open();
+ * await limiter.setSystemDefaults([Limit.perMinute("rpm", 60)]);
  * ```
  */
 export class RateLimiter extends Limiter {

@@ -23,56 +23,77 @@ import { calendar } from "./limits.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 import { isAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
 
-/** All of them may be left out. Those of one store alone say so. */
+/** Every option may be left out. An option that one store alone knows names that store first. */
 export interface OpenOptions extends RetentionOptions {
   /**
-   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
-   * `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
+   * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object.
+   * Default: `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
-  /** SQLite: `false` neither makes a file nor brings one to a newer schema (`NotFoundError`, `VersionError`). Default true. */
+  /**
+   * SQLite: `false` makes no file and migrates none; a missing file is `store_not_found`, an old one `schema_older`.
+   * Default: `true`.
+   */
   readonly create?: boolean;
-  /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
+  /** The tenant. It must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
   readonly namespace?: string;
-  /** For tests and simulations; used as it is, never corrected. Default: the system's, kept to the store's where it has one. */
+  /**
+   * A clock for tests and simulations. The limiter uses it as it is and never corrects it. Default: the system clock,
+   * corrected to the time of the store where the store has one.
+   */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
-  /** How long stored configuration may be remembered; 0 = never. Default 60,000. */
+  /** How long the limiter remembers stored limits, in ms; 0 = not at all. Default: 60,000. */
   readonly configTtlMs?: number;
-  /** How long a refusal may be answered from memory; 0 = off. Default 1,000; on the memory store 0, where asking is cheap. */
+  /** How long a refusal may be answered from memory, in ms; 0 = never. Default: 1,000; 0 on the memory store. */
   readonly denyMemoryMs?: number;
   /**
-   * What an id means that was never created. `"allow"` (default): it is limited by defaults, and has no parent. `"refuse"`:
-   * `NotFoundError` for whoever takes or asks for it, and for who sets limits, access or cascading of it, tops it up or resets it.
+   * What happens with the id of an entity that was never created. `"allow"`: the default limits apply, and it has no
+   * parent. `"refuse"`: takes, questions and changes of it throw `entity_not_found`. Default: `"allow"`.
    */
   readonly unknownEntities?: UnknownEntities;
   /**
-   * What a hard limit means whose measure a request leaves out. `"allow"` (default): it takes nothing there. `"refuse"`:
-   * `ValidationError` `measure_missing`, whichever level has it; not where the level is bypassed.
+   * What happens when a request leaves out a measure that a hard limit counts. `"allow"`: it takes nothing from that
+   * limit. `"refuse"`: the request throws `measure_missing`, unless the level is bypassed. Default: `"allow"`.
    */
   readonly unnamedLimits?: UnnamedLimits;
-  /** Count refused requests, for `refusals()`; kept as long as usage. Default true; `false`: asking for them is an error. */
+  /**
+   * Whether refused requests are counted for `refusals()`, which throws without it. Counts are kept as long as usage.
+   * Default: `true`.
+   */
   readonly countRefusals?: boolean;
-  /** Join claims under way together into one write. Default true. */
+  /** Whether requests that are under way at the same time share one write. Default: `true`. */
   readonly coalesce?: boolean;
-  /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
+  /**
+   * What happens to requests while the store does not answer; it overrides the stored setting. Default: the stored
+   * setting, else `"block"`.
+   */
   readonly onUnavailable?: OnUnavailable;
-  /** Bound on one acquire's I/O. Default 1,000. */
+  /** How long one acquire may wait for the store, in ms. Default: 1,000. */
   readonly timeoutMs?: number;
-  /** DynamoDB: bound on reads and changes outside of requests. Default 10,000. */
+  /** DynamoDB: how long all other reads and changes may take, in ms. Default: 10,000. */
   readonly adminTimeoutMs?: number;
-  /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
+  /**
+   * SQLite: what a loss of power may take away: the last moments (`"normal"`), or nothing (`"full"`). Default:
+   * `"normal"`.
+   */
   readonly durability?: "normal" | "full";
-  /** DynamoDB: default as the AWS SDK finds it. */
+  /** DynamoDB: the AWS region. Default: as the AWS SDK finds it. */
   readonly region?: string;
-  /** DynamoDB: an address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
+  /** DynamoDB: another address, such as `http://localhost:8000` for DynamoDB Local. Default: the address of the region. */
   readonly endpoint?: string;
-  /** DynamoDB: default the AWS SDK's chain. */
+  /** DynamoDB: the credentials, or a function that fetches them. Default: the provider chain of the AWS SDK. */
   readonly credentials?: Credentials | CredentialsProvider;
-  /** DynamoDB: a `DynamoDBClient` to use instead of our transport, at several times the CPU. The caller closes it. */
+  /**
+   * DynamoDB: a `DynamoDBClient` to send requests with, at several times the CPU. The caller closes it. Default: the
+   * transport of this package.
+   */
   readonly client?: SdkClient;
-  /** DynamoDB: the original writes to this table too. Default false: such a table is refused. */
+  /**
+   * DynamoDB: whether the Python original writes to this table too. Without it such a table is refused. Default:
+   * `false`.
+   */
   readonly sharedTable?: boolean;
-  /** DynamoDB: no tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
+  /** DynamoDB: whether a full bucket is counted without tolerance, at the price of more writes. Default: `false`. */
   readonly exact?: boolean;
 }
 

@@ -21,7 +21,7 @@ export class RateLimiter extends Limiter {
     super(...parts);
   }
 
-  /** Opens the store, by default the SQLite file `.zae-limiter/limiter.db`, and a limiter on one of its namespaces. */
+  /** Opens the store and a limiter on one of its namespaces. */
   static async open(options: OpenOptions = {}): Promise<RateLimiter> {
     const { deps, settings } = await prepare(options, LOADERS);
     return new RateLimiter(deps, settings, typeof options.store !== "object");

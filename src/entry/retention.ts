@@ -2,14 +2,14 @@ import { ValidationError } from "../domain/errors.ts";
 import { shown } from "../domain/names.ts";
 import type { Retention } from "../domain/retention.ts";
 
-/** What an embedded store keeps to be read, and for how long. */
+/** What the memory and SQLite stores keep, and for how long. */
 export interface RetentionOptions {
   /**
-   * How long usage is kept after the hour in which it was counted; `false`: none is counted, and `usage()` is an error.
-   * Default: memory 2 days, SQLite 400 days.
+   * How long usage is kept after the hour in which it was counted. `false`: usage is not counted, and `usage()` throws
+   * `usage_not_kept`. Default: 2 days in memory, 400 days in SQLite.
    */
   readonly usage?: false | { readonly keepMs?: number };
-  /** How long audit events are kept. Default 400 days. */
+  /** How long audit events are kept, in ms. Default: 400 days. */
   readonly auditKeepMs?: number;
 }
 

@@ -15,33 +15,36 @@ import { RateLimiter } from "./rate-limiter.ts";
 export type { ServiceBehaviour } from "../server/options.ts";
 export type { Scope, TokenEntry } from "../server/token-entry.ts";
 
-/** What `createService` takes: a store to open, or a limiter; and how the service behaves. All may be left out. */
+/** Options of `createService`: a store to open, or a limiter; and how the service behaves. Every one may be left out. */
 export interface ServiceOptions
   extends ServiceBehaviour,
     Pick<OpenOptions, "store" | "region" | "endpoint" | "sharedTable" | "durability" | "unknownEntities"> {
-  /** In place of a store. It stays the caller's: closing the service leaves it open. */
+  /** A limiter to serve, in place of a store. Closing the service leaves it open. Default: the service opens a store. */
   readonly limiter?: RateLimiter;
 }
 
-/** Where to listen, where it differs from the options of the service. */
+/** Where to listen, if not where the options of the service say. */
 export interface ListenOptions {
-  /** Default: that of the service, else 127.0.0.1. */
+  /** The host. Default: that of the service, else `127.0.0.1`. */
   readonly host?: string;
-  /** Default: that of the service, else 4780; 0 takes a free one. */
+  /** The port; 0 takes a free one. Default: that of the service, else 4780. */
   readonly port?: number;
 }
 
 /** A service that listens. */
 export interface ListeningService {
-  /** With the port, such as `http://127.0.0.1:4780/`. */
+  /** Its address with the port, such as `http://127.0.0.1:4780/`. */
   readonly url: string;
-  /** As it was given. */
+  /** The host, as it was given. */
   readonly host: string;
-  /** The one it got. */
+  /** The port that it listens on. */
   readonly port: number;
-  /** Where metrics have a port of their own. */
+  /** The address of the metrics, if they have a port of their own. */
   readonly metricsUrl?: string;
-  /** Stops the service: answers what is under way, for at most `drainMs`, ends event streams, closes the store it opened. */
+  /**
+   * Stops the service. It answers requests under way, for at most `drainMs`, ends event streams, and closes the store
+   * that it opened.
+   */
   close(): Promise<void>;
 }
 
@@ -49,7 +52,10 @@ export interface ListeningService {
 export interface Service {
   /** Listens with `node:http`. */
   listen(options?: ListenOptions): Promise<ListeningService>;
-  /** Answers one request, on any host of web-standard handlers. Without tokens it answers 401 unless `open: true` was given. */
+  /**
+   * Answers one request, on any host that runs web-standard handlers. Without tokens it answers 401, unless the
+   * service has `open: true`.
+   */
   fetch(request: Request): Promise<Response>;
   /** Stops the service, as SIGTERM stops `zae-limiter serve`. */
   close(): Promise<void>;

@@ -13,17 +13,17 @@ const SQLITE_STORE = new KnownNames<SqliteStoreOptions>({
 
 export type { RetentionOptions } from "./retention.ts";
 
-/** Which file, and how it is kept. */
+/** Which file, and how it is written. */
 export interface SqliteStoreOptions extends RetentionOptions {
-  /** Made if missing, with its folder. */
+  /** The file. It is made if it is missing, with its folder. */
   readonly file: string;
-  /** What a loss of power may take: the last moments (`"normal"`, the default) or nothing (`"full"`). */
+  /** What a loss of power may take away: the last moments (`"normal"`), or nothing (`"full"`). Default: `"normal"`. */
   readonly durability?: "normal" | "full";
-  /** Join calls under way together into one transaction. Default true. */
+  /** Whether calls that are under way at the same time share one transaction. Default: `true`. */
   readonly coalesce?: boolean;
 }
 
-/** A store in one file, for `RateLimiter.open({ store })`: several limiters of one process can share it. */
+/** A store in one file, for `RateLimiter.open({ store })`. Several limiters of one process can share it. */
 export function openSqlite(options: SqliteStoreOptions): Store {
   const { file, durability = "normal", coalesce = true } = SQLITE_STORE.check(options, "The options of openSqlite");
   const retention = retentionOf(options, FILE_RETENTION);

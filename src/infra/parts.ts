@@ -1,6 +1,6 @@
 import type { FullStackOptions } from "./stack-options.ts";
 
-/** A value of a template: a text, or what CloudFormation makes one of. */
+/** A value of a template: a text, or an expression of which CloudFormation makes one. */
 export type Text = string | Reference | Substitution | Attribute;
 
 /** The name, or the ARN, of a resource. */
@@ -15,7 +15,7 @@ export interface Substitution {
   readonly "Fn::Sub": string;
 }
 
-/** Something else that a resource has. */
+/** An attribute of a resource. */
 export interface Attribute {
   /** Its logical id, and the name of the attribute. */
   readonly "Fn::GetAtt": readonly string[];
@@ -28,13 +28,13 @@ export type Json = Readonly<Record<string, unknown>>;
 export interface Resource {
   /** Such as `AWS::DynamoDB::Table`. */
   readonly Type: string;
-  /** What CloudFormation makes it with. */
+  /** The properties that CloudFormation makes it with. */
   readonly Properties: Json;
-  /** Logical ids of what must be there before. */
+  /** Logical ids of resources that must be made first. */
   readonly DependsOn?: readonly string[];
-  /** What becomes of it when the stack is deleted, or was never finished; absent: it goes. */
+  /** What happens to it when the stack is deleted, or was never finished. Absent: it is deleted. */
   readonly DeletionPolicy?: "Retain" | "RetainExceptOnCreate" | "Delete";
-  /** What becomes of it when another takes its place. */
+  /** What happens to it when another takes its place. */
   readonly UpdateReplacePolicy?: "Retain" | "Delete";
 }
 

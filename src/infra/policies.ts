@@ -2,37 +2,40 @@ import type { Text } from "./parts.ts";
 
 /** A statement of a policy as IAM reads it. */
 export interface Statement {
-  /** What it is for. */
+  /** The name of the statement. */
   readonly Sid?: string;
-  /** Nothing is denied: what is not allowed is. */
+  /** The policies only allow. */
   readonly Effect: "Allow";
-  /** Such as `dynamodb:GetItem`. */
+  /** The actions, such as `dynamodb:GetItem`. */
   readonly Action: readonly string[];
-  /** ARNs. */
+  /** The ARNs. */
   readonly Resource: readonly Text[];
-  /** Operators, names and values that must hold. */
+  /** Conditions by operator and name. */
   readonly Condition?: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
 }
 
 /** A policy as IAM reads it. */
 export interface PolicyDocument {
-  /** Of the language. */
+  /** The version of the policy language. */
   readonly Version: "2012-10-17";
-  /** Whatever one of them allows is allowed. */
+  /** The statements. An action is allowed if one of them allows it. */
   readonly Statement: readonly Statement[];
 }
 
 /** What a policy is about. */
 export interface PolicyPlace {
-  /** Of the table. */
+  /** The ARN of the table. */
   readonly tableArn: Text;
-  /** Of all its indexes: the table's with `/index/*` behind. */
+  /** The ARN of all its indexes: the table's with `/index/*` behind it. */
   readonly indexArns: Text;
-  /** Of the key that the table is encrypted with; absent: one of AWS's, which asks for no right. */
+  /** The ARN of the KMS key that encrypts the table. Default: a key of AWS, which needs no right. */
   readonly keyArn?: Text;
 }
 
-/** Who works on a table. */
+/**
+ * A kind of client: `acquire` takes tokens, `read` reads, `full` does everything; those that begin with `namespace` do
+ * so in one namespace.
+ */
 export type PolicyName = "acquire" | "full" | "read" | "namespaceAcquire" | "namespaceFull" | "namespaceRead";
 
 /** The namespace's id, by a tag of whoever calls: one policy serves every tenant. */
@@ -42,7 +45,10 @@ const READS = ["GetItem", "BatchGetItem"];
 const WRITES = ["PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"];
 const REGISTRY = "_/SYSTEM#";
 
-/** The policy of a kind of client. `namespaceId`: of one tenant, in place of the tag of whoever calls. */
+/**
+ * The policy of a kind of client. `namespaceId` is the id of one namespace; without it the policies of a namespace go
+ * by the tag `zael_namespace_id` of the caller.
+ */
 export function policyDocument(name: PolicyName, place: PolicyPlace, namespaceId = NAMESPACE_TAG): PolicyDocument {
   return documentOf([...clientStatements(name, place, namespaceId), ...tableKey(place)]);
 }

@@ -1,65 +1,76 @@
-/** What a stack consists of and how its parts are set. Everything has a default. */
+/** What a stack consists of. Every option has a default. */
 export interface StackOptions {
-  /** Of the stack and of its table; absent: CloudFormation's own name of the stack. */
+  /** The name of the stack and of its table. Default: the name that CloudFormation gives the stack. */
   readonly name?: string;
-  /** Roles and policies. Default true. Without them the aggregator needs `aggregatorRoleArn`, and there is no provisioner. */
+  /**
+   * Whether the stack has roles and policies. Without them the aggregator needs `aggregatorRoleArn`, and there is no
+   * provisioner. Default: `true`.
+   */
   readonly iam?: boolean;
-  /** Roles for applications, administrators and readers, besides their policies. Default false. */
+  /** Whether it has roles for applications, administrators and readers, besides their policies. Default: `false`. */
   readonly createIamRoles?: boolean;
-  /** Who may take these roles, by ARN. Default: whoever the account's own policies let. */
+  /** ARNs of the principals that may assume these roles. Default: the principals that the account's own policies allow. */
   readonly trust?: readonly string[];
-  /** A policy, by name or ARN, that bounds every role. */
+  /** A policy, by name or ARN, that bounds every role. Default: none. */
   readonly permissionBoundary?: string;
-  /** Names of roles, with `{}` for what they are called otherwise, such as `acme-{}`. */
+  /** Names of the roles, with `{}` for the usual name, such as `acme-{}`. Default: `{}`. */
   readonly roleNameFormat?: string;
-  /** The same for policies. */
+  /** Names of the policies, with `{}` for the usual name. Default: `{}`. */
   readonly policyNameFormat?: string;
   /**
-   * Whether names that are one for the whole account (roles, policies, dashboard) end in the region, so that each region can have a stack of the
-   * same name. Default true; a stack that was made without keeps its names: renamed, policies would lose whom they are attached to.
+   * Whether names that are unique in the account (roles, policies, dashboard) end in the region, so that each region
+   * can have a stack of the same name. A stack that was made without keeps its names, because renamed policies would
+   * lose their attachments. Default: `true`.
    */
   readonly regionalNames?: boolean;
-  /** A role for the aggregator that is there already. */
+  /** A role for the aggregator that exists already. Default: a role of the stack. */
   readonly aggregatorRoleArn?: string;
-  /** The function that archives audit events and sweeps. Default true. */
+  /** Whether the stack has the function that archives audit events and sweeps. Default: `true`. */
   readonly aggregator?: boolean;
-  /** The function behind `Custom::ZaeLimiterLimits`. Default true. */
+  /** Whether it has the function behind `Custom::ZaeLimiterLimits`. Default: `true`. */
   readonly provisioner?: boolean;
-  /** The bucket for audit events that expire. Default true. */
+  /** Whether it has the bucket for audit events that expire. Default: `true`. */
   readonly auditArchival?: boolean;
-  /** Alarms. Default true. */
+  /** Whether it has alarms. Default: `true`. */
   readonly alarms?: boolean;
-  /** The topic that alarms are told to, by ARN. */
+  /** The SNS topic that alarms notify, by ARN. Default: none. */
   readonly alarmSnsTopic?: string;
-  /** What the resource index has of an item. Default `KEYS_ONLY`; a table that the original works on too needs `ALL`. */
+  /**
+   * How much of an item the resource index has. A table that the Python original uses too needs `"ALL"`. Default:
+   * `"KEYS_ONLY"`.
+   */
   readonly projection?: "KEYS_ONLY" | "ALL";
-  /** The original writes to the table too; the functions then leave its usage to it. Default false. */
+  /** Whether the Python original writes to the table too; the functions then leave its usage to it. Default: `false`. */
   readonly sharedTable?: boolean;
-  /** A table of your own, by ARN: the stack has everything else. */
+  /** A table of your own, by ARN; the stack has everything else. Default: the stack makes the table. */
   readonly tableArn?: string;
-  /** The stream of that table. */
+  /** The stream of that table, by ARN. Default: none. */
   readonly streamArn?: string;
-  /** Whether the table refuses to be deleted. Default false. */
+  /** Whether AWS refuses to delete the table. Default: `false`. */
   readonly deletionProtection?: boolean;
-  /** How many days back the table can be restored. Default: as many as DynamoDB has, 35. */
+  /** How many days back the table can be restored. Default: 35, the most that DynamoDB has. */
   readonly pitrRecoveryDays?: number;
   /**
-   * A key of KMS, by ARN, for table, archive, queue, logs and functions. Its policy must let this account use it, and CloudWatch Logs of the
-   * region; the stack's own roles and policies get the right to use it. Default: keys of AWS's.
+   * A KMS key, by ARN, for table, archive, queue, logs and functions. Its policy must let this account and CloudWatch
+   * Logs of the region use it; the stack's own roles and policies get the right to use it. Default: keys of AWS.
    */
   readonly kmsKeyArn?: string;
-  /** X-Ray for the functions. Default false. */
+  /** Whether the functions use X-Ray. Default: `false`. */
   readonly tracing?: boolean;
   /**
-   * A bucket of the same region with the code of the functions, for a template that other tools deploy: `aggregator.zip` and
-   * `provisioner.zip`, as `lambda-export` writes them. The stack then sets up its table itself. Default: `deploy` uploads the code.
+   * A bucket of the same region with the code of the functions, for a template that other tools deploy:
+   * `aggregator.zip` and `provisioner.zip`, as `lambda-export` writes them. The stack then sets up its table itself.
+   * Default: `deploy` uploads the code.
    */
   readonly codeBucket?: string;
-  /** What stands before these names, such as `zae-limiter/0.1.0/`; give each version another, or nobody sees that the code is new. */
+  /**
+   * The prefix of these names, such as `zae-limiter/0.1.0/`. Give each version another, or CloudFormation does not see
+   * that the code is new. Default: none.
+   */
   readonly codePrefix?: string;
-  /** Memory of the aggregator, in MB. Default 256. */
+  /** Memory of the aggregator, in MB. Default: 256. */
   readonly lambdaMemory?: number;
-  /** How long the aggregator may run, in seconds. Default 900, so that a sweep has time for a million buckets. */
+  /** How long the aggregator may run, in seconds. The default is enough for a million buckets. Default: 900. */
   readonly lambdaTimeout?: number;
   /** How long logs are kept, in days. Default 30. */
   readonly logRetentionDays?: number;
@@ -67,7 +78,7 @@ export interface StackOptions {
   readonly usageRetentionDays?: number;
   /** After how many days archived events move to Glacier. Default 90. */
   readonly auditArchiveGlacierDays?: number;
-  /** At which part of its time a run of the aggregator is worth an alarm, in percent. Default 80. */
+  /** The share of its time, in percent, after which a run of the aggregator raises an alarm. Default: 80. */
   readonly lambdaDurationThresholdPct?: number;
 }
 

@@ -11,22 +11,23 @@ import { tableResources } from "./template-table.ts";
 
 /** A template of CloudFormation. */
 export interface Template {
-  /** Of the language. */
+  /** The version of the template language. */
   readonly AWSTemplateFormatVersion: "2010-09-09";
-  /** What it is. */
+  /** What the stack is. */
   readonly Description: string;
-  /** The options that decided what there is. */
+  /** The options that the template was made with. */
   readonly Metadata: Json;
-  /** Values that can be changed while the structure stays. */
+  /** Values that can be changed without changing the structure. */
   readonly Parameters: Json;
-  /** What is made, by logical id. */
+  /** The resources by logical id. */
   readonly Resources: Resources;
-  /** What others may know of it, with the names under which it is exported. */
+  /** Outputs, with the names under which they are exported. */
   readonly Outputs: Json;
 }
 
 /**
- * The stack as a template of CloudFormation. What it consists of is decided here, values stay parameters: there are no conditions.
+ * The stack as a CloudFormation template. The options decide which resources it has; values stay parameters, and there
+ * are no conditions.
  *
  * ```ts
  * writeFileSync("limits.json", JSON.stringify(template({ name: "limits", alarms: false })));

@@ -12,22 +12,23 @@ import { planBlockers } from "./plan-deletion.ts";
 import { isAsShown, type LivePiece, livePiece, outdated, requireShown } from "./stale.ts";
 import { writeChange } from "./write.ts";
 
-/** How a plan is applied. */
+/** How to apply a plan. */
 export interface ApplyOptions {
-  /** Called with each change that was made, its `done` true. */
+  /** Called with each change that was made, its `done` true. Default: nothing is called. */
   readonly onChange?: (change: Change) => void;
-  /** Ends the apply after the change at hand. */
+  /** Ends the apply after the current change when it is aborted. Default: none. */
   readonly signal?: AbortSignal;
-  /** Who applies, for the audit trail. */
+  /** Who applies it, for the audit trail. Default: not recorded. */
   readonly principal?: string;
 }
 
 const OPTIONS = new KnownNames<ApplyOptions>({ onChange: true, signal: true, principal: true });
 
 /**
- * Makes the changes of a plan, one after another, and stops at the first that fails; planned and applied again, it goes on
- * there. What was done meanwhile by others is seen: what need not be done any more is left, and a change that the plan did
- * not show, what it replaces included, is refused (`plan_outdated`): before anything is changed, and again at each piece.
+ * Makes the changes of a plan, one after another, and stops at the first that fails. Planned and applied again, it
+ * goes on there. It skips a change that somebody else made meanwhile. If the store changed so that it would do
+ * something that the plan does not show, or replace another value, it throws `plan_outdated`: before the first change,
+ * and again at each piece.
  */
 export async function applyManifest(limiter: Limiter, plan: Plan, options: ApplyOptions = {}): Promise<Plan> {
   const parts = partsOf(limiter);

@@ -1,15 +1,15 @@
 import type { Piece, PieceValue } from "../domain/piece.ts";
 
-/** One step from what is there to what is declared. */
+/** One change of a plan. */
 export interface Change extends Piece {
   /** What is done with the piece. */
   readonly action: "create" | "update" | "delete" | "adopt" | "release";
-  /** `null`: nothing. */
+  /** The value before; `null`: none. */
   readonly before: PieceValue | null;
-  /** `null`: nothing. */
+  /** The value after; `null`: none. */
   readonly after: PieceValue | null;
-  /** It is not as it was last applied. */
+  /** Whether the stored value differs from the one that was last applied. */
   readonly drift: boolean;
-  /** Of an apply: whether it was done. */
+  /** After an apply: whether the change was made. */
   readonly done?: boolean;
 }

@@ -9,31 +9,41 @@ import { type LimiterParts, partsOf } from "../engine/limiter-parts.ts";
 import { allOwned, liveValues } from "./live.ts";
 import { OWNER_DEFAULT } from "./manifest.ts";
 
-/** A piece that is no longer as it was last applied. */
+/** A piece whose stored value differs from the one that was last applied. */
 export interface DriftedPiece extends Piece {
-  /** As it was last applied. */
+  /** The value that was last applied. */
   readonly applied: PieceValue;
-  /** `null`: nothing. */
+  /** The stored value; `null`: none. */
   readonly live: PieceValue | null;
-  /** Who did it, as the audit trail has it. */
-  readonly by?: { readonly principal?: string; readonly action: AuditAction; readonly atMs: number };
+  /** The change that made the difference, as the audit trail has it. */
+  readonly by?: {
+    /** Who made the change. Absent: it did not say. */
+    readonly principal?: string;
+    /** What was done. */
+    readonly action: AuditAction;
+    /** When, in ms since 1970. */
+    readonly atMs: number;
+  };
 }
 
-/** What is no longer as its owner last applied it. */
+/** Pieces whose stored value differs from the one that their owner last applied. */
 export interface Drift {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Whose pieces they are. */
+  /** The owner of the pieces. */
   readonly owner: string;
   /** When the last apply began, in ms since 1970. */
   readonly appliedAtMs: number;
-  /** Empty: everything is as it was applied. */
+  /** The pieces that differ; empty if there are none. */
   readonly drift: readonly DriftedPiece[];
 }
 
 const OPTIONS = new KnownNames<{ readonly owner?: string }>({ owner: true });
 
-/** Which pieces of an owner are no longer as they were last applied, and who did it. One that is being written is none. */
+/**
+ * Pieces of an owner whose stored values differ from the ones that were last applied, and who changed them. A piece
+ * that an apply is just writing is left out.
+ */
 export async function driftOf(limiter: Limiter, options: { readonly owner?: string } = {}): Promise<Drift> {
   const parts = partsOf(limiter);
   const { owner = OWNER_DEFAULT } = OPTIONS.check(options, "The options of driftOf");

@@ -14,9 +14,9 @@ import { partsOf } from "../engine/limiter-parts.ts";
 import { documentOf, type ManifestDocument } from "./document.ts";
 import { allConfigs, allOf, allOwned } from "./live.ts";
 
-/** What of a namespace is exported. */
+/** What to export. */
 export interface ExportOptions {
-  /** Only what is owned: by this owner, or with `true` by anybody. */
+  /** Only pieces of this owner; `true`: only pieces that have an owner. Default: `false`, all pieces. */
   readonly owned?: boolean | string;
 }
 

@@ -3,19 +3,19 @@ import type { DeclaredPiece } from "../domain/piece.ts";
 
 /** What a file declares. */
 export interface Manifest {
-  /** Absent: that of the limiter it is planned on. */
+  /** The namespace. Absent: that of the limiter it is planned on. */
   readonly namespace?: string;
-  /** Whose the pieces are; absent: as the plan says, else `default`. */
+  /** The owner of the pieces. Absent: the owner that `planManifest` is given, else `default`. */
   readonly owner?: string;
-  /** What it declares, each piece by itself. */
+  /** The declared pieces. */
   readonly pieces: readonly DeclaredPiece[];
-  /** What is probably not meant, though it can be applied. */
+  /** Declarations that can be applied but are probably mistakes. */
   readonly warnings: readonly string[];
-  /** What it was read from; a saved plan takes it along. */
+  /** The text that it was read from, for saved plans. */
   readonly text?: string;
 }
 
-/** What kind of problem it is; stable. */
+/** The kind of a problem. It does not change between versions. */
 export type ProblemCode =
   | "yaml_syntax"
   | "empty"
@@ -29,13 +29,13 @@ export type ProblemCode =
 
 /** One thing that is wrong with a manifest, and where. */
 export interface ManifestProblem {
-  /** From 1. */
+  /** The line, from 1. */
   readonly line: number;
-  /** From 1. */
+  /** The column, from 1. */
   readonly column: number;
-  /** A JSON pointer: `/resources/gpt-4/limits/rpm/capacity`. */
+  /** A JSON pointer to the place: `/resources/gpt-4/limits/rpm/capacity`. */
   readonly path: string;
-  /** Stable: programs may branch on it. */
+  /** The code. It does not change between versions: programs may branch on it. */
   readonly code: ProblemCode;
   /** What is wrong, with the value and the remedy. */
   readonly message: string;
@@ -43,9 +43,9 @@ export interface ManifestProblem {
 
 /** Everything that is wrong with a manifest, at once. */
 export class ManifestInvalid extends ValidationError {
-  /** Absent where the text came from no file. */
+  /** The name of the file, if the text came from one. */
   readonly file: string | undefined;
-  /** In the order of the file. */
+  /** The problems, in the order of the file. */
   readonly problems: readonly ManifestProblem[];
 
   /** @internal */

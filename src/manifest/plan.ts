@@ -20,31 +20,34 @@ import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
 import { inOrder } from "./order.ts";
 import { planBlockers } from "./plan-deletion.ts";
 
-/** How a manifest is planned. */
+/** How to plan. */
 export interface PlanOptions {
-  /** Where the manifest names none. Default: `default`. */
+  /** The owner, if the manifest names none. Default: `"default"`. */
   readonly owner?: string;
-  /** What is owned and no longer declared stays, and is nobody's. */
+  /** Whether pieces that are owned and no longer declared stay, without an owner. Default: `false`. */
   readonly keep?: boolean;
-  /** What is owned and no longer declared may be deleted. */
+  /**
+   * Whether pieces that are owned and no longer declared are deleted. Without `keep` or `prune` such a plan is
+   * refused. Default: `false`.
+   */
   readonly prune?: boolean;
-  /** What another owns is taken. */
+  /** Whether pieces of other owners are taken over. Default: `false`. */
   readonly takeOver?: boolean;
 }
 
 /** What applying a manifest would do. */
 export interface Plan {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Whose the pieces are or become. */
+  /** The owner of the pieces. */
   readonly owner: string;
-  /** In the order in which they are done. */
+  /** The changes, in the order in which they are made. */
   readonly changes: readonly Change[];
-  /** Pieces that another owner has. */
+  /** Pieces that belong to another owner. */
   readonly conflicts: readonly (Piece & { readonly owner: string })[];
-  /** How many changes of each kind, and how many pieces stay. */
+  /** How many changes of each kind there are, and how many pieces stay. */
   readonly summary: Readonly<Record<Change["action"] | "unchanged", number>>;
-  /** What is probably not meant, though it can be applied. */
+  /** Declarations that can be applied but are probably mistakes. */
   readonly warnings: readonly string[];
 }
 
@@ -59,7 +62,7 @@ export interface Basis {
 const OPTIONS = new KnownNames<PlanOptions>({ owner: true, keep: true, prune: true, takeOver: true });
 const BASES = new WeakMap<Plan, Basis>();
 
-/** What applying a manifest would change; reads only. */
+/** What applying a manifest would change. It only reads. */
 export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions = {}): Promise<Plan> {
   OPTIONS.check(options, "The options of planManifest");
   if (options.keep === true && options.prune === true) {

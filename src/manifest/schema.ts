@@ -4,7 +4,10 @@ import { USAGE_KEPT_DAYS_MAX } from "../domain/retention.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** The JSON Schema of a manifest, for editors: closed, as the parser is. What one key demands of another only the parser knows. */
+/**
+ * The JSON Schema of a manifest, for editors. It allows the keys that the parser allows; how keys depend on each other
+ * only the parser checks.
+ */
 export function manifestSchema(): Schema {
   return {
     $schema: "http://json-schema.org/draft-07/schema#",

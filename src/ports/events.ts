@@ -1,115 +1,118 @@
 import type { Status } from "../domain/status.ts";
 
-/** Tokens were taken from one entity on one resource: a request has one event for each level and resource it took from. */
+/**
+ * Tokens were taken from one entity on one resource. A request has one event for each level and resource that it took
+ * from.
+ */
 export interface AcquiredEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Who asked. */
+  /** The entity that was charged. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource. */
   readonly resource: string;
-  /** Whole tokens per limit. */
+  /** Whole tokens by limit. */
   readonly consumed: Readonly<Record<string, number>>;
   /**
-   * `entity`: what the request named itself, once for each request. `parent`: a level above. `also`: a further resource. `total`:
-   * the limits of a level over all resources, with the resource `"*"`.
+   * `entity`: the entity and the resource that the request names, once for each request. `parent`: a level above.
+   * `also`: a further resource. `total`: the limits of a level over all resources, with the resource `"*"`.
    */
   readonly role: "entity" | "parent" | "also" | "total";
-  /** Of the role `entity`: how long the request waited for tokens, in ms. Absent where it did not. */
+  /** For the role `entity`: how long the request waited for tokens, in ms. Absent: it did not wait. */
   readonly waitedMs?: number;
-  /** As the request had it. */
+  /** The `requestId` of the request. */
   readonly requestId?: string;
 }
 
-/** A request ended refused: one event for each, none for one that waited and was granted, or was aborted. */
+/** A request ended refused. There is one event for each; none for a request that waited and was granted, or was aborted. */
 export interface RefusedEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Who asked. */
+  /** The entity that asked. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it asked for. */
   readonly resource: string;
-  /** Every limit that was asked for. */
+  /** Every limit that the request asked for. */
   readonly statuses: readonly Status[];
-  /** The one of them that must be waited for longest. */
+  /** The limit with the longest wait. */
   readonly primary: Status;
-  /** When to ask again; `Infinity`: never. */
+  /** Milliseconds until the request would fit; `Infinity`: never. */
   readonly retryAfterMs: number;
   /** Whether it was answered from memory, without asking the store. */
   readonly remembered: boolean;
-  /** As the request had it. */
+  /** The `requestId` of the request. */
   readonly requestId?: string;
 }
 
 /** Tokens were given back. */
 export interface GaveBackEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Who had taken them. */
+  /** The entity that had taken them. */
   readonly entityId: string;
-  /** From what. */
+  /** The resource. */
   readonly resource: string;
-  /** Whole tokens per limit. */
+  /** Whole tokens by limit. */
   readonly amounts: Readonly<Record<string, number>>;
-  /** Why: the parent refused, the body threw, the caller released, ... */
+  /** Why: a parent refused, the function threw or the lease was rolled back, the caller released or adjusted. */
   readonly reason: "refused" | "rollback" | "release" | "adjust";
-  /** False when the store could not confirm it: then it counts as not given back. */
+  /** False: the store could not confirm it, so it counts as not given back. */
   readonly confirmed: boolean;
 }
 
-/** A lease was charged more than it had taken at first. */
+/** A lease was charged more than it took at first. */
 export interface ChargedEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Whose bucket. */
+  /** The entity that was charged. */
   readonly entityId: string;
-  /** On which resource. */
+  /** The resource. */
   readonly resource: string;
-  /** Whole tokens per limit. */
+  /** Whole tokens by limit. */
   readonly amounts: Readonly<Record<string, number>>;
-  /** Why: `adjust` upwards, or `consume` of the lease. */
+  /** The call of the lease: `adjust` upwards, or `consume`. */
   readonly reason: "adjust" | "consume";
 }
 
-/** An outage of the store that blocked: a request, or a lease that wanted more. */
+/** An outage of the store blocked a request, or a lease that wanted more. */
 export interface UnavailableEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Who asked. */
+  /** The entity that asked. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it asked for. */
   readonly resource: string;
-  /** What was not done. */
+  /** What the limiter could not do. */
   readonly reason: string;
-  /** What the store said. */
+  /** The error of the store. */
   readonly cause: unknown;
-  /** As the request had it. */
+  /** The `requestId` of the request. */
   readonly requestId?: string;
 }
 
 /** The store failed, and the limiter went on without it. */
 export interface DegradedEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** Who asked. */
+  /** The entity that asked. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource that it asked for. */
   readonly resource: string;
-  /** What was not done. */
+  /** What the limiter could not do. */
   readonly reason: string;
-  /** What the store said. */
+  /** The error of the store. */
   readonly cause: unknown;
 }
 
-/** This process changed configuration. */
+/** This process changed the configuration. */
 export interface LimitsChangedEvent {
-  /** Its name. */
+  /** The name of the namespace. */
   readonly namespace: string;
-  /** What was done. */
+  /** What the change did. */
   readonly action: string;
-  /** Absent where it concerns no entity. */
+  /** The entity that was changed, or `$SYSTEM`, `$RESOURCE:name`, `$PLAN:id`, `$NAMESPACE:name`. */
   readonly entityId: string;
-  /** Absent where it concerns no resource. */
+  /** The resource that was changed. Absent: the change concerns none. */
   readonly resource?: string;
 }
 

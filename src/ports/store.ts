@@ -35,25 +35,25 @@ export interface BackgroundFault {
   readonly cause: unknown;
 }
 
-/** Keeps limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */
+/** A place for limits and buckets. `RateLimiter.open({ store })` takes one, or the name of one. */
 export interface Store {
-  /** For messages: "memory", "sqlite:FILE", "dynamodb:STACK". */
+  /** Its name, for messages: `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"`. */
   readonly name: string;
-  /** The clock of its buckets, where it has one: a limiter on this store must use it too. */
+  /** The clock of its buckets, if it has one. A limiter on this store uses it too. */
   readonly clock?: Clock;
-  /** The most buckets that a request with `atomic` may take from; `Infinity`: as many as it names. */
+  /** The most buckets that a request with `atomic` can take from; `Infinity`: any number. */
   readonly atomicBucketsMax: number;
-  /** The namespaces there are. */
+  /** Its namespaces. */
   readonly namespaces: NamespaceStore;
-  /** The ports of one namespace, by id. Cheap; asked once per limiter. */
+  /** The data of one namespace, by its id. A limiter asks once. */
   scope(namespaceId: string): ScopedStore;
   /**
-   * Calls back with what failed of work that no caller waits for; the answer takes that back. Absent: there is no such work. A
-   * listener must not throw.
+   * Calls the listener with failures of work that no caller waits for. The function that it answers removes the
+   * listener. A listener must not throw. Absent: the store has no such work.
    */
   onBackgroundFault?(namespaceId: string, listener: (fault: BackgroundFault) => void): () => void;
-  /** Resolves when the store answers; rejects when it does not. */
+  /** Resolves if the store answers, and rejects if it does not. */
   ping(): MaybePromise<void>;
-  /** Lets go of files and connections. */
+  /** Closes files and connections. */
   close(): MaybePromise<void>;
 }

@@ -12,6 +12,7 @@ export interface ProtocolOptions {
   readonly clock: Clock;
   /** A number in [0, 1). */
   readonly random: () => number;
+  /** When the stored limits were last read. */
   readonly readings: ConfigReadings;
   /** Join claims on one bucket that are under way together. */
   readonly coalesce: boolean;
@@ -21,6 +22,7 @@ export interface ProtocolOptions {
   readonly dialect: Dialect;
   /** How long an image may refuse without asking; 0 = never. */
   readonly denyMemoryMs: number;
+  /** What is known of the store's time. */
   readonly serverTime: ServerTime;
   /** How long usage is kept, in seconds; configuration may change it at any time. */
   readonly usageKeptS: () => number;

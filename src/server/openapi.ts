@@ -6,13 +6,13 @@ import { OpenAPIHono, z } from "./vendor.ts";
 /** Refusals that every route may answer with. */
 const EVERYWHERE = [400, 403, 421, 500, 503] as const;
 
-const HEADERS: Readonly<Record<string, string>> = {
-  Location: "Where it can be asked for.",
+export const HEADERS: Readonly<Record<string, string>> = {
+  Location: "The URL of the created resource.",
   "RateLimit-Policy": "The limits that counted the request.",
-  RateLimit: "What is left of each.",
-  "Retry-After": "Seconds after which it may fit; absent when never.",
-  ETag: "Of what is stored: If-Match with it changes only that.",
-  "Idempotency-Replayed": "true: this is the answer to an earlier request with the same key.",
+  RateLimit: "What is left of each limit.",
+  "Retry-After": "Seconds until the request may fit; absent if it never will.",
+  ETag: "The stored version; send it in If-Match to change only that version.",
+  "Idempotency-Replayed": "true: this is the response to an earlier request with the same key.",
 };
 
 /** OpenAPI 3.1 of the routes, from the schemas that check their input. */
@@ -26,7 +26,7 @@ export function openapiDocument(routes: readonly Route[], version: string): obje
     info: {
       title: "zae-limiter",
       version,
-      description: "Rate limits over HTTP. Whole tokens, milliseconds, camelCase.",
+      description: "Rate limits over HTTP. Amounts are whole tokens, times are milliseconds, names are camelCase.",
       license: { name: "MIT" },
     },
     servers: [{ url: "/" }],
@@ -48,7 +48,8 @@ function pathOf(route: Route): Registered {
     path,
     summary,
     operationId: operationId(method, path),
-    ...(scope === undefined ? {} : { security: [{ token: [] }], description: scopeText(route) }),
+    description: [route.note, scope === undefined ? "No token is needed." : scopeText(route)].filter(Boolean).join(" "),
+    ...(scope === undefined ? {} : { security: [{ token: [] }] }),
     request: {
       ...(names.length === 0 ? {} : { params }),
       ...(query === undefined ? {} : { query }),
@@ -60,18 +61,21 @@ function pathOf(route: Route): Registered {
 }
 
 const KEY_HEADER = {
-  "idempotency-key": z.string().optional().openapi({ description: "A quoted string, or 1-64 of A-Za-z0-9._:-" }),
+  "idempotency-key": z.string().optional().openapi({
+    description:
+      "A key of the request, 1 to 64 of A-Za-z0-9._:-, or a quoted string. A repeat with the same key gets the first answer.",
+  }),
 };
 
 const CONDITION_HEADERS = {
-  "if-match": z
-    .string()
-    .optional()
-    .openapi({ description: "The ETag that was read, or * for whatever is there: else nothing is changed (412)." }),
+  "if-match": z.string().optional().openapi({
+    description:
+      "Changes only what has this ETag; *: only if something is stored. Otherwise 412, and nothing is changed.",
+  }),
   "if-none-match": z
     .string()
     .optional()
-    .openapi({ description: "*: only where nothing is stored; else nothing is changed (412)." }),
+    .openapi({ description: "*: changes only if nothing is stored. Otherwise 412, and nothing is changed." }),
 };
 
 function granted(answers: Readonly<Record<number, Described>>): Registered["responses"] {

@@ -5,51 +5,57 @@ import type { Limiter } from "../engine/limiter.ts";
 import type { TlsFiles } from "./tls-files.ts";
 import type { TokenEntry } from "./token-entry.ts";
 
-/** How a service behaves. All may be left out; the names are those of `zae-limiter serve`, in camelCase. */
+/** How a service behaves. Every option may be left out; the names are those of `zae-limiter serve`, in camelCase. */
 export interface ServiceBehaviour {
-  /** A file that says who may do what; it is read again within a second of a change. */
+  /**
+   * The file with the tokens that callers may use. It is read again within a second of a change. Default: no tokens;
+   * the service then listens on this machine only.
+   */
   readonly tokenFile?: string;
-  /** The same, as the entries themselves. */
+  /** The entries of such a file themselves. Default: none. */
   readonly tokens?: readonly TokenEntry[];
-  /** `fetch` answers without tokens: whoever calls it has seen to who may call. */
+  /** Whether `fetch` answers without tokens, because your program checks its callers itself. Default: `false`. */
   readonly open?: boolean;
-  /** Where to listen. Default 127.0.0.1; another host needs tokens. */
+  /** Where to listen. A host other than this machine needs tokens. Default: `127.0.0.1`. */
   readonly host?: string;
-  /** Default 4780; 0 takes a free one. */
+  /** The port; 0 takes a free one. Default: 4780. */
   readonly port?: number;
-  /** A certificate with its chain, a PEM file, for HTTPS; read again when it changes. Needs `tlsKey`. */
+  /**
+   * A certificate with its chain, a PEM file, for HTTPS. It needs `tlsKey`, and is read again when it changes.
+   * Default: HTTP.
+   */
   readonly tlsCert?: string;
-  /** Its key, a PEM file. */
+  /** The key of the certificate, a PEM file. Default: none. */
   readonly tlsKey?: string;
-  /** `/metrics` and the probes on a port of their own as well; with tokens they answer there by any name. */
+  /** A second port for `/metrics` and the probes; where there are tokens, that port accepts any `Host`. Default: none. */
   readonly metricsPort?: number;
-  /** Where that port listens. Default: as `host`. */
+  /** Where the second port listens. Default: as `host`. */
   readonly metricsHost?: string;
-  /** Further names that may stand in `Host`, as behind a proxy. */
+  /** Further names that the header `Host` may have, as behind a proxy. Default: none. */
   readonly allowHost?: string | readonly string[];
-  /** Origins whose pages may call, such as `https://ops.example.com`. */
+  /** Origins whose pages may call, such as `https://ops.example.com`. Default: none. */
   readonly allowOrigin?: string | readonly string[];
-  /** For how long an acquire holds that does not say. Default 300,000. */
+  /** How long a lease lives if the acquire does not say, in ms. Default: 300,000. */
   readonly holdMs?: number;
-  /** The longest that an acquire may ask for. Default 86,400,000. */
+  /** The longest life of a lease that an acquire may ask for, in ms. Default: 86,400,000. */
   readonly holdMaxMs?: number;
-  /** What becomes of a hold that ends, where the acquire does not say. Default `charge`. */
+  /** What happens to the tokens of a lease that expires, if the acquire does not say. Default: `"charge"`. */
   readonly onExpiry?: "charge" | "refund";
-  /** Units of limits in `RateLimit-Policy`, such as `{ tpm: "tokens" }`. */
+  /** Units of measures in the header `RateLimit-Policy`, such as `{ tpm: "tokens" }`. Default: none. */
   readonly unit?: Readonly<Record<string, string>>;
-  /** Bytes of a body. Default 65,536. */
+  /** The most bytes of a request body. Default: 65,536. */
   readonly bodyMax?: number;
-  /** Requests under way. Default 1,000. */
+  /** The most requests under way. Default: 1,000. */
   readonly inflightMax?: number;
-  /** Requests that wait for tokens. Default 10,000. */
+  /** The most requests that wait for tokens. Default: 10,000. */
   readonly waitingMax?: number;
-  /** Event streams. Default 100. */
+  /** The most event streams. Default: 100. */
   readonly streamsMax?: number;
-  /** How long a stop waits for requests under way. Default 10,000. */
+  /** How long a stop waits for requests under way, in ms. Default: 10,000. */
   readonly drainMs?: number;
-  /** False: no dashboard. */
+  /** Whether the service has the dashboard. Default: `true`. */
   readonly dashboard?: boolean;
-  /** Where a line about trouble goes. Default: standard error. */
+  /** Called with each line of the log. Default: standard error. */
   readonly log?: (line: string) => void;
 }
 

@@ -3,7 +3,7 @@ import type { Ways } from "../domain/ways.ts";
 import type { Answer } from "./answer.ts";
 
 /** The statuses with which the service itself refuses, by code. Errors of the library have theirs. */
-const STATUSES = {
+export const PROBLEM_STATUSES = {
   body_invalid: 400,
   request_invalid: 400,
   token_missing: 401,
@@ -28,7 +28,7 @@ const STATUSES = {
   unavailable: 503,
 } as const;
 
-export type ProblemCode = keyof typeof STATUSES;
+export type ProblemCode = keyof typeof PROBLEM_STATUSES;
 
 /** The phrases of RFC 9110. */
 export const PHRASES: Readonly<Record<number, string>> = {
@@ -62,7 +62,7 @@ export class Problem extends Error {
   constructor(code: ProblemCode, detail: string, extras: ProblemExtras = {}) {
     super(detail);
     this.code = code;
-    this.status = STATUSES[code];
+    this.status = PROBLEM_STATUSES[code];
     this.extras = extras;
   }
 }

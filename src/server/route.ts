@@ -46,7 +46,10 @@ export interface Route {
   readonly method: Method;
   /** As OpenAPI writes it: `/v1/namespaces/{namespace}/acquire`. */
   readonly path: string;
+  /** What a caller does with it, in a few words. */
   readonly summary: string;
+  /** What these words leave open. */
+  readonly note?: string;
   /** What the token must be good for; `any`: a token; absent: nobody is asked who they are. */
   readonly scope: Scope | "any" | undefined;
   /** All namespaces are needed. */

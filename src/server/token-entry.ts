@@ -1,4 +1,4 @@
-/** What a token may be good for; each stands alone. */
+/** What a token may do. No scope includes another. */
 export type Scope = "acquire" | "read" | "admin";
 
 export const SCOPES: readonly Scope[] = ["acquire", "read", "admin"];
@@ -8,14 +8,14 @@ export const LOCAL_ID = "local";
 
 /** An entry of the token file. */
 export interface TokenEntry {
-  /** Whom the audit trail names. */
+  /** The name of the caller, for the audit trail. */
   readonly id: string;
   /** SHA-256 of the whole token, 64 hex digits. */
   readonly sha256: string;
-  /** Names, or `"*"` for all of them and for making and removing namespaces. */
+  /** Names of namespaces, or `"*"` for all of them and the right to make and remove namespaces. */
   readonly namespaces: readonly string[] | "*";
-  /** Each stands alone: `admin` does not include `read`. */
+  /** What it may do. `admin` does not include `read`. */
   readonly scopes: readonly Scope[];
-  /** Refused from then on, in ms since 1970. */
+  /** When it expires, in ms since 1970. Default: never. */
   readonly expiresAtMs?: number;
 }

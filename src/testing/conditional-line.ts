@@ -36,29 +36,32 @@ export type LineMishap = LineFault | "timedOut";
 
 /** How a line behaves. */
 export interface LineOptions {
-  /** Waited for at each stage of a call: others may act meanwhile. Absent: calls are answered without a promise. */
+  /** Awaited at each stage of a call. Other calls can run meanwhile. Default: calls are answered without a promise. */
   readonly pause?: (call: LineCall, before: "applying" | "answering" | "landing late") => Promise<void>;
-  /** What chance decides on this line. Absent: another source that follows from the table's. */
+  /** The source of chance on this line. Default: another source that follows from that of the table. */
   readonly random?: SeededRandom;
-  /** How likely a fault is for each call, from 0 to 1. Absent: only what `failNext` orders. */
+  /** How likely a fault is for each kind of call, from 0 to 1. Default: only faults that `failNext` orders. */
   readonly rates?: Partial<Record<LineCall, number>>;
   /**
-   * How likely a transaction is refused as being in the way of another, from 0 to 1; and a write, while a transaction on
-   * its item waits to be applied.
+   * How likely a transaction is refused because of another one, from 0 to 1; and a write, while a transaction on its
+   * item waits. Default: 0.
    */
   readonly conflicts?: number;
-  /** Called with every fault. */
+  /** Called with every fault. Default: nothing is called. */
   readonly onFault?: (call: LineCall, fault: LineMishap) => void;
-  /** The client's own clocks, read before a call is sent. Absent: the table's. */
+  /** The client's own clocks, read before a call is sent. Default: those of the table. */
   readonly stamp?: () => Stamp;
-  /** Whether the answer to what lands late comes after all. Absent: it is lost. */
+  /** Whether a call that lands late is answered after all. Default: `false`, the answer is lost. */
   readonly answersLate?: boolean;
   /**
-   * Lets time pass. With it, and a `pause`, a call that has not been answered within its `timeoutMs` is answered as lost, and
-   * its answer comes late. Absent: a call takes as long as it takes.
+   * Lets time pass. With it, and a `pause`, a call without an answer within its `timeoutMs` is answered as lost, and
+   * its answer comes late. Default: a call takes as long as it takes.
    */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** Called with the store's time for every call that it answered, before the caller has the answer. */
+  /**
+   * Called with the store's time for every call that it answered, before the caller has the answer. Default: nothing
+   * is called.
+   */
   readonly onDate?: (seen: DateSeen) => void;
 }
 

@@ -53,11 +53,11 @@ export interface ConditionalProcess extends Partial<Omit<ProtocolOptions, "items
   readonly clock: Clock;
   /** A number in [0, 1). */
   readonly random: () => number;
-  /** How its line to the table behaves. */
+  /** How its line to the table behaves. Default: without faults. */
   readonly line?: LineOptions;
-  /** What stands between the protocol and its line. Absent: nothing. */
+  /** A store of items between the protocol and its line. Default: none. */
   readonly through?: (line: ConditionalLine) => ItemStore;
-  /** What stands before configuration and entities as they are stored, without what buckets are told of changes. Absent: nothing. */
+  /** Wraps configuration and entities as they are stored, without what buckets are told of changes. Default: nothing. */
   readonly watched?: (stored: StoredConfigs) => StoredConfigs;
 }
 

@@ -32,19 +32,25 @@ export type FaultedCall = "take" | "debit" | "credit" | "resolve" | "look" | "ch
  */
 export type Fault = "refused" | "lostBefore" | "lostAfter";
 
-/** Which faults there are, and when. */
+/** Which faults happen, and when. */
 export interface FaultOptions {
-  /** What chance decides, where there are rates. */
+  /** The source of chance for `rates`. Default: none. */
   readonly random?: SeededRandom;
-  /** How likely a fault is for each call, from 0 to 1. Absent: only what `failNext` orders. */
+  /** How likely a fault is for each kind of call, from 0 to 1. Default: only faults that `failNext` orders. */
   readonly rates?: Partial<Record<FaultedCall, number>>;
-  /** Take the claims of a call one by one, answering each, as a store does that has no transaction over buckets. */
+  /**
+   * Whether the claims of a call are taken one by one, as by a store without transactions over buckets. Default:
+   * `false`.
+   */
   readonly split?: boolean;
-  /** Hide the generation of configuration, as a store does that cannot tell it. Follows from `split`. */
+  /** Whether the store hides the generation of its configuration. Default: as `split`. */
   readonly generationHidden?: boolean;
-  /** Waited for before a call reaches the store and again before its answer comes back: others may act meanwhile. */
+  /**
+   * Awaited before a call reaches the store, and again before its answer comes back. Other calls can run meanwhile.
+   * Default: no pause.
+   */
   readonly pause?: (call: FaultedCall, before: "applying" | "answering") => Promise<void>;
-  /** Called with every fault. */
+  /** Called with every fault. Default: nothing is called. */
   readonly onFault?: (call: FaultedCall, fault: Fault) => void;
 }
 
@@ -75,12 +81,12 @@ export class FaultStore implements Store {
     this.namespaces = this.#namespacesOf(inner.namespaces);
   }
 
-  /** The next call of this kind fails in this way, after `passing` others of the kind came through. */
+  /** The next call of this kind fails in this way, after `passing` others of the kind. */
   failNext(call: FaultedCall, fault: Fault, passing = 0): void {
     this.#ordered.push({ call, fault, passing });
   }
 
-  /** The client is gone: none of its further calls reaches the store, none of its open ones is answered. */
+  /** Stops the client: none of its further calls reaches the store, and none of its open calls is answered. */
   crash(): void {
     this.#crashed = true;
   }

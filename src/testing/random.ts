@@ -1,7 +1,7 @@
 import type { Random } from "../ports/system.ts";
 
 /**
- * Chance that can be replayed: the same seed gives the same numbers, on every machine (sfc32).
+ * Random numbers that can be replayed: the same seed gives the same numbers on every machine (sfc32).
  *
  * ```ts
  * const random = new SeededRandom(42);
@@ -56,12 +56,12 @@ export class SeededRandom implements Random {
     throw new RangeError("Nothing to choose from: no choice has a weight above 0.");
   }
 
-  /** A new identifier, url-safe, never twice from this source. */
+  /** A new identifier that is safe in URLs. One source never gives the same twice. */
   id(): string {
     return `r${(this.#ids++).toString(36)}-${this.integer(0, 0xffffffff).toString(36)}`;
   }
 
-  /** Another source that follows from this one; drawing from it does not disturb this one. */
+  /** Another source that follows from this one. Drawing from it does not change the numbers of this one. */
   fork(): SeededRandom {
     return new SeededRandom(this.integer(0, 2 ** 48));
   }

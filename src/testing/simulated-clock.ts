@@ -24,7 +24,7 @@ export class SimulatedClock implements Clock {
     this.#nowMs = startMs;
   }
 
-  /** In ms since 1970. */
+  /** The time, in ms since 1970. */
   now(): number {
     return this.#nowMs;
   }
@@ -57,7 +57,7 @@ export class SimulatedClock implements Clock {
     });
   }
 
-  /** Lets time pass. Each sleeper wakes at its instant, and what it does then is done before time goes on. */
+  /** Lets time pass. Each sleeper wakes at its instant, and finishes its work before time goes on. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms;
     await idle();
@@ -70,18 +70,18 @@ export class SimulatedClock implements Clock {
     this.#nowMs = untilMs;
   }
 
-  /** Sets the clock, forwards or backwards, as an operator would: at once, and no sleeper wakes before `advance`. */
+  /** Sets the clock, forwards or backwards, as an operator would. Sleepers wake with the next `advance`. */
   set(nowMs: number): void {
     this.#nowMs = nowMs;
   }
 
-  /** The clock of one machine: this one, seen `offsetMs` ahead and running `ppm` millionths fast. Both may be negative. */
+  /** The clock of one machine: `offsetMs` ahead of this one and running `ppm` millionths fast. Both may be negative. */
   skewed(offsetMs: number, ppm = 0): SkewedClock {
     return new SkewedClock(this, offsetMs, ppm);
   }
 }
 
-/** One machine's view of a simulated clock: off by an offset, drifting, and put forwards or backwards at will. */
+/** The clock of one machine on a simulated clock: with an offset, with drift, and with steps forwards or backwards. */
 export class SkewedClock implements Clock {
   readonly #base: SimulatedClock;
   readonly #sinceMs: number;
@@ -95,18 +95,18 @@ export class SkewedClock implements Clock {
     this.#offsetMs = offsetMs;
   }
 
-  /** In ms since 1970, as this clock shows it. */
+  /** The time that this clock shows, in ms since 1970. */
   now(): number {
     const passedMs = this.#base.now() - this.#sinceMs;
     return this.#base.now() + this.#offsetMs + Math.floor((passedMs * this.#ppm) / 1_000_000);
   }
 
-  /** Timers follow the machine's oscillator: they drift with it, but do not notice when the clock is put. */
+  /** Waits. Timers drift with the machine and do not notice steps of the clock. */
   sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return this.#base.sleep(Math.ceil((ms * 1_000_000) / (1_000_000 + this.#ppm)), signal);
   }
 
-  /** Puts the clock by so many ms, backwards when negative. */
+  /** Moves the clock by this many ms; backwards if negative. */
   step(ms: number): void {
     this.#offsetMs += ms;
   }

@@ -97,3 +97,19 @@ test("what belongs to a bucket says that there is none where only a parent has l
     assert.equal((await json(line, 4)).error.code, "limits_missing", line);
   }
 });
+
+test("what a total leaves is in the sentence of explain, asked for or not", async (t) => {
+  const { run, json } = await onFile(t);
+  await run("resource", "set-defaults", "large", "-l", "tokens:1000/hour", "--applies-to", "callers");
+  await run("entity", "create", "acme");
+  await run("entity", "create", "acme-web", "--parent", "acme");
+  await run("entity", "set-totals", "acme", "-l", "cents:100,reset=monthly");
+  await json("acquire acme-web large -c tokens=400 -c cents=94", 0);
+  const { stdout: most } = await run("explain", "acme-web", "large");
+  assert.match(most, /acme-web may take up to \d+ tokens and up to 6 cents from large now\./);
+  const { stdout: refused } = await run("explain", "acme-web", "large", "-c", "cents=40");
+  assert.match(
+    refused,
+    /acme-web may take 6 more cents now; 40 fit in .*, because acme, which is charged too, holds 6 of 100 and is full again at /,
+  );
+});

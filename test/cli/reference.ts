@@ -43,8 +43,8 @@ const HEAD = `# The command line
 
 | value | written |
 | --- | --- |
-| limit | \`NAME:AMOUNT[/PERIOD][:BURST][,WORD…]\`, such as \`rpm:1000/min:1500,soft\` |
-| amount | digits, \`_\` between them, then at most one of \`k\`, \`M\` |
+| limit | \`NAME:AMOUNT[/PERIOD][:BURST][,WORD…]\`, such as \`rpm:1000/min:1500,soft\`; [all forms](limits.md) |
+| amount | digits, \`_\` between them, then at most one of \`k\`, \`M\`, \`G\` |
 | period | \`s\`, \`min\`, \`hour\`, \`day\`, with a count: \`5min\`; default \`min\` |
 | words of a limit | \`soft\`; \`reset=hourly\\|daily\\|weekly\\|monthly\\|yearly\\|CRON\`; \`after=DURATION\`; \`when=CRON xSCALE\` or \`when=CRON AMOUNT[/PERIOD][:BURST]\`, repeated; \`tz=ZONE\`; \`counts=MEASURE\` |
 | tokens, \`-c\` by measure, \`-a\` by limit | \`NAME=N\`, repeated or with commas |

@@ -14,7 +14,7 @@ const examples = allExamples().filter(({ isOnDynamo }) => isOnDynamo);
 
 await describeDynamo("the documents about DynamoDB", ({ endpoint }) => {
   test("have examples", () => {
-    assert.ok(examples.some(({ place }) => place.startsWith("README.md")));
+    assert.ok(examples.some(({ place }) => place.startsWith("docs/guide/dynamodb.md")));
   });
 
   for (const { place, text } of examples) {

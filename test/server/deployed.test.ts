@@ -141,7 +141,7 @@ test("the systemd unit of the guide starts a service as it stands, with a token 
   timeout: 60_000,
 }, async (t) => {
   const folder = folderOf(t);
-  const guide = readFileSync(new URL("../../docs/guide/service.md", import.meta.url), "utf8");
+  const guide = readFileSync(new URL("../../docs/guide/deploying.md", import.meta.url), "utf8");
   const [, unit = ""] = /```ini\n([\s\S]*?)```/.exec(guide) ?? [];
   const fields = new Map(unit.split("\n").map((line) => line.split(/=(.*)/s, 2) as [string, string]));
   // A user that changes with every start could not read the file; npx would keep the signal.

@@ -1,19 +1,22 @@
 import { LimiterError } from "../../domain/errors.ts";
 import { loadCredentialProviders } from "./transport-peer.ts";
 
-/** As the AWS SDK has them. */
+/** AWS credentials, as the AWS SDK has them. */
 export interface Credentials {
-  /** Which key. */
+  /** The id of the key. */
   readonly accessKeyId: string;
-  /** What requests are signed with. */
+  /** The secret that requests are signed with. */
   readonly secretAccessKey: string;
-  /** Of a role or session. */
+  /** The token of a role or session. Default: none. */
   readonly sessionToken?: string | undefined;
-  /** New ones are fetched before; absent: never. */
+  /** When they expire. New ones are fetched before. Default: never. */
   readonly expiration?: Date | undefined;
 }
 
-/** Fetches credentials. Every provider of the AWS SDK is one; `forceRefresh` asks it to pass over what it remembers. */
+/**
+ * A function that fetches credentials. Every provider of the AWS SDK is one. `forceRefresh` asks for new ones in place
+ * of remembered ones.
+ */
 export type CredentialsProvider = (hint?: { readonly forceRefresh?: boolean }) => Promise<Credentials>;
 
 /** The AWS SDK's own chain: environment, profiles, SSO, web identity, containers, instance metadata. */

@@ -3,13 +3,13 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { entityPk, PK, SCHEMA_VERSION_ATTRIBUTE, SK, versionKey } from "./schema.ts";
 
-/** What a table says of itself, and what we may do there. */
+/** What a table says about itself, and what these credentials may do there. */
 export interface TableInspection {
-  /** Absent: it is no table of ours, or not prepared. */
+  /** The version of its schema. Absent: it is not a table of this package, or not set up. */
   readonly schema?: string;
-  /** Operations that were refused for want of a right. */
+  /** Operations that AWS refused because a right is missing. */
   readonly denied: readonly string[];
-  /** How far this machine's clock is ahead of the server's. */
+  /** How far this machine's clock is ahead of the server's, in ms. */
   readonly aheadMs: number;
 }
 

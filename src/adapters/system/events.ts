@@ -3,12 +3,19 @@ import type { Channel, Events, Published } from "../../ports/events.ts";
 
 /** Names of the channels on `node:diagnostics_channel`. */
 export const CHANNELS = {
+  /** An `AcquiredEvent` for each level and resource that a request took from. */
   acquired: "zae-limiter:acquired",
+  /** A `RefusedEvent` for each request that ended refused. */
   refused: "zae-limiter:refused",
+  /** A `GaveBackEvent` when tokens were given back. */
   gaveBack: "zae-limiter:gave-back",
+  /** A `ChargedEvent` when a lease was charged more than it took at first. */
   charged: "zae-limiter:charged",
+  /** An `UnavailableEvent` when an outage of the store blocked a request. */
   unavailable: "zae-limiter:unavailable",
+  /** A `DegradedEvent` when the store failed and the limiter went on without it. */
   degraded: "zae-limiter:degraded",
+  /** A `LimitsChangedEvent` when this process changed the configuration. */
   limitsChanged: "zae-limiter:limits-changed",
 } as const;
 

@@ -6,7 +6,7 @@ import * as output from "../schemas/output.ts";
 import { keyed } from "./leases.ts";
 
 const answers = {
-  200: { description: "What it did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
+  200: { description: "What the operation did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
 };
 
 /** What an operator does to a bucket. */
@@ -15,7 +15,8 @@ export const operationRoutes: readonly Route[] = [
     method: "post",
     path: `${NS}/top-up`,
     scope: "admin",
-    summary: "Add tokens to a bucket",
+    summary: "Top up a bucket",
+    note: "Adds tokens.",
     body: topUpBody,
     idempotent: true,
     answers,
@@ -27,7 +28,8 @@ export const operationRoutes: readonly Route[] = [
     method: "post",
     path: `${NS}/reset`,
     scope: "admin",
-    summary: "Fill a bucket, and forgive its debt",
+    summary: "Reset a bucket",
+    note: "Fills it and forgives its debt.",
     body: resetBody,
     idempotent: true,
     answers,

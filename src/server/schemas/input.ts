@@ -3,42 +3,48 @@ import { z } from "../vendor.ts";
 // What a client may send. Types and names are checked here; what a name or an amount may be is the library's to say, with its own code.
 
 const name = z.string().max(1024);
+/** A field with what it means. */
+const told = <Schema extends z.ZodType>(schema: Schema, description: string): Schema => schema.openapi({ description });
 
 export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
-  description: "Whole tokens per measure: every limit that counts it takes as much. Of a top-up: per limit.",
+  description: "Whole tokens by measure; in a top-up, by limit.",
   example: { rpm: 1, tpm: 500 },
 });
 
-const also = z.record(z.string(), amounts).openapi({ description: "Amounts of further resources, by resource." });
+const entity = told(name, "The id of the entity.");
+const onResource = told(name, "The resource.");
+const also = told(z.record(z.string(), amounts), "Amounts of further resources, by resource.");
+const cron = "Five fields of a cron.";
+const zone = told(z.string(), "An IANA time zone. Default: UTC.");
 
-const reset = z
-  .union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()])
-  .openapi({ description: 'A cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).' });
+const reset = told(
+  z.union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()]),
+  'Of a calendar quota: a cron and its zone, or "hourly", "daily", "weekly", "monthly", "yearly" (UTC).',
+);
 
 const scheduleEntry = z.strictObject({
-  cron: z.string(),
-  tz: z.string().optional(),
-  scale: z.number().optional(),
-  capacity: z.number().optional(),
-  refillAmount: z.number().optional(),
-  refillPeriodMs: z.number().optional(),
+  cron: told(z.string(), cron),
+  tz: zone.optional(),
+  scale: told(z.number(), "Multiplies capacity and refill amount.").optional(),
+  capacity: told(z.number(), "Whole tokens.").optional(),
+  refillAmount: told(z.number(), "Whole tokens.").optional(),
+  refillPeriodMs: told(z.number(), "In ms: whole seconds.").optional(),
 });
 
 export const limit = z
   .strictObject({
-    name,
-    capacity: z.number(),
-    refillAmount: z.number(),
-    refillPeriodMs: z.number(),
-    counts: z
-      .string()
-      .max(1024)
-      .optional()
-      .openapi({ description: "The measure that it counts; absent: the one of its own name." }),
-    soft: z.boolean().optional(),
-    schedule: z.array(scheduleEntry).optional(),
+    name: told(name, "Its name, once in a bucket."),
+    capacity: told(z.number(), "The most it holds, in whole tokens."),
+    refillAmount: told(z.number(), "Whole tokens that drip in over a period; 0 for a quota."),
+    refillPeriodMs: told(z.number(), "The period, in ms: whole seconds."),
+    counts: told(z.string().max(1024), "The measure that it counts. Default: the one of its own name.").optional(),
+    soft: told(z.boolean(), "It measures and never refuses. Default: false.").optional(),
+    schedule: told(
+      z.array(scheduleEntry),
+      "Windows with another capacity or rate. The first that matches counts.",
+    ).optional(),
     reset: reset.optional(),
-    resetAfterMs: z.number().optional(),
+    resetAfterMs: told(z.number(), "Of a session quota: in ms after its first use.").optional(),
   })
   .openapi("Limit", {
     description: "A limit: it drips, or it resets. Whole tokens; periods are whole seconds, in ms.",
@@ -50,93 +56,163 @@ const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", 
 
 export const acquireBody = z
   .strictObject({
-    entityId: name,
-    resource: name,
-    consume: amounts.optional().openapi({
-      description: "`requests` is 1 unless it is named. May be left out where a limit counts requests.",
-    }),
+    entityId: told(name, "The entity that asks."),
+    resource: told(name, "The resource that it asks for."),
+    consume: told(
+      amounts,
+      "Whole tokens by measure. `requests` is 1 unless it is named. May be left out if a limit counts requests.",
+    ).optional(),
     also: also.optional(),
-    limits: z
-      .array(limitInput)
-      .optional()
-      .openapi({ description: "In place of the stored ones; needs the scope admin." }),
-    wait: z.strictObject({ maxMs: z.number().min(0).max(30_000) }).optional(),
-    atomic: z.boolean().optional(),
-    requestId: z.string().max(256).optional(),
-    holdMs: z
-      .int()
-      .min(0)
-      .optional()
-      .openapi({ description: "0: charged at once, no lease. Else 1,000 to --hold-max-ms." }),
-    onExpiry: z.enum(["charge", "refund"]).optional(),
+    limits: told(z.array(limitInput), "Limits in place of the stored ones; needs the scope admin.").optional(),
+    wait: told(
+      z.strictObject({ maxMs: told(z.number().min(0).max(30_000), "At most 30,000.") }),
+      "How long to wait for tokens, in ms. Default: no wait.",
+    ).optional(),
+    atomic: told(z.boolean(), "Whether all levels are taken from in one transaction. Default: false.").optional(),
+    requestId: told(
+      z.string().max(256),
+      "A name of the request, for events. Default: the id of the HTTP request.",
+    ).optional(),
+    holdMs: told(
+      z.int().min(0),
+      "How long the lease lives. 0: charged at once, no lease. Else 1,000 to `--hold-max-ms` of the service. Default: `--hold-ms` of the service.",
+    ).optional(),
+    onExpiry: told(
+      z.enum(["charge", "refund"]),
+      "What happens to the tokens if the lease expires. Default: `--on-expiry` of the service.",
+    ).optional(),
   })
-  .openapi("AcquireRequest");
+  .openapi("AcquireRequest", {
+    example: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1, tpm: 500 }, holdMs: 30_000 },
+  });
 
-export const settleBody = z.strictObject({ consumed: amounts.optional(), also: also.optional() });
-export const adjustBody = z.strictObject({ delta: amounts, also: also.optional() });
-export const amountsBody = z.strictObject({ amounts, also: also.optional() });
-export const extendBody = z.strictObject({ holdMs: z.int().min(1_000) });
+export const settleBody = z
+  .strictObject({
+    consumed: told(
+      amounts,
+      "Totals by measure. A measure that is not named stays as it is charged. Default: all stay.",
+    ).optional(),
+    also: told(also, "Totals on further resources, by resource.").optional(),
+  })
+  .openapi({ example: { consumed: { tpm: 420 } } });
+export const adjustBody = z
+  .strictObject({
+    delta: told(amounts, "Whole tokens by measure. Positive: charged. Negative: given back."),
+    also: also.optional(),
+  })
+  .openapi({ example: { delta: { tpm: -80 } } });
+export const amountsBody = z
+  .strictObject({ amounts: told(amounts, "Whole tokens by measure."), also: also.optional() })
+  .openapi({ example: { amounts: { tpm: 100 } } });
+export const extendBody = z
+  .strictObject({ holdMs: told(z.int().min(1_000), "Milliseconds from now.") })
+  .openapi({ example: { holdMs: 60_000 } });
 
-export const explainBody = z.strictObject({ entityId: name, resource: name, consume: amounts.optional() });
+export const explainBody = z
+  .strictObject({
+    entityId: entity,
+    resource: onResource,
+    consume: told(amounts, "What the request would take. Default: nothing.").optional(),
+  })
+  .openapi({ example: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 } } });
 
-const metadata = z.record(z.string(), z.string());
+const metadata = told(z.record(z.string(), z.string()), "Texts of your own.");
+const title = told(z.string(), "A name for people. Default: the id.");
+const version = told(z.int(), "Refused with 409 if the stored version is another.");
 
-export const newEntityBody = z.strictObject({
-  id: name,
-  name: z.string().optional(),
-  parentId: name.optional(),
-  planId: name.optional(),
-  cascade: z.boolean().optional(),
-  metadata: metadata.optional(),
-  ifAbsent: z
-    .boolean()
-    .optional()
-    .openapi({ description: "true: the one that exists is left alone and answered, with 200." }),
-});
+export const newEntityBody = z
+  .strictObject({
+    id: told(name, "Its id."),
+    name: title.optional(),
+    parentId: told(name, "The entity above it, which must exist. Default: none.").optional(),
+    planId: told(name, "Its plan, which must exist. Default: none.").optional(),
+    cascade: told(z.boolean(), "Whether its parent is charged too. Default: true with a parent.").optional(),
+    metadata: metadata.optional(),
+    ifAbsent: told(
+      z.boolean(),
+      "true: an entity that exists is answered as it is, with 200. Default: false.",
+    ).optional(),
+  })
+  .openapi({ example: { id: "key-1", name: "Key of the shop", parentId: "org-1" } });
 
-export const entityPatchBody = z.strictObject({
-  name: z.string().optional(),
-  parentId: name.nullable().optional().openapi({ description: "null: no parent." }),
-  planId: name.nullable().optional().openapi({ description: "null: no plan." }),
-  cascade: z.boolean().optional(),
-  metadata: metadata.optional(),
-  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
-});
+export const entityPatchBody = z
+  .strictObject({
+    name: told(z.string(), "A name for people.").optional(),
+    parentId: told(name.nullable(), "Another parent; null: none.").optional(),
+    planId: told(name.nullable(), "Another plan; null: none.").optional(),
+    cascade: told(z.boolean(), "Whether its parent is charged too.").optional(),
+    metadata: metadata.optional(),
+    version: version.optional(),
+  })
+  .openapi({ example: { planId: "pro", version: 3 } });
 
-export const newPlanBody = z.strictObject({ id: name, name: z.string().optional(), metadata: metadata.optional() });
+export const newPlanBody = z
+  .strictObject({ id: told(name, "Its id."), name: title.optional(), metadata: metadata.optional() })
+  .openapi({ example: { id: "pro", name: "Pro" } });
 
-export const planPatchBody = z.strictObject({
-  name: z.string().optional(),
-  metadata: metadata.optional(),
-  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
-});
+export const planPatchBody = z
+  .strictObject({
+    name: told(z.string(), "A name for people.").optional(),
+    metadata: metadata.optional(),
+    version: version.optional(),
+  })
+  .openapi({ example: { name: "Pro 2" } });
 
-export const totalsBody = z.strictObject({
-  limits: z.array(limitInput),
-  inherit: z
-    .boolean()
-    .optional()
-    .openapi({ description: "Adds to the levels after it: limits of the same name replace, others stay." }),
-  appliesTo: z
-    .enum(["everyone", "callers"])
-    .optional()
-    .openapi({ description: "callers: only the entity that asks, not parents that are charged." }),
-  ifAbsent: z.boolean().optional().openapi({ description: "Only where no limits are." }),
-});
+export const totalsBody = z
+  .strictObject({
+    limits: told(z.array(limitInput), "All limits of the level."),
+    inherit: told(
+      z.boolean(),
+      "Whether limits of more general levels apply besides these; one of the same name replaces theirs. Default: false.",
+    ).optional(),
+    appliesTo: told(
+      z.enum(["everyone", "callers"]),
+      "callers: they apply to the entity that asks, not to parents that are charged. Default: everyone.",
+    ).optional(),
+    ifAbsent: told(z.boolean(), "true: sets them only if there are none. Default: false.").optional(),
+  })
+  .openapi({ example: { limits: ["usd:100,reset=monthly"] } });
 
-export const limitsBody = totalsBody.extend({
-  onUnavailable: z.enum(["allow", "block"]).optional().openapi({ description: "System level only." }),
-  usageKeptDays: z
-    .number()
-    .optional()
-    .openapi({ description: "System level only: for how many days usage is kept, where the store lets it be set." }),
-});
+export const limitsBody = totalsBody
+  .extend({
+    onUnavailable: told(
+      z.enum(["allow", "block"]),
+      "System level only: what happens to requests while the store does not answer.",
+    ).optional(),
+    usageKeptDays: told(
+      z.number(),
+      "System level only: for how many days usage is kept, on stores where it can be set.",
+    ).optional(),
+  })
+  .openapi({ example: { limits: ["rpm:100", "month:2M,reset=monthly,counts=tpm"] } });
 
-export const accessBody = z.strictObject({ access: z.enum(["disabled", "bypass", "enforce", "inherit"]) });
-export const cascadeBody = z.strictObject({ cascade: z.union([z.boolean(), z.literal("inherit")]) });
-export const namespaceBody = z.strictObject({ name });
-export const topUpBody = z.strictObject({ entityId: name, resource: name, amounts });
-export const resetBody = z.strictObject({ entityId: name, resource: name, limits: z.array(z.string()).optional() });
+export const accessBody = z
+  .strictObject({
+    access: told(
+      z.enum(["disabled", "bypass", "enforce", "inherit"]),
+      "disabled: refused. bypass: requests pass and are counted. enforce: the limits apply. inherit: the next scope decides.",
+    ),
+  })
+  .openapi({ example: { access: "disabled" } });
+export const cascadeBody = z
+  .strictObject({
+    cascade: told(
+      z.union([z.boolean(), z.literal("inherit")]),
+      "Whether parents are charged. inherit: the next scope decides.",
+    ),
+  })
+  .openapi({ example: { cascade: false } });
+export const namespaceBody = z.strictObject({ name: told(name, "Its name.") }).openapi({ example: { name: "team-a" } });
+export const topUpBody = z
+  .strictObject({ entityId: entity, resource: onResource, amounts: told(amounts, "Whole tokens by limit.") })
+  .openapi({ example: { entityId: "key-1", resource: "gpt-4", amounts: { month: 100_000 } } });
+export const resetBody = z
+  .strictObject({
+    entityId: entity,
+    resource: onResource,
+    limits: told(z.array(z.string()), "Names of limits. Default: all limits of the bucket.").optional(),
+  })
+  .openapi({ example: { entityId: "key-1", resource: "gpt-4" } });
 
 /** A whole number in a query. */
 const count = (least: number, most: number) =>
@@ -148,23 +224,23 @@ const count = (least: number, most: number) =>
     .openapi({ type: "integer", minimum: least, maximum: most });
 
 const page = {
-  limit: count(1, 1000).optional().openapi({ description: "Items on a page; default 100.", default: 100 }),
-  cursor: z.string().optional().openapi({ description: "Where the page before ended." }),
+  limit: count(1, 1000).optional().openapi({ description: "Items on a page.", default: 100 }),
+  cursor: z.string().optional().openapi({ description: "The cursor of the page before. Default: the first page." }),
 };
 
-const entityId = name.openapi({ description: "An entity." });
+const entityId = name.openapi({ description: "The id of an entity." });
 const resource = name.openapi({ description: "A resource." });
-const planId = name.openapi({ description: "A plan." });
+const planId = name.openapi({ description: "The id of a plan." });
 
 export const resetQuery = z.strictObject({
   cron: z.string().max(256).openapi({ description: 'A cron, or "hourly", "daily", "weekly", "monthly", "yearly".' }),
-  tz: z.string().max(64).optional().openapi({ description: "Default UTC." }),
+  tz: z.string().max(64).optional().openapi({ description: "An IANA time zone. Default: UTC." }),
 });
 export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
 export const namespacesQuery = z.strictObject({
-  name: name.optional().openapi({ description: "Only the one of exactly this name, if it is there." }),
-  search: name.optional().openapi({ description: "Only those whose name contains this, in any case." }),
+  name: name.optional().openapi({ description: "Only the one of exactly this name, if there is one." }),
+  search: name.optional().openapi({ description: "Only those whose name contains this text, in upper or lower case." }),
   ...page,
 });
 export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
@@ -178,18 +254,28 @@ export const capacityQuery = z.strictObject({ resource, limit: name.openapi({ de
 export const auditQuery = z.strictObject({ entityId: entityId.optional(), ...page });
 
 const usage = {
-  window: z.enum(["hourly", "daily", "monthly"]),
+  window: told(z.enum(["hourly", "daily", "monthly"]), "How long each window is (UTC)."),
   entityId: entityId.optional(),
   resource: resource.optional(),
-  fromMs: count(0, Number.MAX_SAFE_INTEGER).optional(),
-  toMs: count(0, Number.MAX_SAFE_INTEGER).optional(),
+  fromMs: count(0, Number.MAX_SAFE_INTEGER)
+    .optional()
+    .openapi({ description: "The first window is the one that contains this instant. Default: from the beginning." }),
+  toMs: count(0, Number.MAX_SAFE_INTEGER)
+    .optional()
+    .openapi({ description: "Only windows that start before this instant. Default: to the end." }),
 };
 export const usageQuery = z.strictObject({ ...usage, ...page });
 export const summaryQuery = z.strictObject(usage);
-export const usageTotalsQuery = z.strictObject({ ...usage, by: z.enum(["entity", "resource"]) });
+export const usageTotalsQuery = z.strictObject({
+  ...usage,
+  by: told(z.enum(["entity", "resource"]), "What to add up by."),
+});
 export const usageExportQuery = z.strictObject({
   ...usage,
-  format: z.enum(["csv", "ndjson", "json"]).optional().openapi({ description: "Default csv.", default: "csv" }),
+  format: z
+    .enum(["csv", "ndjson", "json"])
+    .optional()
+    .openapi({ description: "The format of the file.", default: "csv" }),
 });
 
 /** A number is the size of a page, as in every list; the name of a limit begins with a letter. */
@@ -198,7 +284,7 @@ const limitOrSize = z
   .optional()
   .openapi({
     type: "string",
-    description: "The name of the limit in the way. A number is what pageSize is, as in other lists.",
+    description: "The name of the limit that refused. A number means the same as pageSize, as in other lists.",
   });
 const { fromMs, toMs } = usage;
 
@@ -209,8 +295,8 @@ export const refusalsQuery = z.strictObject({
   cursor: page.cursor,
 });
 export const refusalTotalsQuery = z.strictObject({
-  by: z.enum(["entity", "resource", "limit"]),
-  top: count(1, 1000).optional().openapi({ description: "How many; default 10.", default: 10 }),
+  by: told(z.enum(["entity", "resource", "limit"]), "What to add up by."),
+  top: count(1, 1000).optional().openapi({ description: "How many to answer.", default: 10 }),
   fromMs,
   toMs,
 });
@@ -228,7 +314,10 @@ export const eventsQuery = z.strictObject({
       `it must be a list of ${EVENT_TYPES.join(", ")}`,
     )
     .optional()
-    .openapi({ type: "string", description: `Only these, with commas between: ${EVENT_TYPES.join(", ")}.` }),
+    .openapi({
+      type: "string",
+      description: `Only these types, separated by commas: ${EVENT_TYPES.join(", ")}. Default: all.`,
+    }),
   entityId: entityId.optional(),
   resource: resource.optional(),
 });

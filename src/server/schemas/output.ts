@@ -3,6 +3,9 @@ import { amounts, limit } from "./input.ts";
 
 // What the service answers. The document is made of it, and tests hold every answer against it.
 
+/** A field with what it means, where the library's type does not say so. */
+const told = <Schema extends z.ZodType>(schema: Schema, description: string): Schema => schema.openapi({ description });
+
 const instant = z.int().openapi({ description: "In ms since 1970." });
 const waitMs = z.number().nullable().openapi({ description: "Milliseconds; null: never." });
 
@@ -28,7 +31,12 @@ export const namespace = z
   })
   .openapi("Namespace");
 
-export const purged = z.object({ records: z.int(), done: z.boolean() }).openapi("Purged");
+export const purged = z
+  .object({
+    records: told(z.int(), "How many records this call removed."),
+    done: told(z.boolean(), "Whether all are gone. false: call again."),
+  })
+  .openapi("Purged");
 
 export const availability = z
   .object({
@@ -43,19 +51,21 @@ export const availability = z
 
 export const lease = z
   .object({
-    leaseId: z.string().nullable(),
-    namespace: z.string(),
-    entityId: z.string(),
-    resource: z.string(),
-    status: z.enum(["open", "settled", "rolledBack", "expired"]),
+    leaseId: told(z.string().nullable(), "Its id; null: it was charged at once, and there is nothing to settle."),
+    namespace: told(z.string(), "The name of the namespace."),
+    entityId: told(z.string(), "The entity that asked."),
+    resource: told(z.string(), "The resource that it asked for."),
+    status: told(z.enum(["open", "settled", "rolledBack", "expired"]), "Only an open lease can be changed."),
     consumed: amounts,
-    also: z.record(z.string(), amounts),
+    also: told(z.record(z.string(), amounts), "What it was charged on further resources, by resource."),
     degraded: z.union([z.literal(false), z.string()]),
-    overdrawn: z.array(z.string()).openapi({ description: "Soft limits below zero; one level up `day^1`." }),
+    overdrawn: z.array(z.string()).openapi({
+      description: "Names of the soft limits that are below zero: `day` of the entity, `day^1` one level up.",
+    }),
     bypassed: z.boolean(),
-    expiresAtMs: instant.nullable(),
-    onExpiry: z.enum(["charge", "refund"]),
-    limits: z.array(availability),
+    expiresAtMs: told(instant.nullable(), "When it expires, in ms since 1970; null: never."),
+    onExpiry: told(z.enum(["charge", "refund"]), "What happens to its tokens then."),
+    limits: told(z.array(availability), "What each limit held right after the take."),
   })
   .openapi("Lease");
 
@@ -79,8 +89,13 @@ export const status = z
 
 export const attempt = z
   .union([
-    z.object({ ok: z.literal(true), lease }),
-    z.object({ ok: z.literal(false), statuses: z.array(status), primary: status, retryAfterMs: waitMs }),
+    z.object({ ok: told(z.literal(true), "The tokens were taken."), lease: told(lease, "The lease.") }),
+    z.object({
+      ok: told(z.literal(false), "The request was refused. Nothing was taken."),
+      statuses: told(z.array(status), "Every limit that the request asked for, also those that hold enough."),
+      primary: told(status, "The limit with the longest wait."),
+      retryAfterMs: told(waitMs, "Milliseconds until the request would fit; null: never."),
+    }),
   ])
   .openapi("Attempt");
 
@@ -178,9 +193,9 @@ const levelOptions = {
 };
 
 const level = z.object({
-  level: z.enum([...LEVELS, ...TOTAL_LEVELS]),
-  entityId: z.string().optional(),
-  planId: z.string().optional(),
+  level: told(z.enum([...LEVELS, ...TOTAL_LEVELS]), "Which level it is."),
+  entityId: told(z.string(), "The entity of the level.").optional(),
+  planId: told(z.string(), "The plan of the level.").optional(),
   resource: z.string().optional(),
   limits: z.array(limit),
   ...levelOptions,
@@ -192,31 +207,35 @@ const level = z.object({
 
 export const resets = z
   .object({
-    cron: z.string(),
-    tz: z.string(),
-    problem: z
-      .string()
-      .optional()
-      .openapi({ description: "Why no quota can be reset by it; then there are no instants." }),
-    nextMs: z.array(instant).openapi({ description: "The next three." }),
+    cron: told(z.string(), "The cron, also of a name such as monthly."),
+    tz: told(z.string(), "The time zone."),
+    problem: told(z.string(), "Why it cannot be used; then there are no instants.").optional(),
+    nextMs: told(z.array(instant), "The next three resets, in ms since 1970."),
   })
   .openapi("Resets");
 export const levels = z
   .object({
-    planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
-    items: z.array(
-      level.extend({ etag: z.string().optional().openapi({ description: "For If-Match; absent: it says nothing." }) }),
+    planId: z.string().optional().openapi({ description: "The plan of the entity, or the plan of the query." }),
+    items: told(
+      z.array(level.extend({ etag: told(z.string(), "For If-Match. Absent: nothing is stored there.").optional() })),
+      "The levels, the most specific first.",
     ),
   })
   .openapi("Levels");
 export const levelLimits = level.openapi("LevelLimits");
-export const changedLimits = level.extend({ changed: z.boolean() }).openapi("ChangedLimits");
+export const changedLimits = level
+  .extend({ changed: told(z.boolean(), "Whether anything changed.") })
+  .openapi("ChangedLimits");
 
 export const entityLimits = z
   .object({ resource: z.string().optional(), limits: z.array(limit), ...levelOptions })
   .openapi("EntityLimits");
 export const effective = z
-  .object({ limits: z.array(limit), source, sources: z.record(z.string(), source) })
+  .object({
+    limits: told(z.array(limit), "The limits that apply."),
+    source: told(source, "The first level that has limits."),
+    sources: told(z.record(z.string(), source), "The level of each limit, by its name."),
+  })
   .openapi("EffectiveLimits");
 
 export const operation = z
@@ -241,14 +260,21 @@ export const usageSummary = z
   .object({
     snapshotCount: z.int(),
     total: amounts.openapi({
-      description: "Tokens per limit, at every level that they were charged to: a parent's and a child's count both.",
+      description: "Tokens by limit, at every level that they were charged to: a child and its parent both count.",
     }),
     average: amounts,
-    requests: z.int().openapi({ description: "Granted requests, at every level that they were charged to." }),
-    once: z.object({ requests: z.int(), total: amounts }).openapi({
-      description:
-        "Each request once, at the entity that asked for it, by the hierarchy as it is now. Of one entity: all that was charged to it.",
-    }),
+    requests: z
+      .int()
+      .openapi({ description: "How many requests were granted, at every level that they were charged to." }),
+    once: z
+      .object({
+        requests: told(z.int(), "How many requests were granted."),
+        total: told(amounts, "Tokens by limit."),
+      })
+      .openapi({
+        description:
+          "The same with each request once, at the entity that asked, by the hierarchy as it is now. Of one entity: all that was charged to it.",
+      }),
     overdrafts: amounts,
     bypassed: amounts,
     firstWindowStartMs: instant.optional(),
@@ -266,7 +292,7 @@ export const refusalCount = z
     entityId: z.string(),
     resource: z.string(),
     limit: z.string(),
-    level: z.string().openapi({ description: "The entity whose limit stood in the way." }),
+    level: z.string().openapi({ description: "Whose limit it is: the id of the entity that asked, or of a parent." }),
     total: z.boolean(),
     window: z.enum(["hourly", "daily", "monthly"]),
     windowStartMs: instant,
@@ -297,22 +323,30 @@ export const auditEvent = z
 
 export const problem = z
   .looseObject({
-    type: z.string(),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string(),
-    code: z.string(),
-    requestId: z.string(),
+    type: told(z.string(), "A URI of the kind of problem."),
+    title: told(z.string(), "The phrase of the status."),
+    status: told(z.int(), "The status of the answer."),
+    detail: told(z.string(), "What happened, with the value, and the remedy. It may change between versions."),
+    code: told(z.string(), "The code. Programs may branch on it."),
+    requestId: told(z.string(), "The id of the request, as the log has it."),
     "violated-policies": z
       .array(z.string())
       .optional()
-      .openapi({ description: "Of a 429: as RateLimit-Policy has them." }),
+      .openapi({ description: "Of a 429: names of the limits that refused, as in RateLimit-Policy." }),
     violations: z
-      .array(z.object({ limit: z.string(), kind: z.enum(["rate", "quota", "session"]) }))
+      .array(
+        z.object({
+          limit: told(z.string(), "The name of the limit; of a parent `tpm^1`."),
+          kind: told(
+            z.enum(["rate", "quota", "session"]),
+            "rate: it drips. quota: a budget of the calendar. session: a budget that ends some time after its first use.",
+          ),
+        }),
+      )
       .optional()
-      .openapi({ description: "Of a 429: the same, each with its kind." }),
+      .openapi({ description: "Of a 429: the limits that refused, each with its kind." }),
   })
-  .openapi("Problem", { description: "RFC 9457." });
+  .openapi("Problem", { description: "An error, as RFC 9457 has it. Some codes have further members." });
 
 export const capacity = z
   .object({
