@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { runScript, UsageError } from "./script.ts";
+import { parsedArgs, runScript, UsageError } from "./script.ts";
 
 const USAGE = `node scripts/release-check.ts TAG      whether TAG, package.json and CHANGELOG.md name one version that can be published
 
@@ -35,7 +35,8 @@ export function releaseProblems({ tag, manifest, changelog }: Release): string[]
 }
 
 if (import.meta.main) {
-  await runScript(USAGE, async ([tag, ...more]) => {
+  await runScript(USAGE, async (args) => {
+    const [tag, ...more] = parsedArgs({ args: [...args], allowPositionals: true }).positionals;
     if (tag === undefined || more.length > 0) throw new UsageError("Give one tag, such as v0.1.0.");
     const read = (file: string) => readFileSync(new URL(`../${file}`, import.meta.url), "utf8");
     const problems = releaseProblems({

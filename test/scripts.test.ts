@@ -12,13 +12,20 @@ import { plainEnvironment } from "./readme.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Scripts of package.json that are programs of this repository, by name. */
-const scripts = Object.entries(
+/** Scripts of package.json that are programs of this repository, and those of the folder that are called by their path. */
+const named = Object.entries(
   (JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> }).scripts,
 ).flatMap(([name, command]) => {
   const [, file] = /^node (\S+\.ts)$/.exec(command) ?? [];
-  return file === undefined ? [] : [{ name, file }];
+  const called = ["start", "test"].includes(name) ? `npm ${name}` : `npm run ${name}`;
+  return file === undefined ? [] : [{ file, called, isRunner: name.startsWith("test") }];
 });
+const scripts = [
+  ...named,
+  ...["cli-reference", "manifest-schema", "draw-limits", "release-check"].map((name) => {
+    return { file: `scripts/${name}.ts`, called: `node scripts/${name}.ts`, isRunner: false };
+  }),
+];
 
 interface Ran {
   readonly code: number;
@@ -36,21 +43,20 @@ function node(args: readonly string[], env: Readonly<Record<string, string>>): P
 }
 
 test("the scripts are found", () => {
-  const names = scripts.map(({ name }) => name);
-  for (const name of ["start", "test", "build", "simulate", "bench"]) assert.ok(names.includes(name), name);
+  const names = scripts.map(({ called }) => called);
+  for (const name of ["start", "test", "run build", "run simulate", "run bench"])
+    assert.ok(names.includes(`npm ${name}`), name);
 });
 
-for (const { name, file } of scripts) {
-  const called = ["start", "test"].includes(name) ? `npm ${name}` : `npm run ${name}`;
-
-  test(`${called} -- --help says how it is called, and does nothing else`, async () => {
+for (const { file, called, isRunner } of scripts) {
+  test(`${called} --help says how it is called, and does nothing else`, async () => {
     const { code, stdout, stderr } = await node([file, "--help"], {});
     assert.deepEqual([code, stderr], [0, ""]);
     assert.ok(stdout.includes(called), stdout);
   });
 
   // Of tests, what is not known is an option of Node's runner.
-  if (!name.startsWith("test")) {
+  if (!isRunner) {
     test(`${called} with an option that is not there is one sentence, without a stack`, async () => {
       const { code, stdout, stderr } = await node([file, "--no-such-option"], {});
       assert.deepEqual([code, stdout], [2, ""]);
