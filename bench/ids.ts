@@ -9,13 +9,19 @@ const DAY_MS = 86_400_000;
 /** Longer than two days and an hour: whatever memory keeps of a generation is over when the next one comes. */
 const PAUSE_MS = 2 * DAY_MS + 3 * 3_600_000;
 
+export interface IdsOptions {
+  readonly ids: number | undefined;
+  readonly store: string | undefined;
+}
+
 /**
  * A million ids, each seen once, and then as many others: what a process holds for each, and whether it stays flat. The clock
- * is simulated, the stores are not. `--ids=N` for another number than a million, `--store=memory` for one store.
+ * is simulated, the stores are not. `ids` for another number than a million, `store` for one store.
  */
-export async function benchIds(): Promise<{ title: string; rows: readonly object[] }[]> {
-  const ids = Number(option("ids") ?? IDS);
-  const store = option("store");
+export async function benchIds({
+  ids = IDS,
+  store,
+}: IdsOptions): Promise<{ title: string; rows: readonly object[] }[]> {
   const server = fork(new URL("./dynamodb-server.ts", import.meta.url));
   const [{ port }] = (await once(server, "message")) as [{ port: number }];
   const way = { endpoint: `http://127.0.0.1:${port}`, region: REGION, credentials: CREDENTIALS };
@@ -43,10 +49,6 @@ export async function benchIds(): Promise<{ title: string; rows: readonly object
   }
   server.disconnect();
   return [{ title: `${ids.toLocaleString("en")} ids through one process, then as many others`, rows }];
-}
-
-function option(name: string): string | undefined {
-  return process.argv.find((arg) => arg.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
 }
 
 async function heldBy(job: IdsJob, server: ChildProcess): Promise<Held[]> {

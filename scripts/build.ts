@@ -6,8 +6,11 @@ import { bundleCli } from "./bundle-cli.ts";
 import { bundleLambdas } from "./bundle-lambda.ts";
 import { writePage } from "./bundle-page.ts";
 import { bundleServer } from "./bundle-server.ts";
+import { takesNoArguments } from "./script.ts";
 
-// `npm run build`: src becomes dist, plain JavaScript with types beside it, for Node 22.13 and later.
+takesNoArguments(
+  "npm run build      src becomes dist: plain JavaScript with types beside it, for Node 22.13 and later\n",
+);
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");

@@ -3,9 +3,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Lease, Limit, RateLimiter } from "../src/entry/index.ts";
 import { type BalancePicture, type Mark, type Reading, svgOf } from "./balance-picture.ts";
+import { parsedArgs, runScript } from "./script.ts";
 
-// `node scripts/draw-limits.ts [FOLDER]` draws the pictures of docs/guide/limits.md. No balance is worked out here: a
-// limiter lives through each story by a clock of its own, and what it answers is drawn.
+// No balance is worked out here: a limiter lives through each story by a clock of its own, and what it answers is drawn.
+
+const USAGE = `node scripts/draw-limits.ts [FOLDER]      draws the pictures of docs/guide/limits.md, into docs/guide/pictures
+`;
 
 /** Something done at an instant. */
 interface Act {
@@ -34,11 +37,15 @@ const HOUR = 60 * MINUTE;
 /** Readings besides those at acts and jumps: one every two pixels. */
 const READINGS = 336;
 
-const folder = process.argv[2] ?? fileURLToPath(new URL("../docs/guide/pictures", import.meta.url));
-mkdirSync(folder, { recursive: true });
-for (const story of [drip(), burst(), calendarQuota(), sessionQuota(), schedule(), soft(), debt()]) {
-  writeFileSync(join(folder, `${story.name}.svg`), svgOf(await played(story)));
-}
+await runScript(USAGE, async (args) => {
+  const [given] = parsedArgs({ args: [...args], allowPositionals: true }).positionals;
+  const folder = given ?? fileURLToPath(new URL("../docs/guide/pictures", import.meta.url));
+  mkdirSync(folder, { recursive: true });
+  for (const story of [drip(), burst(), calendarQuota(), sessionQuota(), schedule(), soft(), debt()]) {
+    writeFileSync(join(folder, `${story.name}.svg`), svgOf(await played(story)));
+  }
+  return 0;
+});
 
 async function played(story: Story): Promise<BalancePicture> {
   const { limit, acts, jumps } = story;

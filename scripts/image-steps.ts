@@ -3,9 +3,11 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { takesNoArguments } from "./script.ts";
 
-// `npm run image-steps`: runs the steps of the Dockerfile in an empty folder, where there is no engine to build the image; then starts
-// the service as its entry point does, asks it as its health check does, and ends it as an engine does.
+takesNoArguments(`npm run image-steps      runs the steps of the Dockerfile in an empty folder, without a container engine; then starts the service as
+                         its entry point does, asks it as its health check does, and ends it as an engine does
+`);
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "zae-limiter-image-"));

@@ -1,7 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { manifestSchema } from "../src/manifest/schema.ts";
+import { takesNoArguments } from "./script.ts";
 
-// `node scripts/manifest-schema.ts`: writes manifest.schema.json, which the package exports for editors.
+takesNoArguments(
+  "node scripts/manifest-schema.ts      writes manifest.schema.json, which the package exports for editors\n",
+);
 
 writeFileSync(
   new URL("../manifest.schema.json", import.meta.url),

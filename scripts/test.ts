@@ -1,12 +1,22 @@
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fetchedDynamodbLocal } from "../test/dynamodb/dynamodb-local-download.ts";
-import { startDynamodbLocal } from "../test/dynamodb/dynamodb-local-process.ts";
+import { runScript, UsageError } from "./script.ts";
+import { longestFirst } from "./test-order.ts";
 
-// `npm test`: types and lint first, then every test. `npm test -- src/bucket` runs the files whose path contains that;
-// options such as `--test-name-pattern=idle` go to the test runner.
+const USAGE = `npm test                       types and lint, then every test
+npm test -- src/bucket         only the test files whose path contains that, without types and lint; several may be given
+npm test -- --test-name-pattern=idle src/bucket
+                               options go to the test runner of Node (node --help lists those that begin with --test)
+npm run check                  types and lint alone
+npm run simulate -- --help     worlds by seed, beyond those that the tests play
+
+Tests on DynamoDB need Java 17 and Maven, those of the archive Python 3.11, those of the dashboard Chromium. Where one of them is
+missing its tests are skipped and say so; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and
+ZAEL_REQUIRE_BROWSER=1 they fail.
+`;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -16,43 +26,41 @@ const root = fileURLToPath(new URL("..", import.meta.url));
  */
 const TEST_TIMEOUT_MS = 1_800_000;
 
-const USAGE = `npm test                       types and lint, then every test
-npm test -- src/bucket         only the files whose path contains that; several may be given
-npm test -- --test-name-pattern=idle src/bucket
-                               options go to the test runner of Node (node --help lists those that begin with --test)
-`;
+/** Tests wait for engines and servers a good part of their time: one file more than there are cores keeps all of them busy. */
+const CONCURRENCY = availableParallelism() + 1;
 
-process.exitCode = await main(process.argv.slice(2));
-
-async function main(args: readonly string[]): Promise<number> {
-  if (args.includes("--help") || args.includes("-h")) {
-    console.log(USAGE);
-    return 0;
-  }
+await runScript(USAGE, async (args) => {
   const options = args.filter((arg) => arg.startsWith("-"));
   const filters = args.filter((arg) => !arg.startsWith("-"));
   const files = testFiles(filters);
   if (files.length === 0) {
-    console.error(`No test file matches ${filters.join(" or ")}; give part of a path, such as src/bucket.`);
-    return 1;
+    throw new UsageError(`No test file matches ${filters.join(" or ")}; give part of a path, such as src/bucket.`);
   }
-  const checked = await run("npm", ["run", "--silent", "check"]);
-  if (checked !== 0) return checked;
-  const runnerArgs = [
-    "--test",
-    "--test-reporter=spec",
-    `--test-timeout=${TEST_TIMEOUT_MS}`,
-    // Tests wait for engines and servers a good part of their time: one file more than there are cores keeps all of them busy.
-    `--test-concurrency=${availableParallelism() + 1}`,
-    ...options,
-    ...files,
-  ];
-  return run(process.execPath, runnerArgs, await endpointFor(files));
-}
+  if (filters.length === 0) {
+    const checked = await run("npm", ["run", "--silent", "check"]);
+    if (checked !== 0) return checked;
+  }
+  // Several hundred processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
+  process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
+  Object.assign(process.env, await endpointFor(files));
+  if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
+  const { runTestFiles } = await import("./test-run.ts");
+  return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY });
+});
+
+/** Node's own runner, which knows every option, and takes files in the order of their names. */
+const RUNNER = [
+  "--test",
+  "--test-reporter=spec",
+  `--test-timeout=${TEST_TIMEOUT_MS}`,
+  `--test-concurrency=${CONCURRENCY}`,
+];
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
 async function endpointFor(files: readonly string[]): Promise<Record<string, string>> {
   if (process.env.ZAEL_TEST_ENDPOINT || !files.some((file) => /dynamodb|aggregator|cli|infra/.test(file))) return {};
+  const { fetchedDynamodbLocal } = await import("../test/dynamodb/dynamodb-local-download.ts");
+  const { startDynamodbLocal } = await import("../test/dynamodb/dynamodb-local-process.ts");
   try {
     return { ZAEL_TEST_ENDPOINT: await startDynamodbLocal(await fetchedDynamodbLocal()), ZAEL_TEST_ENGINE: "local" };
   } catch {
@@ -62,14 +70,14 @@ async function endpointFor(files: readonly string[]): Promise<Record<string, str
 
 function testFiles(filters: readonly string[]): string[] {
   const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root });
-  return files
-    .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part.replace(/^\.\//, ""))))
-    .sort();
+  return longestFirst(
+    files.filter((file) => filters.length === 0 || filters.some((part) => file.includes(part.replace(/^\.\//, "")))),
+  );
 }
 
-function run(command: string, args: readonly string[], env: Record<string, string> = {}): Promise<number> {
+function run(command: string, args: readonly string[]): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: "inherit", env: { ...process.env, ...env } });
+    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 1));
   });

@@ -1,9 +1,12 @@
 import { readFile } from "node:fs/promises";
+import { parsedArgs, runScript } from "./script.ts";
 import { type BucketVector, checkBucketVector, isBucketFn } from "./vectors-bucket.ts";
 import type { ScheduleVector } from "./vectors-schedule.ts";
 
-// `npm run vectors -- FILE`: checks the arithmetic against a file of recorded inputs and outputs. What is compared, and how
-// exactly, stands in the file's own note; docs/reference/arithmetic.md tells more.
+const USAGE = `npm run vectors -- FILE       checks the arithmetic against a file of recorded inputs and outputs
+
+The file's own note says what is compared and how exactly; docs/reference/arithmetic.md explains the format.
+`;
 
 const SCHEDULE_FNS = ["effective_params", "encode_schedule", "reset_edges"];
 
@@ -51,10 +54,13 @@ function idOf(vector: unknown): string | undefined {
 }
 
 if (import.meta.main) {
-  const [file] = process.argv.slice(2);
-  const { passed, failed } =
-    file === undefined ? { passed: 0, failed: 1 } : await checkVectorFile(file, (line) => console.log(line));
-  if (file === undefined) console.error("Name a file of vectors: npm run vectors -- FILE");
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
+  await runScript(USAGE, async (args) => {
+    const [file] = parsedArgs({ args: [...args], allowPositionals: true }).positionals;
+    // No file is a failure that is counted: the last line always says how many there were.
+    if (file === undefined) process.stderr.write("Name a file of vectors: npm run vectors -- FILE\n");
+    const { passed, failed } =
+      file === undefined ? { passed: 0, failed: 1 } : await checkVectorFile(file, (line) => console.log(line));
+    console.log(`${passed} passed, ${failed} failed`);
+    return failed > 0 ? 1 : 0;
+  });
 }

@@ -7,7 +7,7 @@ import { after, before, type TestContext, test } from "node:test";
 import { build } from "esbuild";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
-import { type PackedProject, packedProject, root, run } from "./packed-project.ts";
+import { type PackedProject, packedProject, root, run, userNode } from "./packed-project.ts";
 import { publicMembers } from "./public-members.ts";
 import { readExamples, readLinks } from "./readme.ts";
 
@@ -80,6 +80,38 @@ test("every entry point that package.json names can be imported by its name", as
   }
 });
 
+test("programs of the project run on the Node that was asked for", async (t: TestContext) => {
+  await project.write("version.mjs", ["console.log(process.version);"]);
+  const version = (await project.node("version.mjs")).trim();
+  t.diagnostic(`the installed package runs on Node ${version}`);
+  const asked = process.env.ZAEL_TEST_NODE_VERSION;
+  if (asked !== undefined) assert.ok(`${version}.`.startsWith(`v${asked}.`), `it ran on ${version}, not on ${asked}`);
+});
+
+test("the installed stores keep the contract that the installed package has for stores", async () => {
+  await project.write("contract.mjs", [
+    'import { mkdtempSync, rmSync } from "node:fs";',
+    'import { join } from "node:path";',
+    'import { describeStore } from "zae-limiter/testing";',
+    'import { openMemory } from "zae-limiter/memory";',
+    'import { openSqlite } from "zae-limiter/sqlite";',
+    'describeStore("memory", () => {',
+    // As long as files keep it: the contract looks back over a month.
+    "  const store = openMemory({ usage: { keepMs: 400 * 86_400_000 } });",
+    "  return { store, close: () => store.close() };",
+    "});",
+    'describeStore("sqlite", () => {',
+    '  const folder = mkdtempSync("contract-");',
+    '  const store = openSqlite({ file: join(folder, "limiter.db") });',
+    "  return { store, close: async () => { await store.close(); rmSync(folder, { recursive: true }); } };",
+    "});",
+  ]);
+  const told = await run(userNode, ["--test", "--test-reporter=tap", "contract.mjs"], project.folder);
+  const [, passed = "0"] = /^# pass (\d+)$/m.exec(told) ?? [];
+  assert.ok(Number(passed) > 300, `only ${passed} tests passed`);
+  assert.match(told, /^# fail 0$/m);
+});
+
 test("the command runs from the installed package, with nothing but the package installed", async () => {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
   const bin = join(project.folder, "node_modules/.bin/zae-limiter");
@@ -113,8 +145,8 @@ test("the service runs from the installed package, page included, though none of
 
 test("an installed command loads few files, and only what it needs", async () => {
   const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
-  await run(process.execPath, [main, "init"], project.folder);
-  await run(process.execPath, [main, "entity", "create", "key-1"], project.folder);
+  await run(userNode, [main, "init"], project.folder);
+  await run(userNode, [main, "entity", "create", "key-1"], project.folder);
   const seen = await loadedBy(project.folder, ["entity", "show", "key-1"]);
   assert.deepEqual(seen, ["core.js", "main.js", "run-process.js"]);
   assert.ok((await loadedBy(project.folder, ["limits", "schema"])).length < 12);
@@ -124,21 +156,21 @@ test("processes that a command starts beside itself start from the installed pac
   const main = join(project.folder, "node_modules/zae-limiter/dist/cli/main.js");
   const short = ["--scenario", "hot-key", "--duration", "200ms", "--processes", "2", "--concurrency", "4"];
   const report = JSON.parse(
-    await run(process.execPath, [main, "loadtest", "--store", "memory", ...short, "--json"], project.folder),
+    await run(userNode, [main, "loadtest", "--store", "memory", ...short, "--json"], project.folder),
   );
   assert.deepEqual([report.processes, report.errors, report.admission.excessTokens], [2, 0, 0]);
   assert.ok(report.granted > 0);
   const runner = join(project.folder, "node_modules/zae-limiter/dist/cli/runner-process.js");
   // The engine that it watches has gone already: it ends by itself.
   const { pid = 0 } = spawnSync(process.execPath, ["-e", "0"]);
-  await run(process.execPath, [runner, "http://127.0.0.1:1", String(pid)], project.folder);
+  await run(userNode, [runner, "http://127.0.0.1:1", String(pid)], project.folder);
 });
 
 /** The files of the command line that one command has loaded. */
 async function loadedBy(folder: string, args: readonly string[]): Promise<string[]> {
   const told = await mkdtemp(join(tmpdir(), "loaded-"));
   const main = join(folder, "node_modules/zae-limiter/dist/cli/main.js");
-  execFileSync(process.execPath, [main, ...args], { cwd: folder, env: { ...process.env, NODE_V8_COVERAGE: told } });
+  execFileSync(userNode, [main, ...args], { cwd: folder, env: { ...process.env, NODE_V8_COVERAGE: told } });
   const [file = ""] = await readdir(told);
   const { result } = JSON.parse(await readFile(join(told, file), "utf8")) as { result: { url: string }[] };
   await rm(told, { recursive: true });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { plainEnvironment } from "./readme.ts";
@@ -10,10 +10,19 @@ import { plainEnvironment } from "./readme.ts";
 export const root = fileURLToPath(new URL("..", import.meta.url));
 const exec = promisify(execFile);
 
+/** The Node that programs of the project run on, as a user has it: that of ZAEL_TEST_NODE, else the one that runs the tests. */
+export const userNode = process.env.ZAEL_TEST_NODE || process.execPath;
+
+/** The environment of a user: what begins with `#!/usr/bin/env node` runs on the user's Node, too. */
+function userEnvironment(): Record<string, string | undefined> {
+  const env = plainEnvironment();
+  return { ...env, PATH: [dirname(userNode), env.PATH ?? ""].join(delimiter) };
+}
+
 /** Runs a command to its end and answers with what it printed; throws with all of that when it fails. */
 export async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
   try {
-    return (await exec(command, args, { cwd, env: plainEnvironment(), timeout: 600_000 })).stdout;
+    return (await exec(command, args, { cwd, env: userEnvironment(), timeout: 600_000 })).stdout;
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     throw new Error(`${command} ${args[0]} failed:\n${stdout}${stderr}`);
@@ -48,7 +57,8 @@ export async function packedProject(): Promise<PackedProject> {
     tarball,
     folder,
     write,
-    node: (file) => run(process.execPath, [file], folder),
+    // Before Node 22.18 types are stripped only where that is asked for.
+    node: (file) => run(userNode, [...(file.endsWith(".ts") ? ["--experimental-strip-types"] : []), file], folder),
     compile: async (file, options) => {
       await write("tsconfig.json", [JSON.stringify({ compilerOptions: { ...STRICT, ...options }, files: [file] })]);
       try {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { testMutants } from "./simulation/catching.ts";
 import { CONDITIONAL_MUTANTS } from "./simulation/conditional-mutants.ts";
 import { CROWD_MUTANTS } from "./simulation/crowd-mutants.ts";
 import { GIVE_BACK_MUTANTS } from "./simulation/give-back-mutants.ts";
@@ -9,7 +10,6 @@ import { openFor } from "./simulation/stores.ts";
 import { WHOLE_MUTANTS } from "./simulation/whole-mutants.ts";
 
 const SEEDS = 900;
-const MUTANT_SEEDS_MAX = 1_000;
 
 test("over five hundred worlds of single-item conditional writes keep the promise at every step", async () => {
   const broken: SeedReport[] = [];
@@ -83,21 +83,23 @@ test("a seed plays the same way again, step by step, on conditional writes", asy
   for (const seed of [3, 10, 17]) assert.deepEqual(await played(seed), await played(seed));
 });
 
-for (const [bug, mutant] of Object.entries({
-  ...CONDITIONAL_MUTANTS,
-  ...GIVE_BACK_MUTANTS,
-  ...CROWD_MUTANTS,
-  ...WHOLE_MUTANTS,
-})) {
-  test(`the simulation catches ${bug}`, async () => {
-    const others: string[] = [];
-    for (let seed = 1; seed <= MUTANT_SEEDS_MAX; seed++) {
-      const { violations } = await simulate(seed, { open: () => openFor("conditional", seed), verbose: false, mutant });
-      if (violations.some((violation) => mutant.caughtAs.test(violation))) return;
-      others.push(...violations);
-    }
-    assert.fail(
-      `not found in ${MUTANT_SEEDS_MAX} worlds; found instead: ${others.slice(0, 5).join("; ") || "nothing"}`,
-    );
-  });
-}
+/** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */
+const CAUGHT_BY: Readonly<Record<string, number>> = {
+  "a lost write that is repeated without its nonce": 30,
+  "a split that mints": 25,
+  "a count of resets that goes back with the shards": 25,
+  "a limit that is forgotten too early": 108,
+  "a give-back that does not look at the period": 927,
+  "a give-back into an hour that is over": 267,
+  "a process that forgets a bucket while it writes to it": 46,
+  "a take that landed late for nobody, and stays": 24,
+  "a shortage that a process remembers for twice as long as it may": 28,
+  "a switch that is stamped on nothing": 121,
+  "a take that waits for the one before it, however long that takes": 259,
+  "a give-back to a soft quota that always goes to the first shard": 265,
+};
+
+testMutants(
+  { ...CONDITIONAL_MUTANTS, ...GIVE_BACK_MUTANTS, ...CROWD_MUTANTS, ...WHOLE_MUTANTS },
+  { store: "conditional", seedsMax: 1_000, caughtBy: CAUGHT_BY },
+);

@@ -145,10 +145,13 @@ function print(lines: readonly string[]): void {
   process.stdout.write(`${lines.join("\n")}\n`);
 }
 
-/** What the arguments ask for, or undefined when they cannot be understood. */
-function runGiven(): Run | undefined {
+/** What the arguments ask for; "help" for help, or undefined when they cannot be understood. */
+function runGiven(): Run | "help" | undefined {
   try {
-    const { values } = parseArgs({ options: { seconds: { type: "string" }, port: { type: "string" } } });
+    const { values } = parseArgs({
+      options: { seconds: { type: "string" }, port: { type: "string" }, help: { type: "boolean", short: "h" } },
+    });
+    if (values.help === true) return "help";
     // On a terminal somebody watches, and ends it; elsewhere it ends by itself.
     const whole = isTerminal() ? undefined : SECONDS * 1000;
     const totalMs = values.seconds === undefined ? whole : Number(values.seconds) * 1000;
@@ -161,12 +164,15 @@ function runGiven(): Run | undefined {
   }
 }
 
+const USAGE =
+  "Usage: npm start [-- --seconds N] [--port P], with N up to 3600. Without N it runs until Ctrl-C on a terminal, and for " +
+  `${SECONDS} s elsewhere.\n`;
+
 const given = runGiven();
-if (given === undefined) {
-  process.stderr.write(
-    "Usage: npm start [-- --seconds N] [--port P], with N up to 3600. Without N it runs until Ctrl-C on a terminal, and for " +
-      `${SECONDS} s elsewhere.\n`,
-  );
+if (given === "help") {
+  process.stdout.write(USAGE);
+} else if (given === undefined) {
+  process.stderr.write(USAGE);
   process.exitCode = 2;
 } else {
   try {

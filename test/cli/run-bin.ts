@@ -5,6 +5,10 @@ const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
 export const PLAIN = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" };
 
+/** Where the tests keep code that is stripped of its types and compiled: each command starts in half the time. */
+const { NODE_COMPILE_CACHE } = process.env;
+const COMPILED = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
+
 export interface Ran {
   readonly code: number | null;
   readonly stdout: string;
@@ -19,7 +23,7 @@ export function zaeLimiter(args: readonly string[], env: Readonly<Record<string,
 /** The same, to be ended by a signal. */
 export function started(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH ?? "", ...PLAIN, ...env },
+    env: { PATH: process.env.PATH ?? "", ...COMPILED, ...PLAIN, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const said = { stdout: "", stderr: "" };

@@ -33,6 +33,8 @@ interface Machine {
   readonly clock: Clock;
   readonly store: Store;
   readonly serverTime: ServerTime;
+  /** Closed before its connection: a limiter that closes writes what it has counted, and would wait for an answer in vain. */
+  readonly limiters: RateLimiter[];
 }
 
 async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string, offsetMs: number): Promise<Machine> {
@@ -44,11 +46,15 @@ async function newMachine(t: TestContext, dynamodb: DynamodbLocal, table: string
   const credentials = { accessKeyId: "test", secretAccessKey: "test" };
   const way = { endpoint: dynamodb.endpoint, region: "eu-west-1", credentials, client: undefined, profile: undefined };
   const connection = await connect({ ...way, local, steadyMs, given: undefined });
-  t.after(() => connection.client.close());
+  const limiters: RateLimiter[] = [];
+  t.after(async () => {
+    for (const limiter of limiters) await limiter.close();
+    await connection.client.close();
+  });
   const wire = new Wire(connection.client);
   const { clock, serverTime } = connection;
   const store = Object.assign(dynamoOver(optionsFor(wire, table, { ...connection, client: wire })), { clock });
-  return Object.assign(off, { wire, clock, store, serverTime });
+  return Object.assign(off, { wire, clock, store, serverTime, limiters });
 }
 
 await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
@@ -61,9 +67,9 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
   });
   after(() => dynamodb.client.send("DeleteTable", JSON.stringify({ TableName: table }), { timeoutMs: 10_000 }));
 
-  const open = async (t: TestContext, machine: Machine): Promise<RateLimiter> => {
+  const open = async (machine: Machine): Promise<RateLimiter> => {
     const limiter = await RateLimiter.open({ store: machine.store, timeoutMs: TIMEOUT_MS, denyMemoryMs: 0 });
-    t.after(() => limiter.close());
+    machine.limiters.push(limiter);
     return limiter;
   };
 
@@ -84,16 +90,16 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
   for (const [off, offsetMs] of OFFSETS) {
     test(`${off}, a newcomer at a drained bucket mints nothing and freezes nobody`, async (t) => {
       const entityId = `a-${++entities}`;
-      const right = await open(t, await newMachine(t, dynamodb, table, 0));
+      const right = await open(await newMachine(t, dynamodb, table, 0));
       await drain(right, entityId);
-      const wrong = await open(t, await newMachine(t, dynamodb, table, offsetMs));
+      const wrong = await open(await newMachine(t, dynamodb, table, offsetMs));
       await assertDrained([wrong, right, wrong, right], entityId);
     });
 
     test(`${off}, whoever makes a bucket and drains it leaves it as anybody would`, async (t) => {
       const entityId = `a-${++entities}`;
-      const wrong = await open(t, await newMachine(t, dynamodb, table, offsetMs));
-      const right = await open(t, await newMachine(t, dynamodb, table, 0));
+      const wrong = await open(await newMachine(t, dynamodb, table, offsetMs));
+      const right = await open(await newMachine(t, dynamodb, table, 0));
       await drain(wrong, entityId);
       await assertDrained([right, wrong, right], entityId);
     });
@@ -101,7 +107,7 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
     test(`${off} from one moment to the next: read first, and then as before`, async (t) => {
       const entityId = `a-${++entities}`;
       const machine = await newMachine(t, dynamodb, table, 0);
-      const [wrong, right] = [await open(t, machine), await open(t, await newMachine(t, dynamodb, table, 0))];
+      const [wrong, right] = [await open(machine), await open(await newMachine(t, dynamodb, table, 0))];
       await drain(wrong, entityId);
       const other = `a-${++entities}`;
       await drain(right, other);
@@ -130,7 +136,7 @@ await describeDynamo("clients whose clocks are wrong", (dynamodb) => {
       assert.deepEqual(calls, ["BatchGetItem", "PutItem"]);
       const [state] = await right.store.scope(id).buckets.read([all.bucket]);
       assert.ok(Math.abs((state?.epochMs ?? 0) - systemClock.now()) < SOON_MS, "the epoch is off by an hour");
-      await assertDrained([await open(t, right)], entityId);
+      await assertDrained([await open(right)], entityId);
     });
   }
 });

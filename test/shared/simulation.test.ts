@@ -13,7 +13,11 @@ test("two hundred tables that both write keep the promise", async (t) => {
     if (violations.length > 0) failed.push(`seed ${seed}: ${violations[0]}`);
   }
   t.diagnostic(JSON.stringify(tally));
-  assert.deepEqual(failed, [], `node test/shared/simulate.ts --seed N tells the story of one; ${failed.length} failed`);
+  assert.deepEqual(
+    failed,
+    [],
+    `npm run simulate -- --store shared --seed N tells the story of one; ${failed.length} failed`,
+  );
   for (const [what, least] of Object.entries(LEAST)) {
     assert.ok((tally[what] ?? 0) >= least, `"${what}" happened ${tally[what] ?? 0} times: that proves nothing`);
   }
