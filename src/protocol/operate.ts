@@ -4,7 +4,7 @@ import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../d
 import { type BucketState, bornAs, findLimit, freshBucket } from "../domain/bucket-state.ts";
 import { ItemUnreadable } from "../domain/item-unreadable.ts";
 import { traitsOf } from "../domain/limit-kinds.ts";
-import { limitSet } from "../domain/limit-set.ts";
+import { type LimitSet, limitSet } from "../domain/limit-set.ts";
 import type { Operation, OperationReply } from "../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../ports/item-store.ts";
 import { installWrite } from "./apply.ts";
@@ -87,9 +87,10 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
       if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
       // Some shards may go by newer limits than others, and a purchase would be worth something else on each.
       const disagree = shardsDisagreeOnLimits(context, operation, images);
-      const installs = disagree ? agreedLimits(context, operation, images) : undefined;
+      const agreed = disagree ? limitsOfAll(images) : operation;
+      const installs = agreed === undefined ? agreedLimits(context, operation, images) : undefined;
       if (installs !== undefined) return installs.length === 0 ? { kind: "wait" } : { kind: "install", installs };
-      const drawn = drawnFor(context, operation, images, wanted);
+      const drawn = drawnFor(context, operation, images, { ...wanted, by: agreed ?? operation });
       if (drawn.kind === "tooLarge") return { kind: "result", result: drawn, installs: [] };
       const writes = [...drawn.writes, recordOf(drawn.gained)];
       return { kind: "transact", writes, event, result: { kind: "done", repeated: false, amounts: drawn.gained } };
@@ -115,6 +116,21 @@ function shardsDisagreeOnLimits(
 }
 
 /**
+ * The limits that all shards go by, as they were read last; undefined where they go by different ones. An operation that was planned
+ * with older limits goes by these: some shards know them from a later reading, and would not take its own.
+ */
+function limitsOfAll(images: readonly Image[]): Pick<Operation, "set" | "origin"> | undefined {
+  const [first] = images;
+  if (first === undefined || images.some(({ canonical }) => canonical !== first.canonical)) return undefined;
+  const { limits, origin } = images.reduce((a, b) => (b.state.origin.asOfMs > a.state.origin.asOfMs ? b : a)).state;
+  return { set: configuredIn(limits), origin };
+}
+
+function configuredIn(limits: BucketState["limits"]): LimitSet {
+  return limitSet(limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+}
+
+/**
  * The writes that install the limits of one shard on those that go by others: of those read lately, within the time by which clocks
  * may disagree, the ones that the operation itself was planned with; otherwise those that were read last. None: two were read at
  * the same instant, and the next request decides.
@@ -134,7 +150,7 @@ function agreedLimits(
   const origin = { ...chosen.state.origin, asOfMs: latestMs };
   // Not by a reading from before they were configured: the time between would count by them.
   const readingMs = Math.max(nowMs, latestMs);
-  const limits = limitSet(chosen.state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+  const limits = configuredIn(chosen.state.limits);
   const others = images.filter(({ canonical }) => canonical !== chosen.canonical);
   return others.flatMap((image) => {
     const { bucket } = image.key;
@@ -153,10 +169,11 @@ function drawnFor(
   context: ProtocolContext,
   operation: Operation,
   images: readonly Image[],
-  wanted: Wanted,
+  wanted: Wanted & { readonly by: Pick<Operation, "set" | "origin"> },
 ): DrawnOperation | TooLarge {
   const { env } = context;
-  const { set, origin, nowMs } = operation;
+  const { nowMs } = operation;
+  const { set, origin } = wanted.by;
   const parts: TracePart[] = [{ of: operation, kind: wanted.kind, amounts: wanted.amounts }];
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));

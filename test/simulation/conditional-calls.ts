@@ -29,6 +29,8 @@ export interface Asked {
   readonly limits: readonly string[] | undefined;
   /** In which periods it was taken, on each shard. */
   readonly pins: ModelPins[];
+  /** In which periods it had been taken before it yielded to other levels: that is given back, and no ticket says anything of it. */
+  readonly undone: ModelPins[];
   /** Whether an operation of its key was applied for it. */
   applied: boolean;
   /** Of a give-back. */
@@ -92,6 +94,12 @@ export class ConditionalCalls {
     asked.heardLate = (asked.heardLate ?? 0) + 1;
   }
 
+  /** A level was given back by its claim: what is taken for it afterwards is another time. */
+  yieldedBack(of: object): void {
+    const asked = this.#asked.has(of) ? undefined : this.#yielded(of);
+    asked?.undone.push(...asked.pins.splice(0));
+  }
+
   /** Whether it was given back is not known, whichever process did it. */
   lostBack(of: object): void {
     const asked = this.#yielded(of);
@@ -129,7 +137,8 @@ export class ConditionalCalls {
     if (told.length > 0) return told;
     // A level that is given back before its request is answered.
     const times = this.#times(held.bucket.id);
-    const periods = this.#yielded(held)?.pins.flatMap((pins) => pins.get(limit) ?? []) ?? [];
+    const { pins = [], undone = [] } = this.#yielded(held) ?? {};
+    const periods = [...pins, ...undone].flatMap((one) => one.get(limit) ?? []);
     return periods.map((period) => ({ period, ...times }));
   }
 
@@ -230,6 +239,7 @@ export class ConditionalCalls {
       readingMs,
       limits,
       pins: [],
+      undone: [],
       applied: false,
     };
     this.#asked.set(of, asked);

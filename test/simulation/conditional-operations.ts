@@ -1,4 +1,5 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
+import { type LimitSet, limitSet } from "../../src/domain/limit-set.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/attributes.ts";
@@ -64,7 +65,13 @@ export class Purchased {
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
-      model.bring(set, origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
+      // Where all shards go by limits that some of them have read later, the operation goes by those, and brings its own to none.
+      const isLater = before !== undefined && image.state.origin.asOfMs > origin.asOfMs;
+      const was = isLater ? configuredOf(readItem(key, before, calendar)) : undefined;
+      const by = isLater ? { set: configuredOf(image), origin: image.state.origin } : operation;
+      if (was !== undefined && was.signature !== by.set.signature)
+        journal.violation(`${name}: limits that nobody brought`);
+      model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
       model.advance(trace.readingMs);
       return [{ change, model, image }];
     });
@@ -124,4 +131,9 @@ export class Purchased {
     if (gained >= due - rounding && gained <= due + rounding) return;
     journal.violation(`${shownKey(bucketId)}: ${milli} of ${name} were bought, and ${gained} gained`);
   }
+}
+
+/** The limits by which an item goes, without those that are only kept for what was taken of them. */
+function configuredOf({ state }: ReadItem): LimitSet {
+  return limitSet(state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
 }

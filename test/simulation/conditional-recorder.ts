@@ -331,6 +331,7 @@ export class ConditionalRecorder {
         }),
       );
     }
+    if (kind === "credit") this.#calls.yieldedBack(of);
     if (undoes !== undefined) for (const { limit } of amounts) windowClosed(model, limit, after);
     this.#tell(key, readingProblems(asked, trace));
   }
