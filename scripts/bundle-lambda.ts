@@ -39,6 +39,14 @@ const ownVersion: Plugin = {
   },
 };
 
+/** A function has a table; there is no file for a store. */
+const noSqlite: Plugin = {
+  name: "no-sqlite",
+  setup: (bundler) => {
+    bundler.onLoad({ filter: /adapters[/\\]sqlite[/\\]store\.ts$/ }, () => ({ contents: "export {};" }));
+  },
+};
+
 /** The code of a function. */
 async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
   const { outputFiles, warnings } = await build({
@@ -49,8 +57,11 @@ async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
     absWorkingDir: root,
     external: ["@aws-sdk/*", "@smithy/*"],
     // Lambda has the credentials of a function in its environment: no chain that looks elsewhere is needed.
-    alias: { "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts") },
-    plugins: [ownVersion],
+    alias: {
+      "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts"),
+      undici: join(root, "scripts/lambda-http.ts"),
+    },
+    plugins: [ownVersion, noSqlite],
     // What is written as CommonJS asks for modules of Node by `require`.
     banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   });
