@@ -1,7 +1,7 @@
 import { CommanderError, type OutputConfiguration } from "commander";
 import { withoutSecrets } from "../domain/names.ts";
 import type { CommandContext } from "./command.ts";
-import { commandsEndingIn, mentioned } from "./commands.ts";
+import { type CommandEntry, called, commandsEndingIn, mentioned } from "./commands.ts";
 import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
@@ -22,15 +22,16 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
     exitCode = await file.run(context, options, given);
   };
   try {
-    const make = (words: readonly string[]) =>
-      programFor({ isLoaded: (entry) => mentioned(entry, words), output: help.configuration, act });
+    const make = (words: readonly string[], isKnown: (entry: CommandEntry) => boolean) =>
+      programFor({ isLoaded: (entry) => mentioned(entry, words), isKnown, output: help.configuration, act });
     if (args[0] === "__complete") {
       const { complete } = await import("./complete.ts");
-      await complete(context, args.slice(args[1] === "--" ? 2 : 1), make);
+      await complete(context, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, () => true));
       return EXIT.done;
     }
     refuseVersionOf(args);
-    const program = await make(args);
+    const isCalled = called(args) !== undefined;
+    const program = await make(args, (entry) => !isCalled || mentioned(entry, args));
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
     await help.written();
