@@ -1,4 +1,4 @@
-import { globSync } from "node:fs";
+import { globSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 import { lazyBuiltins } from "./bundle-builtins.ts";
@@ -25,6 +25,16 @@ const PROCESSES = {
   "code/runner-process": "src/local/runner-process.ts",
 };
 
+/**
+ * What somebody may bundle without the rest of the library: errors, limits, a store in memory. As entries of their own these are
+ * files of their own. (The entries themselves are removed: nothing imports them.)
+ */
+const APART = {
+  "code/apart-errors": "src/domain/errors.ts",
+  "code/apart-limits": "src/entry/limits.ts",
+  "code/apart-memory": "src/entry/open-memory.ts",
+};
+
 /** Commands that need much more than a store. */
 const FAR_COMMANDS = /\/commands\/(check|delete|deploy|lambda-export|list|loadtest|migrate|serve|status|template)\.ts$/;
 
@@ -38,12 +48,13 @@ export async function bundleCode(root: string): Promise<void> {
   const entries = Object.fromEntries(ENTRIES.map((name) => [`entry/${name}`, `src/entry/${name}.ts`]));
   const { metafile } = await build({
     ...sharedOptions(root),
-    entryPoints: { ...entries, ...PROCESSES },
+    entryPoints: { ...entries, ...PROCESSES, ...APART },
     chunkNames: "code/[name]-[hash]",
     splitting: true,
     metafile: true,
     plugins: [serverLibraries, togetherIn(root), lazyBuiltins],
   });
+  for (const name of Object.keys(APART)) rmSync(join(root, `dist/${name}.js`));
   // The very first file turns on the cache of what was compiled, so it is small and imports nothing but the rest.
   await build({
     ...{ ...sharedOptions(root), entryPoints: { "cli/main": "src/cli/main.ts" } },
@@ -60,6 +71,8 @@ function sharedOptions(root: string): BuildOptions {
     format: "esm",
     platform: "node",
     target: "node22.13",
+    // Names stay: errors are called by their class, and a stack shows where one came from. Lines are short enough to be shown.
+    ...{ minifyWhitespace: true, minifySyntax: true, lineLimit: 200 },
     external: ["@aws-sdk/*", "aws-cdk-lib", "constructs", "undici", "yaml"],
     legalComments: "none",
     logLevel: "warning",
@@ -85,10 +98,11 @@ function togetherIn(root: string): Plugin {
   const filesOf = (...patterns: readonly string[]) =>
     globSync([...patterns], { cwd: root, exclude: ["**/*.test.ts"] }).sort();
   const isProcess = new Set(Object.values(PROCESSES).map((file) => join(root, file)));
+  const isApart = new Set(Object.values(APART).map((file) => join(root, file)));
   const commands = filesOf("src/cli/commands/*.ts");
   const heart = [
     ...filesOf("src/{domain,engine,bucket}/*.ts", "src/adapters/{memory,system}/*.ts"),
-    ...["src/entry/memory.ts", "src/entry/rate-limiter.ts", "src/entry/package-version.ts"],
+    ...["src/entry/memory.ts", "src/entry/package-version.ts"],
   ];
   const near = [
     ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],
@@ -104,11 +118,12 @@ function togetherIn(root: string): Plugin {
   return {
     name: "together",
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: /^(\.|\/|src\/).*\.ts$/ }, ({ kind, path, importer, resolveDir }) => {
+      onResolve({ filter: /^[./].*\.ts$/ }, ({ kind, path, importer, resolveDir }) => {
         // The package has no side effects, except for what runs as a process.
         if (isProcess.has(path)) return { path, sideEffects: true };
         if (kind !== "entry-point" && kind !== "dynamic-import") return undefined;
         const target = join(kind === "entry-point" ? root : resolveDir, path);
+        if (kind === "entry-point" && isApart.has(target)) return undefined;
         // A command is imported by its name: those that are near are one file, whichever is asked for.
         if (/src\/cli\/commands\//.test(target) && /src\/cli\/[^/]+$/.test(importer))
           return { path: FAR_COMMANDS.test(target) ? "far-commands" : "commands", namespace: "commands" };

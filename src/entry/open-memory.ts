@@ -1,0 +1,20 @@
+import { openMemory as openWith } from "../adapters/memory/store.ts";
+import { systemTurns } from "../adapters/system/turns.ts";
+import { KnownNames } from "../domain/known-names.ts";
+import { MEMORY_RETENTION } from "../domain/retention.ts";
+import type { Store } from "../ports/store.ts";
+import { calendar } from "./limits.ts";
+import { type RetentionOptions, retentionOf } from "./retention.ts";
+
+// Apart from the limiter in memory, for bundles that have a store and no limiter.
+
+const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: true });
+
+/** A new, empty store in this process's memory, for `RateLimiter.open({ store })`. */
+export function openMemory(options: RetentionOptions = {}): Store {
+  return openWith(
+    calendar,
+    retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION),
+    systemTurns,
+  );
+}
