@@ -1,5 +1,6 @@
 import { globSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 import { lazyBuiltins } from "./bundle-builtins.ts";
 import { writeLicences } from "./licences.ts";
@@ -45,6 +46,7 @@ const FAR_COMMANDS = /\/commands\/(check|delete|deploy|lambda-export|list|loadte
  * `package.json` two folders up.
  */
 export async function bundleCode(root: string): Promise<void> {
+  await checkNames(root);
   const entries = Object.fromEntries(ENTRIES.map((name) => [`entry/${name}`, `src/entry/${name}.ts`]));
   const { metafile } = await build({
     ...sharedOptions(root),
@@ -95,26 +97,15 @@ const serverLibraries: Plugin = {
  * command line's own also what nearly every command needs. What it does not use of them a bundler of its user leaves out.
  */
 function togetherIn(root: string): Plugin {
-  const filesOf = (...patterns: readonly string[]) =>
-    globSync([...patterns], { cwd: root, exclude: ["**/*.test.ts"] }).sort();
+  const { heart, near, far } = partsOf(root);
   const isProcess = new Set(Object.values(PROCESSES).map((file) => join(root, file)));
   const isApart = new Set(Object.values(APART).map((file) => join(root, file)));
-  const commands = filesOf("src/cli/commands/*.ts");
-  const heart = [
-    ...filesOf("src/{domain,engine,bucket}/*.ts", "src/adapters/{memory,system}/*.ts"),
-    ...["src/entry/memory.ts", "src/entry/package-version.ts"],
-  ];
-  const near = [
-    ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],
-    ...commands.filter((file) => !FAR_COMMANDS.test(file)),
-  ];
   const imports = (files: readonly string[]) => files.map((file) => `import "./${file}";\n`).join("");
   const inLibrary = BUILTINS.map((name) => `import "node:${name}";\n`).join("") + imports(heart);
   const inCommands = inLibrary + imports(near);
   const exporting = (files: readonly string[]) =>
     files.map((file) => `export * from ${JSON.stringify(file)};\n`).join("");
-  const all = (isFar: boolean) =>
-    commands.filter((file) => FAR_COMMANDS.test(file) === isFar).map((file) => `./${file}`);
+  const isNear = new Set(near.map((file) => join(root, file)));
   return {
     name: "together",
     setup({ onResolve, onLoad }) {
@@ -124,9 +115,9 @@ function togetherIn(root: string): Plugin {
         if (kind !== "entry-point" && kind !== "dynamic-import") return undefined;
         const target = join(kind === "entry-point" ? root : resolveDir, path);
         if (kind === "entry-point" && isApart.has(target)) return undefined;
-        // A command is imported by its name: those that are near are one file, whichever is asked for.
-        if (/src\/cli\/commands\//.test(target) && /src\/cli\/[^/]+$/.test(importer))
-          return { path: FAR_COMMANDS.test(target) ? "far-commands" : "commands", namespace: "commands" };
+        // Members are taken by their names: what is near is one file, and loaded, whichever is asked for.
+        if (isNear.has(target) && !/src\/entry\//.test(importer)) return { path: "near", namespace: "commands" };
+        if (FAR_COMMANDS.test(target)) return { path: "far-commands", namespace: "commands" };
         const isLibrary = /src\/entry\//.test(kind === "entry-point" ? target : importer);
         return { path: target, namespace: isLibrary ? "library" : "command line" };
       });
@@ -134,10 +125,37 @@ function togetherIn(root: string): Plugin {
       onLoad({ filter: /./, namespace: "library" }, ({ path }) => virtual(inLibrary + exporting([path])));
       onLoad({ filter: /./, namespace: "command line" }, ({ path }) => virtual(inCommands + exporting([path])));
       onLoad({ filter: /./, namespace: "commands" }, ({ path }) =>
-        virtual(inCommands + exporting(all(path === "far-commands"))),
+        virtual(inCommands + exporting((path === "near" ? near : far).map((file) => `./${file}`))),
       );
     },
   };
+}
+
+function partsOf(root: string) {
+  const filesOf = (...patterns: readonly string[]) =>
+    globSync([...patterns], { cwd: root, exclude: ["**/*.test.ts"] }).sort();
+  const commands = filesOf("src/cli/commands/*.ts");
+  const heart = [
+    ...filesOf("src/{domain,engine,bucket}/*.ts", "src/adapters/{memory,system}/*.ts"),
+    ...["src/entry/memory.ts", "src/entry/package-version.ts"],
+  ];
+  const near = [
+    ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],
+    ...["src/entry/rate-limiter.ts", "src/engine/limiter-parts.ts"],
+    ...commands.filter((file) => !FAR_COMMANDS.test(file)),
+  ];
+  return { heart, near, far: commands.filter((file) => FAR_COMMANDS.test(file)) };
+}
+
+/** A file that exports all of several others leaves out a name that two of them have, without a word. */
+async function checkNames(root: string): Promise<void> {
+  const { near, far } = partsOf(root);
+  for (const files of [near, far]) {
+    const modules = await Promise.all(files.map((file) => import(pathToFileURL(join(root, file)).href)));
+    const names = modules.flatMap((module) => Object.keys(module as object));
+    const twice = names.find((name, i) => names.indexOf(name) !== i);
+    if (twice !== undefined) throw new Error(`Two files of the command line export ${twice}; rename one of them.`);
+  }
 }
 
 /** Modules of Node of which the library and the commands use something. */

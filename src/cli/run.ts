@@ -22,16 +22,20 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
     exitCode = await file.run(context, options, given);
   };
   try {
-    const make = (words: readonly string[], isKnown: (entry: CommandEntry) => boolean) =>
-      programFor({ isLoaded: (entry) => mentioned(entry, words), isKnown, output: help.configuration, act });
+    const make = (words: readonly string[], only: CommandEntry | undefined) =>
+      programFor({
+        isLoaded: (entry) => (only === undefined ? mentioned(entry, words) : entry === only),
+        isKnown: (entry) => only === undefined || entry === only,
+        output: help.configuration,
+        act,
+      });
     if (args[0] === "__complete") {
       const { complete } = await import("./complete.ts");
-      await complete(context, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, () => true));
+      await complete(context, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, undefined));
       return EXIT.done;
     }
     refuseVersionOf(args);
-    const isCalled = called(args) !== undefined;
-    const program = await make(args, (entry) => !isCalled || mentioned(entry, args));
+    const program = await make(args, called(args));
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
     await help.written();
