@@ -87,6 +87,18 @@ test("the tarball has what is needed to run and read it, and neither tests nor T
   );
 });
 
+test("no link of the README leads out of the package", async () => {
+  const installed = join(project.folder, "node_modules/zae-limiter");
+  const files = (await filesOf(installed)).map((file) => file.slice(installed.length + 1));
+  const text = await readFile(join(installed, "README.md"), "utf8");
+  const links = Array.from(text.matchAll(/\]\((?!\w+:|#)([^)#\s]+)/g), ([, path = ""]) => path.replace(/^\.\//, ""));
+  assert.ok(links.length > 0);
+  assert.deepEqual(
+    links.filter((path) => !files.includes(path)),
+    [],
+  );
+});
+
 test("every entry point that package.json names can be imported by its name", async () => {
   // A construct extends one of CDK's, so that there is nothing to import without it; it has a test of its own.
   const names = (await entryNames()).filter((name) => name !== "./cdk");
