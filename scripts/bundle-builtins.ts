@@ -17,7 +17,7 @@ function lazily(path: string): string {
   const found = process.getBuiltinModule(path) as Readonly<Record<string, unknown>>;
   const members = Object.keys(found).filter((name) => name !== "default");
   return [
-    `const load = () => process.getBuiltinModule(${JSON.stringify(path)});`,
+    `let found; const load = () => (found ??= process.getBuiltinModule(${JSON.stringify(path)}));`,
     ...members.map((name) =>
       isCalled(name, found[name])
         ? `export const ${name} = (...given) => load().${name}(...given);`

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, type Plugin } from "esbuild";
+import { build, type Plugin, transform } from "esbuild";
 import { zippedLambda } from "./zip-lambda.ts";
 
 // The code of the stack's functions: one file each, for Node 22 on Lambda, whose runtime has the AWS SDK. Bundled when this package is
@@ -39,18 +39,43 @@ const ownVersion: Plugin = {
   },
 };
 
+/** A function has a table; there is no file for a store. */
+const noSqlite: Plugin = {
+  name: "no-sqlite",
+  setup: (bundler) => {
+    bundler.onLoad({ filter: /adapters[/\\]sqlite[/\\]store\.ts$/ }, () => ({ contents: "export {};" }));
+  },
+};
+
+/** Errors are called by their class, also where all names are short. */
+const errorNames: Plugin = {
+  name: "error-names",
+  setup: (bundler) => {
+    bundler.onLoad({ filter: /src[/\\].*\.ts$/ }, async ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      if (!/^(export )?class \w+ extends \w*Error\b/m.test(text)) return undefined;
+      const { code } = await transform(text, { loader: "ts", target: "node22", keepNames: true });
+      return { contents: code, loader: "js" };
+    });
+  },
+};
+
 /** The code of a function. */
 async function bundledLambda(name: LambdaName): Promise<Uint8Array> {
   const { outputFiles, warnings } = await build({
     stdin: { contents: `export { handler } from "./${ENTRIES[name]}";`, resolveDir: root, sourcefile: `${name}.mjs` },
     outfile: "index.mjs",
     ...{ bundle: true, write: false, platform: "node", format: "esm", target: "node22", logLevel: "silent" },
-    ...{ minify: true, keepNames: true, legalComments: "none" },
+    ...{ minify: true, legalComments: "none" },
     absWorkingDir: root,
     external: ["@aws-sdk/*", "@smithy/*"],
     // Lambda has the credentials of a function in its environment: no chain that looks elsewhere is needed.
-    alias: { "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts") },
-    plugins: [ownVersion],
+    alias: {
+      "@aws-sdk/credential-providers": join(root, "scripts/lambda-credentials.ts"),
+      undici: join(root, "scripts/lambda-http.ts"),
+      yaml: join(root, "scripts/lambda-yaml.ts"),
+    },
+    plugins: [ownVersion, noSqlite, errorNames],
     // What is written as CommonJS asks for modules of Node by `require`.
     banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   });

@@ -363,6 +363,11 @@ export function commandsEndingIn(word: string): readonly string[] {
   return COMMANDS.filter(({ path }) => path.length > 1 && path.at(-1) === word).map(({ path }) => path.join(" "));
 }
 
+/** The one whose words the command line begins with, if there is one. */
+export function called(args: readonly string[]): CommandEntry | undefined {
+  return [...COMMANDS, ...HIDDEN].find(({ path }) => path.every((word, i) => args[i] === word));
+}
+
 /** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */
 export function mentioned(entry: CommandEntry, args: readonly string[]): boolean {
   let at = 0;

@@ -109,10 +109,10 @@ function printerOf<Item>(context: CommandContext, options: ListOptions, source: 
       },
     };
   }
-  const drawing = tableOf(context, options, source.columns);
+  const draw = tableOf(context, options, source.columns);
   return {
     items: async (items) => {
-      if (items.length > 0) await output.write((await drawing)(items));
+      if (items.length > 0) await output.write(draw(items));
     },
     end: async (count, cursor) => {
       if (quiet === true) return;

@@ -10,12 +10,14 @@ export type Act = (file: CommandFile<GlobalOptions>, options: GlobalOptions, arg
 export interface ProgramOptions {
   /** Which commands are loaded with all their options; the others are known by name and summary alone. */
   readonly isLoaded: (entry: CommandEntry) => boolean;
+  /** Which commands are known at all: the one that is called needs no others, and making each costs a moment. */
+  readonly isKnown: (entry: CommandEntry) => boolean;
   readonly output: OutputConfiguration;
   readonly act: Act;
 }
 
 /** The whole command line as the parser sees it. */
-export async function programFor({ isLoaded, output, act }: ProgramOptions): Promise<Command> {
+export async function programFor({ isLoaded, isKnown, output, act }: ProgramOptions): Promise<Command> {
   // Commands copy these settings when they are made, so that they come first.
   const program = new Command("zae-limiter")
     .description("Rate limits that are never exceeded: operate them on every store.")
@@ -25,7 +27,9 @@ export async function programFor({ isLoaded, output, act }: ProgramOptions): Pro
     .exitOverride()
     .configureOutput(output);
   globalOptions(program);
+  const known = [...COMMANDS, ...HIDDEN].filter(isKnown);
   for (const [name, summary] of Object.entries(GROUPS)) {
+    if (!known.some(({ path }) => path[0] === name)) continue;
     const words = COMMANDS.filter(({ path }) => path[0] === name).map(({ path }) => path.join(" "));
     program
       .command(name)
@@ -40,7 +44,7 @@ export async function programFor({ isLoaded, output, act }: ProgramOptions): Pro
           .join("\n")}\n`,
       );
   }
-  for (const entry of [...COMMANDS, ...HIDDEN]) await addCommand(program, entry, isLoaded(entry), act);
+  for (const entry of known) await addCommand(program, entry, isLoaded(entry), act);
   program.addHelpText("after", "\nExamples:\n  $ zae-limiter init\n  $ zae-limiter entity --help\n");
   return program;
 }

@@ -1,7 +1,7 @@
 import { CommanderError, type OutputConfiguration } from "commander";
 import { withoutSecrets } from "../domain/names.ts";
 import type { CommandContext } from "./command.ts";
-import { commandsEndingIn, mentioned } from "./commands.ts";
+import { type CommandEntry, called, commandsEndingIn, mentioned } from "./commands.ts";
 import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";
 import { interruptions } from "./interruptions.ts";
 import type { Host } from "./output.ts";
@@ -22,15 +22,20 @@ export async function run(args: readonly string[], host: Host): Promise<number> 
     exitCode = await file.run(context, options, given);
   };
   try {
-    const make = (words: readonly string[]) =>
-      programFor({ isLoaded: (entry) => mentioned(entry, words), output: help.configuration, act });
+    const make = (words: readonly string[], only: CommandEntry | undefined) =>
+      programFor({
+        isLoaded: (entry) => (only === undefined ? mentioned(entry, words) : entry === only),
+        isKnown: (entry) => only === undefined || entry === only,
+        output: help.configuration,
+        act,
+      });
     if (args[0] === "__complete") {
       const { complete } = await import("./complete.ts");
-      await complete(context, args.slice(args[1] === "--" ? 2 : 1), make);
+      await complete(context, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, undefined));
       return EXIT.done;
     }
     refuseVersionOf(args);
-    const program = await make(args);
+    const program = await make(args, called(args));
     if (args.length === 0) program.outputHelp();
     else await program.parseAsync([...args], { from: "user" });
     await help.written();

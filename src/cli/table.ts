@@ -1,5 +1,6 @@
 import { paintOf } from "./color.ts";
 import type { CommandContext, GlobalOptions } from "./command.ts";
+import { charactersOf, textWidth } from "./text-width.ts";
 
 /** One column of a table. */
 export interface Column<Item> {
@@ -16,14 +17,14 @@ export type DrawRows<Item> = (items: readonly Item[]) => string;
 
 const WIDTH_DEFAULT = 80;
 const GAP = 2;
+const SPACE = " ".repeat(GAP);
 const FLEXIBLE_MIN = 12;
 
-export async function tableOf<Item>(
+export function tableOf<Item>(
   context: CommandContext,
   options: GlobalOptions,
   columns: readonly Column<Item>[],
-): Promise<DrawRows<Item>> {
-  const { default: Table } = await import("cli-table3");
+): DrawRows<Item> {
   const paint = paintOf(context, options);
   const width = context.terminal.columns ?? WIDTH_DEFAULT;
   let widths: readonly number[] | undefined;
@@ -31,63 +32,77 @@ export async function tableOf<Item>(
     const rows = items.map((item) => columns.map(({ text }) => printable(text(item))));
     const isFirst = widths === undefined;
     widths ??= widthsOf(columns, rows, width);
-    const table = new Table({
-      chars: NO_LINES,
-      style: { "padding-left": 0, "padding-right": 0, head: [], border: [], compact: true },
-      // A cell that is too wide is broken; an id makes its row wider instead.
-      colWidths: widths.map(
-        (each, i) => Math.max(each, columns[i]?.flexible ? 0 : widest(rows, i)) + (i === columns.length - 1 ? 0 : GAP),
-      ),
-      colAligns: columns.map(({ right }) => (right ? "right" : "left")),
-      wordWrap: true,
-      wrapOnWordBoundary: true,
-    });
-    if (isFirst)
-      table.push(columns.map(({ title, right }, i) => gapped(paint("bold", title), right, i === columns.length - 1)));
-    const cellOf = (cell: string, i: number) => {
-      const fitting = columns[i]?.flexible ? broken(cell, widths?.[i] ?? width) : cell;
-      return gapped(fitting, columns[i]?.right, i === columns.length - 1);
-    };
-    table.push(...rows.map((row) => row.map(cellOf)));
-    const lines = table
-      .toString()
-      .split("\n")
-      .map((line) => line.trimEnd());
-    return `${lines.join("\n")}\n`;
+    // A cell that is too wide is broken; an id makes its row wider instead.
+    const fitting = widths.map((each, i) => (columns[i]?.flexible ? each : Math.max(each, widest(rows, i))));
+    const lines = rows.flatMap((row) => linesOf(row, columns, fitting));
+    if (isFirst) {
+      const titles = columns.map(({ title, right }, i) => padded(title, fitting[i] ?? 0, right));
+      lines.unshift(
+        titles.map((title, i) => title.replace(columns[i]?.title ?? "", (text) => paint("bold", text))).join(SPACE),
+      );
+    }
+    return lines.map((line) => `${line.trimEnd()}\n`).join("");
   };
 }
 
-/** Words that are wider than their column would be cut off: they go on in the next line, after a comma if there is one. */
-function broken(text: string, width: number): string {
-  return text.replace(/\S+/g, (word) => {
-    const parts: string[] = [];
-    let rest = word;
-    while (rest.length > width) {
-      const end = rest.lastIndexOf(",", width - 1) + 1 || width;
-      parts.push(rest.slice(0, end));
-      rest = rest.slice(end);
+/** A row, in as many lines as its highest cell has. */
+function linesOf<Item>(row: readonly string[], columns: readonly Column<Item>[], widths: readonly number[]): string[] {
+  const cells = row.map((cell, i) => (columns[i]?.flexible ? wrapped(cell, widths[i] ?? 0) : [cell]));
+  const height = Math.max(...cells.map(({ length }) => length));
+  return Array.from({ length: height }, (_, line) =>
+    cells.map((cell, i) => padded(cell[line] ?? "", widths[i] ?? 0, columns[i]?.right)).join(SPACE),
+  );
+}
+
+function padded(text: string, width: number, right: true | undefined): string {
+  const room = " ".repeat(Math.max(0, width - textWidth(text)));
+  return right ? `${room}${text}` : `${text}${room}`;
+}
+
+/** Broken between words. A word that is wider than the column goes on in the next line, after a comma if there is one. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line: string | undefined;
+  for (const word of text.split(" ")) {
+    for (const [i, part] of partsOf(word, width).entries()) {
+      if (line !== undefined && (i > 0 || textWidth(line) + 1 + textWidth(part) > width)) {
+        lines.push(line);
+        line = undefined;
+      }
+      line = line === undefined ? part : `${line} ${part}`;
     }
-    return [...parts, rest].join("\n");
-  });
+  }
+  return [...lines, line ?? ""];
 }
 
-/** What stands to the right keeps its distance from the next column. */
-function gapped(text: string, right: true | undefined, isLast: boolean): string {
-  return right && !isLast ? `${text}${" ".repeat(GAP)}` : text;
+function partsOf(word: string, width: number): readonly string[] {
+  const parts: string[] = [];
+  let rest = word;
+  while (textWidth(rest) > width) {
+    const head = headOf(rest, width);
+    const end = head.lastIndexOf(",") + 1 || head.length;
+    parts.push(rest.slice(0, end));
+    rest = rest.slice(end);
+  }
+  return [...parts, rest];
 }
 
-const NO_LINES = {
-  ...{ top: "", "top-mid": "", "top-left": "", "top-right": "" },
-  ...{ bottom: "", "bottom-mid": "", "bottom-left": "", "bottom-right": "" },
-  ...{ left: "", "left-mid": "", mid: "", "mid-mid": "", right: "", "right-mid": "", middle: "" },
-};
+/** As many characters as fit, and at least one. */
+function headOf(text: string, width: number): string {
+  let head = "";
+  for (const character of charactersOf(text)) {
+    if (head !== "" && textWidth(head) + textWidth(character) > width) break;
+    head += character;
+  }
+  return head;
+}
 
 function widthsOf<Item>(
   columns: readonly Column<Item>[],
   rows: readonly (readonly string[])[],
   width: number,
 ): readonly number[] {
-  const wanted = columns.map(({ title }, i) => Math.max(title.length, widest(rows, i)));
+  const wanted = columns.map(({ title }, i) => Math.max(textWidth(title), widest(rows, i)));
   const gaps = GAP * (columns.length - 1);
   let over = wanted.reduce((sum, each) => sum + each, gaps) - width;
   // The widest that may be broken gives first.
@@ -104,7 +119,7 @@ function widthsOf<Item>(
 }
 
 function widest(rows: readonly (readonly string[])[], column: number): number {
-  return rows.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), 0);
+  return rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? "")), 0);
 }
 
 /** What a stored text may have in it must not move the cursor or colour the screen. */

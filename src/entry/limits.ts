@@ -1,7 +1,7 @@
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { type LimitMakers, limitMakers, type Limit as PlainLimit } from "../domain/limit.ts";
 
-/** The calendar of this process: crons by croner, zones by the platform. */
+/** The calendar of this process: crons are read here, zones are the platform's. */
 export const calendar = createCalendar();
 
 /**

@@ -1,13 +1,8 @@
-import { openMemory as openWith } from "../adapters/memory/store.ts";
-import { systemTurns } from "../adapters/system/turns.ts";
 import { ValidationError } from "../domain/errors.ts";
-import { KnownNames } from "../domain/known-names.ts";
-import { MEMORY_RETENTION } from "../domain/retention.ts";
 import { Limiter } from "../engine/limiter.ts";
 import type { Store } from "../ports/store.ts";
-import { calendar } from "./limits.ts";
 import { type OpenOptions, prepare, type StoreLoaders } from "./open.ts";
-import { type RetentionOptions, retentionOf } from "./retention.ts";
+import type { RetentionOptions } from "./retention.ts";
 
 // All that a limiter in memory needs, and nothing that knows of files or networks: for bundles that should be small.
 
@@ -25,20 +20,7 @@ export {
 } from "../domain/errors.ts";
 export type * from "./index.ts";
 export { Limit } from "./limits.ts";
-
-const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: true });
-
-/**
- * A new, empty store in the memory of this process, for `RateLimiter.open({ store })`. Limiters that share it share
- * their limits and buckets.
- */
-export function openMemory(options: RetentionOptions = {}): Store {
-  return openWith(
-    calendar,
-    retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION),
-    systemTurns,
-  );
-}
+export { openMemory } from "./open-memory.ts";
 
 /** Options of `RateLimiter.open` of this entry point. Every one may be left out. */
 export interface MemoryOptions

@@ -3,12 +3,13 @@ import { fromEnvironment } from "../adapters/system/environment.ts";
 import { checkLogLevel, createLog } from "../aggregator/log.ts";
 import { NotFoundError, ValidationError } from "../domain/errors.ts";
 import type { Limiter } from "../engine/limiter.ts";
+import { parseWith } from "../manifest/parse.ts";
 import type { Store } from "../ports/store.ts";
 import { type Answer, putAnswer } from "../provisioner/answer.ts";
 import { handle, type ProvisionerEvent } from "../provisioner/handler.ts";
 import type { Target } from "../provisioner/properties.ts";
 import { openDynamo } from "./dynamodb.ts";
-import { parseManifest } from "./manifest.ts";
+import { calendar } from "./limits.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import { setUpMadeTable } from "./set-up-table.ts";
 
@@ -36,7 +37,7 @@ export async function handler(event: ProvisionerEvent, context: LambdaContext = 
     table,
     open: (namespace) => openNamespace(table, namespace),
     setUp: async () => void (await setUpMadeTable({ stack: table })),
-    parse: parseManifest,
+    parse: (text) => parseWith(text, undefined, calendar),
     put: (url, answer) => putAnswer(url, answer, systemClock),
     signal: AbortSignal.timeout(Math.max(1, leftMs - END_MARGIN_MS)),
   });

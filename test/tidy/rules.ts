@@ -29,7 +29,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: ["bucket", "domain", "ports", "protocol"],
     packages: ["@aws-sdk/*", "undici", "node:*"],
   },
-  "adapters/system": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*", "croner"] },
+  "adapters/system": { folders: ["bucket", "domain", "ports", "protocol"], packages: ["node:*"] },
   aggregator: {
     folders: ["bucket", "domain", "ports", "protocol", "adapters/dynamodb"],
     packages: ["@aws-sdk/*", "node:*"],

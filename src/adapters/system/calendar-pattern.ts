@@ -1,5 +1,5 @@
-import { CronPattern } from "croner";
 import { canonicalFields } from "../../domain/schedule-grammar.ts";
+import { FIELDS, type FieldSets, fieldSets } from "./calendar-fields.ts";
 
 /** A minute of the local calendar, counted from 1970-01-01 00:00: a label, whether or not the zone's clock ever shows it. */
 type LocalMinute = number;
@@ -32,49 +32,18 @@ export function parsePattern(cron: string): Pattern | string {
     );
   }
   const fields = canonicalFields(cron);
-  const sets = setsOf(fields);
+  const sets = fieldSets(fields);
   if (sets === undefined) return fieldProblem(cron, fields);
   return createPattern(sets, fields[2].startsWith("*") || fields[4].startsWith("*"));
 }
 
-const FIELDS = [
-  { name: "minute", max: 59, allowed: "0 to 59" },
-  { name: "hour", max: 23, allowed: "0 to 23" },
-  { name: "day of month", max: 31, allowed: "1 to 31" },
-  { name: "month", max: 12, allowed: "1 to 12 or JAN to DEC" },
-  { name: "day of week", max: 7, allowed: "0 to 7 (0 and 7 are Sunday) or SUN to SAT" },
-] as const;
-
 const DAY_MINUTES = 1440;
 const DAY_MS = 86_400_000;
-
-interface Sets {
-  readonly minutes: readonly number[];
-  readonly hours: readonly number[];
-  readonly days: readonly number[];
-  readonly months: readonly number[];
-  readonly weekdays: readonly number[];
-}
-
-// The library knows more than five plain fields: what it takes beyond them is kept from it by this shape.
-const SHAPE = /^(?:\*|\d+(?:-\d+)?)(?:\/\d+)?(?:,(?:\*|\d+(?:-\d+)?)(?:\/\d+)?)*$/;
-
-function setsOf(fields: readonly string[]): Sets | undefined {
-  if (!fields.every((field) => SHAPE.test(field))) return undefined;
-  // "5/15" is 5-59/15 to the original, whose configuration we share; the library would refuse it as sloppy.
-  const strict = fields.map((field, index) => field.replace(/(^|,)(\d+)\//g, `$1$2-${FIELDS[index]?.max}/`));
-  try {
-    const { minute, hour, day, month, dayOfWeek } = new CronPattern(strict.join(" "), undefined, { mode: "5-part" });
-    return { minutes: minute, hours: hour, days: day, months: month, weekdays: dayOfWeek };
-  } catch {
-    return undefined;
-  }
-}
 
 // Asks again one field at a time, to say which one it is.
 function fieldProblem(cron: string, fields: readonly string[]): string {
   const index = fields.findIndex(
-    (field, at) => setsOf(FIELDS.map((_, other) => (other === at ? field : "*"))) === undefined,
+    (field, at) => fieldSets(FIELDS.map((_, other) => (other === at ? field : "*"))) === undefined,
   );
   const { name, allowed } = FIELDS[index] ?? FIELDS[0];
   return (
@@ -83,7 +52,7 @@ function fieldProblem(cron: string, fields: readonly string[]): string {
   );
 }
 
-function createPattern(sets: Sets, bothDaysNeeded: boolean): Pattern {
+function createPattern(sets: FieldSets, bothDaysNeeded: boolean): Pattern {
   const times = timesOf(sets);
   const days = daysOf(sets, bothDaysNeeded);
   const everyTime = times.first(0, false) === DAY_MINUTES;
@@ -148,7 +117,7 @@ function createPattern(sets: Sets, bothDaysNeeded: boolean): Pattern {
 }
 
 // The times of day, as tables over its 1440 minutes. Midnight's rise depends on the day before, so it is not in them.
-function timesOf({ minutes, hours }: Sets) {
+function timesOf({ minutes, hours }: FieldSets) {
   const matching = new Uint8Array(DAY_MINUTES);
   for (let time = 0; time < DAY_MINUTES; time += 1) {
     if (hours[Math.floor(time / 60)] && minutes[time % 60]) matching[time] = 1;
@@ -176,7 +145,7 @@ function timesOf({ minutes, hours }: Sets) {
 }
 
 // The days, counted from 1970-01-01, as one bit mask a month: month lengths and weekdays are all that months differ in.
-function daysOf({ days, months, weekdays }: Sets, bothNeeded: boolean) {
+function daysOf({ days, months, weekdays }: FieldSets, bothNeeded: boolean) {
   const daysMask = days.reduce((mask, set, index) => (set ? mask | (1 << index) : mask), 0);
   const weekdayMasks = Array.from({ length: 7 }, (_, firstWeekday) =>
     Array.from({ length: 31 }, (_, index) => (weekdays[(firstWeekday + index) % 7] ? 1 << index : 0)).reduce(

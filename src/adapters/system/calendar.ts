@@ -3,7 +3,7 @@ import { type Pattern, parsePattern } from "./calendar-pattern.ts";
 import { createZone, SHIFT_MAX_MS, type Zone, zoneProblem } from "./calendar-zone.ts";
 
 /**
- * Crons in time zones: the patterns are read by croner, the zones are the platform's, and answers are remembered, so that
+ * Crons in time zones: the patterns are read by `calendar-fields.ts`, the zones are the platform's, and answers are remembered, so that
  * asking again within the same window or period neither parses nor searches.
  *
  * Windows and resets treat a change of the clock differently, on purpose:

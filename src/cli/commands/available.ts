@@ -38,7 +38,7 @@ export const available: CommandFile<AvailableOptions> = {
       else if (options.json === true) {
         await output.write(`${jsonOf({ items, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })}\n`);
       } else {
-        const draw = await tableOf<Availability>(context, options, [
+        const draw = tableOf<Availability>(context, options, [
           { title: "ENTITY", text: (item) => item.entityId },
           {
             title: "LIMIT",

@@ -17,7 +17,7 @@ export const bucketShow: CommandFile<GlobalOptions> = {
   run: (context, options, [entityId = "", resource = ""]) =>
     onStore(context, options, async (limiter) => {
       const own = await ownLevel(limiter, { entityId, resource });
-      const draw = await tableOf<ExplainedRow>(context, options, [
+      const draw = tableOf<ExplainedRow>(context, options, [
         { title: "LIMIT", text: ({ explained }) => definitionText(explained), flexible: true },
         { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
         { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },

@@ -28,7 +28,7 @@ export const explain: CommandFile<ExplainOptions> = {
     const consume = options.consume === undefined ? undefined : tokensOf(options.consume, "-c");
     return onStore(context, options, async (limiter) => {
       const explanation = await limiter.explain({ entityId, resource, ...(consume === undefined ? {} : { consume }) });
-      const draw = await tableOf<ExplainedRow>(context, options, [
+      const draw = tableOf<ExplainedRow>(context, options, [
         { title: "ENTITY", text: (row) => row.entityId },
         { title: "AVAILABLE", text: ({ explained }) => String(explained.available), right: true },
         { title: "CAPACITY", text: ({ explained }) => String(explained.capacity), right: true },

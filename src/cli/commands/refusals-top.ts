@@ -31,7 +31,7 @@ export const refusalsTop: CommandFile<Options> = {
     const top = options.top === undefined ? 10 : countOf(options.top, "--top");
     return onStore(context, options, async (limiter) => {
       const items = await unlessInterrupted(context, limiter.refusalTotals({ ...span, by, top }));
-      const draw = await tableOf<(typeof items)[number]>(context, options, [
+      const draw = tableOf<(typeof items)[number]>(context, options, [
         { title: by.toUpperCase(), text: ({ entityId, resource, limit }) => entityId ?? resource ?? limit ?? "" },
         { title: "REFUSED", text: ({ count }) => String(count), right: true },
       ]);

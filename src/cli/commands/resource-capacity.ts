@@ -14,7 +14,7 @@ export const resourceCapacity: CommandFile<GlobalOptions> = {
   run: (context, options, [resource = "", limit = ""]) =>
     onStore(context, options, async (limiter) => {
       const capacity = await unlessInterrupted(context, limiter.resourceCapacity(resource, limit));
-      const draw = await tableOf<(typeof capacity.entities)[number]>(context, options, [
+      const draw = tableOf<(typeof capacity.entities)[number]>(context, options, [
         { title: "ENTITY", text: ({ entityId }) => entityId },
         { title: "AVAILABLE", text: ({ available }) => String(available), right: true },
         { title: "CAPACITY", text: (entity) => String(entity.capacity), right: true },
