@@ -314,7 +314,12 @@ export class ModelLimit {
     if (this.#limit.resetAfterMs !== undefined) return this.windowStartMs === undefined;
     const most = capacityMost(this.#limit);
     const least = (this.#part === undefined ? most : shareOf(most, this.#part)) - 1n;
-    if (this.#resets) return this.#toppedUp === 0n && this.levelMilli(readingMs) >= least;
+    if (this.#resets) {
+      const level = this.levelMilli(readingMs);
+      // All of it is there in the window of now, and nothing is out: the others find it full, too.
+      const isUntouched = level >= this.brimMilli - 1n && this.#period.granted <= 0n;
+      return this.#toppedUp === 0n && (level >= least || isUntouched);
+    }
     const spent = this.#marks.some(({ spends }) => spends);
     return !spent || this.#left(readingMs, (mark) => mark.spends) >= least * this.#unitsPerMilli;
   }

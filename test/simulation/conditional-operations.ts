@@ -1,5 +1,5 @@
 import type { Calendar } from "../../src/domain/calendar.ts";
-import { type LimitSet, limitSet } from "../../src/domain/limit-set.ts";
+import { limitSet } from "../../src/domain/limit-set.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/attributes.ts";
@@ -58,6 +58,7 @@ export class Purchased {
     if (asked.applied) journal.violation(`${name}: an operation was applied twice`);
     asked.applied = true;
     this.#once(operation);
+    const others = limitsOfAll(changes, operation, calendar);
     const touched = changes.flatMap((change): Touched[] => {
       const { key, before, after, trace } = change;
       if (after === undefined || trace === undefined) return [];
@@ -65,12 +66,7 @@ export class Purchased {
       const known = shards.get(itemId(key))?.model;
       if ((known === undefined) !== (before === undefined)) journal.violation(`${name}: it exists, and was never made`);
       const model = known ?? new ModelBucket(set, origin, nowMs, calendar);
-      // Where all shards go by limits that some of them have read later, the operation goes by those, and brings its own to none.
-      const isLater = before !== undefined && image.state.origin.asOfMs > origin.asOfMs;
-      const was = isLater ? configuredOf(readItem(key, before, calendar)) : undefined;
-      const by = isLater ? { set: configuredOf(image), origin: image.state.origin } : operation;
-      if (was !== undefined && was.signature !== by.set.signature)
-        journal.violation(`${name}: limits that nobody brought`);
+      const by = others ?? operation;
       model.bring(by.set, by.origin, Math.max(nowMs, model.epochMs), Number(before?.[LW] ?? 0));
       model.advance(trace.readingMs);
       return [{ change, model, image }];
@@ -133,7 +129,29 @@ export class Purchased {
   }
 }
 
-/** The limits by which an item goes, without those that are only kept for what was taken of them. */
-function configuredOf({ state }: ReadItem): LimitSet {
-  return limitSet(state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : [])));
+/**
+ * The limits that all shards went by before, where the operation goes by those and brings its own to none: some shards had them
+ * from a later reading than the operation's, others from an earlier one, and now all have them from the later.
+ */
+function limitsOfAll(
+  changes: readonly AppliedChange[],
+  { origin }: StoreOperation,
+  calendar: Calendar,
+): Pick<StoreOperation, "set" | "origin"> | undefined {
+  const seen = (item: "before" | "after") =>
+    changes.flatMap((change) => {
+      const { key, trace, [item]: at } = change;
+      return at === undefined || trace === undefined ? [] : [readItem(key, at, calendar)];
+    });
+  const isLater = ({ state }: ReadItem) => state.origin.asOfMs > origin.asOfMs;
+  const [before, after] = [seen("before"), seen("after")];
+  if (before.every(isLater) || !after.every(isLater)) return undefined;
+  const sets = before.map(({ state }) =>
+    limitSet(state.limits.flatMap(({ limit, configured }) => (configured ? [limit] : []))),
+  );
+  const [first] = sets;
+  const [one] = after;
+  if (first === undefined || one === undefined || sets.some((other) => other.signature !== first.signature))
+    return undefined;
+  return { set: first, origin: one.state.origin };
 }
