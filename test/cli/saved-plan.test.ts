@@ -92,9 +92,9 @@ test("limits apply FILE: other stores, other options and other files are refused
   await here(["init", "--store", other]);
   for (const [args, message] of [
     [["limits", "apply", plan, "--store", other], /plan was made on sqlite:.*and this is/],
-    [["limits", "apply", plan, "-f", manifest, ...where], /--file was said when the plan was made/],
-    [["limits", "apply", plan, "--prune", ...where], /--prune was said when/],
-    [["limits", "apply", plan, "-N", "tenant", ...where], /is of the namespace default/],
+    [["limits", "apply", plan, "-f", manifest, ...where], /--file was decided when the plan was made/],
+    [["limits", "apply", plan, "--prune", ...where], /--prune was decided when/],
+    [["limits", "apply", plan, "-N", "tenant", ...where], /is for the namespace default/],
     [["limits", "apply", manifest, ...where], /no plan that was saved/],
     [["limits", "apply", `${plan}.gone`, ...where], /cannot be read: there is no such file/],
     [["limits", "plan", "-f", manifest, "--prune", "--keep", ...where], /exclude each other/],

@@ -10,12 +10,12 @@ import { printChange } from "../print.ts";
 export const entityDelete: CommandFile<GlobalOptions> = {
   configure: (command) => {
     command
-      .argument("<id>", "which entity")
+      .argument("<id>", "the entity")
       .addHelpText(
         "after",
         examples("zae-limiter entity delete key-1 --dry-run", "zae-limiter entity delete key-1 --yes"),
       )
-      .addHelpText("after", "\nExit codes: 1 it has children, or was declined; 4 there is no such entity.\n");
+      .addHelpText("after", "\nExit codes: 1 the entity has children, or declined; 4 no such entity.\n");
   },
   run: (context, options, [id = ""]) =>
     onStore(context, options, async (limiter) => {
