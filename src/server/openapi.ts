@@ -7,12 +7,12 @@ import { OpenAPIHono, z } from "./vendor.ts";
 const EVERYWHERE = [400, 403, 421, 500, 503] as const;
 
 const HEADERS: Readonly<Record<string, string>> = {
-  Location: "Where it can be asked for.",
+  Location: "The URL of the created resource.",
   "RateLimit-Policy": "The limits that counted the request.",
-  RateLimit: "What is left of each.",
-  "Retry-After": "Seconds after which it may fit; absent when never.",
-  ETag: "Of what is stored: If-Match with it changes only that.",
-  "Idempotency-Replayed": "true: this is the answer to an earlier request with the same key.",
+  RateLimit: "What is left of each limit.",
+  "Retry-After": "Seconds until the request may fit; absent if it never will.",
+  ETag: "The stored version; send it in If-Match to change only that version.",
+  "Idempotency-Replayed": "true: this is the response to an earlier request with the same key.",
 };
 
 /** OpenAPI 3.1 of the routes, from the schemas that check their input. */
@@ -26,7 +26,7 @@ export function openapiDocument(routes: readonly Route[], version: string): obje
     info: {
       title: "zae-limiter",
       version,
-      description: "Rate limits over HTTP. Whole tokens, milliseconds, camelCase.",
+      description: "Rate limits over HTTP. Amounts are whole tokens, times are milliseconds, names are camelCase.",
       license: { name: "MIT" },
     },
     servers: [{ url: "/" }],
@@ -64,14 +64,13 @@ const KEY_HEADER = {
 };
 
 const CONDITION_HEADERS = {
-  "if-match": z
-    .string()
-    .optional()
-    .openapi({ description: "The ETag that was read, or * for whatever is there: else nothing is changed (412)." }),
+  "if-match": z.string().optional().openapi({
+    description: "The ETag that was read, or * for any stored version. If it does not match, nothing is changed (412).",
+  }),
   "if-none-match": z
     .string()
     .optional()
-    .openapi({ description: "*: only where nothing is stored; else nothing is changed (412)." }),
+    .openapi({ description: "*: only if nothing is stored. Otherwise nothing is changed (412)." }),
 };
 
 function granted(answers: Readonly<Record<number, Described>>): Registered["responses"] {

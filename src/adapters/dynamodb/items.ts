@@ -184,7 +184,7 @@ function keyOfCursor(cursor: string): BucketKey {
   if (entityId !== undefined && resource !== undefined && others.length === 0) return bucketKey(entityId, resource);
   throw new ValidationError(
     "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the one the page before answered.`,
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
   );
 }
 

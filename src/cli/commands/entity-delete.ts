@@ -24,7 +24,7 @@ export const entityDelete: CommandFile<GlobalOptions> = {
       if (child !== undefined) {
         throw new ConflictError(
           "entity_has_children",
-          `Entity ${id} has children, ${child.id} among them; move or delete them first.`,
+          `Entity ${id} has children, such as ${child.id}; move or delete them first.`,
         );
       }
       await confirmed(context, options, `Delete ${id} with its limits, buckets and usage?`);

@@ -127,7 +127,7 @@ async function requireNoCycle(limiter: CommandLimiter, id: string, parentId: str
     if (above === id) {
       throw new ValidationError(
         "entity_cycle",
-        `${id} cannot be below itself: ${path.join(" -> ")}. Choose another parent.`,
+        `${id} cannot be its own ancestor: ${path.join(" -> ")}. Choose another parent.`,
       );
     }
   }

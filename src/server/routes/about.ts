@@ -9,25 +9,26 @@ export const aboutRoutes: readonly Route[] = [
   route({
     method: "get",
     path: "/healthz",
-    summary: "Whether the process lives",
-    answers: { 200: { description: "It does.", schema: output.health } },
+    summary: "Check that the process is alive",
+    answers: { 200: { description: "The process is alive.", schema: output.health } },
     handle: () => ({ status: 200, body: { status: "ok" } }),
   }),
   route({
     method: "get",
     path: "/readyz",
-    summary: "Whether it takes requests",
-    answers: { 200: { description: "The store answers.", schema: output.readiness } },
+    summary: "Check that the service accepts requests",
+    answers: { 200: { description: "The store is available.", schema: output.readiness } },
     handle: async ({ service }): Promise<Answer> => {
-      if (service.isStopping()) throw new Problem("stopping", "The service stops; ask another, or later.");
+      if (service.isStopping())
+        throw new Problem("stopping", "The service is stopping; try another instance, or later.");
       if (await service.isReady()) return { status: 200, body: { status: "ready" } };
-      throw new Problem("unavailable", "The store does not answer; its address or the network may be wrong.");
+      throw new Problem("unavailable", "The store does not respond; check its address and the network.");
     },
   }),
   route({
     method: "get",
     path: "/openapi.json",
-    summary: "This document",
+    summary: "Get this document",
     answers: { 200: { description: "OpenAPI 3.1.", schema: z.looseObject({ openapi: z.string() }) } },
     handle: ({ service }) => ({ status: 200, body: service.document() }),
   }),
@@ -35,8 +36,8 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/metrics",
     scope: "read",
-    summary: "Counters of this instance, of the namespaces that the token has",
-    answers: { 200: { description: "Prometheus text.", type: "text/plain" } },
+    summary: "Get the metrics of this instance, for the token's namespaces",
+    answers: { 200: { description: "Prometheus text format.", type: "text/plain" } },
     handle: ({ service, caller }) => ({
       status: 200,
       bytes: service.metrics.text(caller.namespaces, service.tenants.counts()),
@@ -47,8 +48,10 @@ export const aboutRoutes: readonly Route[] = [
     method: "get",
     path: "/v1/me",
     scope: "any",
-    summary: "What the token may do",
-    answers: { 200: { description: "The token, without itself.", schema: output.me } },
+    summary: "Show what the token may do",
+    answers: {
+      200: { description: "The token's id, namespaces and scopes, without the token itself.", schema: output.me },
+    },
     handle: ({ caller: { id, namespaces, scopes, expiresAtMs } }) => ({
       status: 200,
       body: { id, namespaces, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) },

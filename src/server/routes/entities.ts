@@ -10,9 +10,9 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities`,
     scope: "read",
-    summary: "All entities, or those of a plan",
+    summary: "List all entities, or those of a plan",
     query: entitiesQuery,
-    answers: { 200: { description: "By id.", schema: listOf(output.entity) } },
+    answers: { 200: { description: "Sorted by id.", schema: listOf(output.entity) } },
     handle: async ({ limiter, query }) =>
       pageAnswer(
         await limiter.listEntities({
@@ -25,11 +25,11 @@ export const entityRoutes: readonly Route[] = [
     method: "post",
     path: `${NS}/entities`,
     scope: "admin",
-    summary: "Make an entity",
+    summary: "Create an entity",
     body: newEntityBody,
     answers: {
-      200: { description: "With ifAbsent: as it is already.", schema: output.entity },
-      201: { description: "It was made.", schema: output.entity, headers: ["Location"] },
+      200: { description: "With ifAbsent: the entity existed and is unchanged.", schema: output.entity },
+      201: { description: "The entity was created.", schema: output.entity, headers: ["Location"] },
     },
     handle: async ({ limiter, caller, namespace, body: { ifAbsent, ...body } }) => {
       const options = { principal: caller.id };
@@ -46,8 +46,8 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities/{id}`,
     scope: "read",
-    summary: "One entity",
-    answers: { 200: { description: "As it is.", schema: output.entity } },
+    summary: "Show an entity",
+    answers: { 200: { description: "The entity.", schema: output.entity } },
     handle: async ({ limiter, id }) => ({ status: 200, body: await limiter.getEntity(id) }),
   }),
   route({
@@ -56,7 +56,7 @@ export const entityRoutes: readonly Route[] = [
     scope: "admin",
     summary: "Change an entity",
     body: entityPatchBody,
-    answers: { 200: { description: "As it is now.", schema: output.entity } },
+    answers: { 200: { description: "The changed entity.", schema: output.entity } },
     handle: async ({ limiter, caller, id, body: { version, ...patch } }) => {
       const options = { principal: caller.id, ...(version === undefined ? {} : { version }) };
       return { status: 200, body: await limiter.updateEntity(id, given(patch), options) };
@@ -66,8 +66,8 @@ export const entityRoutes: readonly Route[] = [
     method: "delete",
     path: `${NS}/entities/{id}`,
     scope: "admin",
-    summary: "Remove an entity with its limits, buckets and usage",
-    answers: { 204: { description: "It is gone." } },
+    summary: "Delete an entity with its limits, buckets and usage",
+    answers: { 204: { description: "The entity was deleted." } },
     handle: async ({ limiter, caller, id }) => {
       await limiter.deleteEntity(id, { principal: caller.id });
       return { status: 204 };
@@ -77,9 +77,9 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities/{id}/children`,
     scope: "read",
-    summary: "The entities below one",
+    summary: "List the children of an entity",
     query: listQuery,
-    answers: { 200: { description: "By id.", schema: listOf(output.entity) } },
+    answers: { 200: { description: "Sorted by id.", schema: listOf(output.entity) } },
     handle: async ({ limiter, id, query }) => {
       const page = await limiter.getChildren(id, pageOf(query));
       // An entity that does not exist has no children either, and whoever misspells one should hear of it.
@@ -91,9 +91,9 @@ export const entityRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/entities/{id}/limits`,
     scope: "read",
-    summary: "Every set of limits of an entity; the one without a resource is its default",
+    summary: "List all limits set for an entity; those without a resource are its default",
     query: listQuery,
-    answers: { 200: { description: "By resource.", schema: listOf(output.entityLimits) } },
+    answers: { 200: { description: "Sorted by resource.", schema: listOf(output.entityLimits) } },
     handle: async ({ limiter, id, query }) => pageAnswer(await limiter.listLimits(id, pageOf(query))),
   }),
 ];

@@ -7,7 +7,7 @@ export const eventRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/events`,
     scope: "read",
-    summary: "What happens in the namespace, as it happens",
+    summary: "Follow the events of a namespace",
     query: eventsQuery,
     answers: { 200: { description: "Server-sent events.", type: "text/event-stream" } },
     handle: async ({ service, limiter, namespace, caller, query, request, cutOff }) => {

@@ -8,7 +8,7 @@ import { adjustBody, amountsBody, bucketsQuery, extendBody, settleBody } from ".
 import * as output from "../schemas/output.ts";
 
 const ONE = `${NS}/leases/{id}`;
-const AS_IT_IS = { 200: { description: "The lease as it is now.", schema: output.lease } };
+const AS_IT_IS = { 200: { description: "The lease.", schema: output.lease } };
 const KEYED = { 200: { ...AS_IT_IS[200], headers: ["Idempotency-Replayed"] } };
 
 export const leaseRoutes: readonly Route[] = [
@@ -16,9 +16,9 @@ export const leaseRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/leases`,
     scope: "read",
-    summary: "Open leases",
+    summary: "List open leases",
     query: bucketsQuery,
-    answers: { 200: { description: "Those that are open.", schema: listOf(output.lease) } },
+    answers: { 200: { description: "The open leases.", schema: listOf(output.lease) } },
     handle: async ({ desk, query: { entityId, resource, ...page } }) =>
       pageAnswer(await desk.list({ ...given({ entityId, resource }), ...pageOf(page) })),
   }),
@@ -26,7 +26,7 @@ export const leaseRoutes: readonly Route[] = [
     method: "get",
     path: ONE,
     scope: "acquire",
-    summary: "One lease",
+    summary: "Show a lease",
     answers: AS_IT_IS,
     handle: async ({ desk, id }) => ({
       status: 200,
@@ -38,7 +38,7 @@ export const leaseRoutes: readonly Route[] = [
     path: `${ONE}/settle`,
     scope: "acquire",
     endsLeases: true,
-    summary: "End a lease with what it came to in total",
+    summary: "End a lease with the amounts actually used",
     body: settleBody,
     answers: AS_IT_IS,
     handle: async ({ desk, id, body }) => ({
@@ -50,7 +50,7 @@ export const leaseRoutes: readonly Route[] = [
     method: "post",
     path: `${ONE}/adjust`,
     scope: "acquire",
-    summary: "Charge or give back a difference; it may go into debt",
+    summary: "Charge or give back a difference, into debt if necessary",
     body: adjustBody,
     idempotent: true,
     answers: KEYED,
@@ -61,7 +61,7 @@ export const leaseRoutes: readonly Route[] = [
     method: "post",
     path: `${ONE}/consume`,
     scope: "acquire",
-    summary: "Take more, if it is there",
+    summary: "Take more tokens, if available",
     body: amountsBody,
     idempotent: true,
     answers: { 200: { ...AS_IT_IS[200], headers: ["RateLimit-Policy", "RateLimit", "Idempotency-Replayed"] } },
@@ -76,7 +76,7 @@ export const leaseRoutes: readonly Route[] = [
     path: `${ONE}/release`,
     scope: "acquire",
     endsLeases: true,
-    summary: "Give back, at most what is held",
+    summary: "Give back tokens, at most what is held",
     body: amountsBody,
     idempotent: true,
     answers: KEYED,
@@ -88,7 +88,7 @@ export const leaseRoutes: readonly Route[] = [
     path: `${ONE}/extend`,
     scope: "acquire",
     endsLeases: true,
-    summary: "Hold for so long from now",
+    summary: "Extend a lease, from now",
     body: extendBody,
     answers: AS_IT_IS,
     handle: async ({ desk, id, body }) => ({
@@ -101,7 +101,7 @@ export const leaseRoutes: readonly Route[] = [
     path: `${ONE}/rollback`,
     scope: "acquire",
     endsLeases: true,
-    summary: "Give everything back and end the lease",
+    summary: "End a lease and give everything back",
     answers: AS_IT_IS,
     handle: async ({ desk, id }) => ({
       status: 200,

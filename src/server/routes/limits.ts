@@ -19,9 +19,12 @@ export const limitRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/limits`,
     scope: "read",
-    summary: "The limits stored at one level: entity on resource, entity, plan on resource, plan, resource, or system",
+    summary:
+      "Show the limits stored at one level: entity on resource, entity, plan on resource, plan, resource, or system",
     query: levelQuery,
-    answers: { 200: { description: "What that very level says.", schema: output.levelLimits, headers: ["ETag"] } },
+    answers: {
+      200: { description: "The limits of exactly that level.", schema: output.levelLimits, headers: ["ETag"] },
+    },
     handle: ({ limiter, query }) => storedAt(limiter, levelOf(query)),
   }),
   route({
@@ -34,7 +37,7 @@ export const limitRoutes: readonly Route[] = [
     conditional: true,
     answers: {
       200: {
-        description: "As they are now, and whether they were changed.",
+        description: "The limits now stored, and whether they changed.",
         schema: output.changedLimits,
         headers: ["ETag"],
       },
@@ -48,17 +51,17 @@ export const limitRoutes: readonly Route[] = [
     summary: "Delete the limits of one level",
     query: levelQuery,
     conditional: true,
-    answers: { 204: { description: "They are gone." } },
+    answers: { 204: { description: "The limits were deleted." } },
     handle: (call) => deleteAt(call, levelOf(call.query)),
   }),
   route({
     method: "get",
     path: `${NS}/limits/levels`,
     scope: "read",
-    summary: "Every level that counts for an entity, a plan and a resource, as far as they are named, totals too",
+    summary: "List every level that applies to the given entity, plan and resource, including totals",
     query: levelQuery,
     answers: {
-      200: { description: "The most specific first; one that says nothing has no limits.", schema: output.levels },
+      200: { description: "Most specific first; a level without settings has no limits.", schema: output.levels },
     },
     handle: async ({ limiter, query }) => ({ status: 200, body: await levelsOf(limiter, query) }),
   }),
@@ -66,27 +69,27 @@ export const limitRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/limits/defaults`,
     scope: "read",
-    summary: "What is stored for everybody: the limits and totals of the system, then those of every resource",
+    summary: "List the limits and totals of the system, then the limits of every resource",
     query: listQuery,
-    answers: { 200: { description: "Levels that have limits.", schema: listOf(output.levelLimits) } },
+    answers: { 200: { description: "The levels that have limits.", schema: listOf(output.levelLimits) } },
     handle: ({ limiter, query }) => defaultsOf(limiter, pageOf(query)),
   }),
   route({
     method: "get",
     path: `${NS}/limits/resets`,
     scope: "read",
-    summary: "When a quota with such a reset would be full again, before it is set",
+    summary: "Preview when a quota with this reset would be full again",
     query: resetQuery,
-    answers: { 200: { description: "The next resets, or what is wrong with it.", schema: output.resets } },
+    answers: { 200: { description: "The next resets, or why the reset is invalid.", schema: output.resets } },
     handle: ({ limiter, query }) => ({ status: 200, body: nextResets(limiter, query) }),
   }),
   route({
     method: "get",
     path: `${NS}/limits/effective`,
     scope: "read",
-    summary: "The limits that apply to an entity on a resource, and the level they come from",
+    summary: "Show the limits that apply to an entity on a resource, and the level they come from",
     query: pairQuery,
-    answers: { 200: { description: "What is in force.", schema: output.effective } },
+    answers: { 200: { description: "The limits in force.", schema: output.effective } },
     handle: async ({ limiter, query: { entityId, resource } }) => ({
       status: 200,
       body: await limiter.resolveLimits(entityId, resource),
@@ -96,19 +99,19 @@ export const limitRoutes: readonly Route[] = [
     method: "get",
     path: `${NS}/resources`,
     scope: "read",
-    summary: "Resources that have defaults",
+    summary: "List resources with default limits",
     query: listQuery,
-    answers: { 200: { description: "Their names.", schema: listOf(output.resourceName) } },
+    answers: { 200: { description: "Resource names.", schema: listOf(output.resourceName) } },
     handle: async ({ limiter, query }) => pageAnswer(await limiter.listResources(pageOf(query))),
   }),
   route({
     method: "put",
     path: `${NS}/access`,
     scope: "admin",
-    summary: "Switch an entity or a resource off, let it through, or take that back",
+    summary: "Disable an entity or resource, or bypass, enforce or inherit its limits",
     query: policyQuery,
     body: accessBody,
-    answers: { 204: { description: "It is set." } },
+    answers: { 204: { description: "The setting is stored." } },
     handle: async ({ limiter, caller, query, body: { access } }) => {
       await limiter.setAccess(given(query), access, { principal: caller.id });
       return { status: 204 };
@@ -118,10 +121,10 @@ export const limitRoutes: readonly Route[] = [
     method: "put",
     path: `${NS}/cascade`,
     scope: "admin",
-    summary: "Whether parents are charged",
+    summary: "Set whether parents are charged",
     query: policyQuery,
     body: cascadeBody,
-    answers: { 204: { description: "It is set." } },
+    answers: { 204: { description: "The setting is stored." } },
     handle: async ({ limiter, caller, query, body: { cascade } }) => {
       await limiter.setCascade(given(query), cascade, { principal: caller.id });
       return { status: 204 };

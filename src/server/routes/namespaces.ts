@@ -14,9 +14,9 @@ export const namespaceRoutes: readonly Route[] = [
     method: "get",
     path: "/v1/namespaces",
     scope: "read",
-    summary: "The namespaces that the token has",
+    summary: "List the token's namespaces",
     query: namespacesQuery,
-    answers: { 200: { description: "Those that there are.", schema: listOf(output.namespace) } },
+    answers: { 200: { description: "The active namespaces.", schema: listOf(output.namespace) } },
     handle: async ({ limiter, caller, query: { name, search, ...page } }) => {
       const { namespaces } = caller;
       if (name !== undefined) {
@@ -33,11 +33,11 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/namespaces",
     scope: "admin",
     everywhere: true,
-    summary: "Make a namespace, unless it is there",
+    summary: "Create a namespace, unless it exists",
     body: namespaceBody,
     answers: {
-      200: { description: "It was there.", schema: output.namespace },
-      201: { description: "It was made.", schema: output.namespace },
+      200: { description: "The namespace existed.", schema: output.namespace },
+      201: { description: "The namespace was created.", schema: output.namespace },
     },
     handle: async ({ limiter, caller, body: { name } }) => {
       const before = await found(limiter, name);
@@ -50,8 +50,8 @@ export const namespaceRoutes: readonly Route[] = [
     path: NS,
     scope: "admin",
     everywhere: true,
-    summary: "Hide a namespace; it can be recovered",
-    answers: { 200: { description: "It is hidden.", schema: output.namespace } },
+    summary: "Delete a namespace; it can be recovered",
+    answers: { 200: { description: "The namespace was deleted; its data stays.", schema: output.namespace } },
     handle: async ({ service, caller, namespace }) => {
       const deleted = await service.limiter.deleteNamespace(namespace, { principal: caller.id });
       service.tenants.lost(service.tenants.get(namespace));
@@ -63,9 +63,9 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/orphans",
     scope: "admin",
     everywhere: true,
-    summary: "Deleted namespaces whose data is still there",
+    summary: "List deleted namespaces that still have data",
     query: listQuery,
-    answers: { 200: { description: "Those that can be recovered or purged.", schema: listOf(output.namespace) } },
+    answers: { 200: { description: "Namespaces that can be recovered or purged.", schema: listOf(output.namespace) } },
     handle: async ({ limiter, query }) => pageAnswer(await limiter.listOrphanNamespaces(pageOf(query))),
   }),
   route({
@@ -73,8 +73,8 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/orphans/{id}/recover",
     scope: "admin",
     everywhere: true,
-    summary: "Bring a deleted namespace back",
-    answers: { 200: { description: "It is active again.", schema: output.namespace } },
+    summary: "Recover a deleted namespace",
+    answers: { 200: { description: "The namespace is active again.", schema: output.namespace } },
     handle: async ({ limiter, caller, id }) => ({
       status: 200,
       body: await limiter.recoverNamespace(id, { principal: caller.id }),
@@ -85,8 +85,8 @@ export const namespaceRoutes: readonly Route[] = [
     path: "/v1/orphans/{id}/purge",
     scope: "admin",
     everywhere: true,
-    summary: "Remove a deleted namespace for good; call again until done",
-    answers: { 200: { description: "How far it came in this call.", schema: output.purged } },
+    summary: "Purge a deleted namespace permanently; call again until done",
+    answers: { 200: { description: "How much this call deleted.", schema: output.purged } },
     handle: async ({ limiter, caller, id, extend, service }) => {
       extend(PURGE_MS);
       return { status: 200, body: await purged(limiter, id, caller.id, service.clock.now() + PURGE_MS, service.clock) };

@@ -6,7 +6,7 @@ import * as output from "../schemas/output.ts";
 import { keyed } from "./leases.ts";
 
 const answers = {
-  200: { description: "What it did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
+  200: { description: "What the operation did.", schema: output.operation, headers: ["Idempotency-Replayed"] },
 };
 
 /** What an operator does to a bucket. */
@@ -27,7 +27,7 @@ export const operationRoutes: readonly Route[] = [
     method: "post",
     path: `${NS}/reset`,
     scope: "admin",
-    summary: "Fill a bucket, and forgive its debt",
+    summary: "Fill a bucket and cancel its debt",
     body: resetBody,
     idempotent: true,
     answers,

@@ -5,11 +5,12 @@ import { z } from "../vendor.ts";
 const name = z.string().max(1024);
 
 export const amounts = z.record(z.string(), z.number()).openapi("Amounts", {
-  description: "Whole tokens per measure: every limit that counts it takes as much. Of a top-up: per limit.",
+  description:
+    "Whole tokens per measure; every limit that counts the measure is charged. In a top-up: tokens per limit.",
   example: { rpm: 1, tpm: 500 },
 });
 
-const also = z.record(z.string(), amounts).openapi({ description: "Amounts of further resources, by resource." });
+const also = z.record(z.string(), amounts).openapi({ description: "Amounts of other resources, by resource." });
 
 const reset = z
   .union([z.strictObject({ cron: z.string(), tz: z.string().optional() }), z.string()])
@@ -34,18 +35,19 @@ export const limit = z
       .string()
       .max(1024)
       .optional()
-      .openapi({ description: "The measure that it counts; absent: the one of its own name." }),
+      .openapi({ description: "The measure that the limit counts; default: its own name." }),
     soft: z.boolean().optional(),
     schedule: z.array(scheduleEntry).optional(),
     reset: reset.optional(),
     resetAfterMs: z.number().optional(),
   })
   .openapi("Limit", {
-    description: "A limit: it drips, or it resets. Whole tokens; periods are whole seconds, in ms.",
+    description:
+      "A limit, which refills or resets. Amounts are whole tokens; periods are milliseconds, in whole seconds.",
   });
 
 const limitInput = z.union([limit, z.string().max(1024)]).openapi("LimitInput", {
-  description: "A limit, or its text as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`.",
+  description: "A limit, or its text form as on the command line: `rpm:100/min`, `month:2M,reset=monthly,counts=tpm`.",
 });
 
 export const acquireBody = z
@@ -53,13 +55,13 @@ export const acquireBody = z
     entityId: name,
     resource: name,
     consume: amounts.optional().openapi({
-      description: "`requests` is 1 unless it is named. May be left out where a limit counts requests.",
+      description: "`requests` is 1 unless named. May be omitted if a limit counts requests.",
     }),
     also: also.optional(),
     limits: z
       .array(limitInput)
       .optional()
-      .openapi({ description: "In place of the stored ones; needs the scope admin." }),
+      .openapi({ description: "Used instead of the stored limits; needs the scope admin." }),
     wait: z.strictObject({ maxMs: z.number().min(0).max(30_000) }).optional(),
     atomic: z.boolean().optional(),
     requestId: z.string().max(256).optional(),
@@ -67,7 +69,7 @@ export const acquireBody = z
       .int()
       .min(0)
       .optional()
-      .openapi({ description: "0: charged at once, no lease. Else 1,000 to --hold-max-ms." }),
+      .openapi({ description: "0: charged at once, without a lease. Otherwise 1,000 to --hold-max-ms." }),
     onExpiry: z.enum(["charge", "refund"]).optional(),
   })
   .openapi("AcquireRequest");
@@ -91,7 +93,7 @@ export const newEntityBody = z.strictObject({
   ifAbsent: z
     .boolean()
     .optional()
-    .openapi({ description: "true: the one that exists is left alone and answered, with 200." }),
+    .openapi({ description: "true: an existing entity is left unchanged and returned with 200." }),
 });
 
 export const entityPatchBody = z.strictObject({
@@ -100,7 +102,7 @@ export const entityPatchBody = z.strictObject({
   planId: name.nullable().optional().openapi({ description: "null: no plan." }),
   cascade: z.boolean().optional(),
   metadata: metadata.optional(),
-  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
+  version: z.int().optional().openapi({ description: "Refused if the stored version is another." }),
 });
 
 export const newPlanBody = z.strictObject({ id: name, name: z.string().optional(), metadata: metadata.optional() });
@@ -108,7 +110,7 @@ export const newPlanBody = z.strictObject({ id: name, name: z.string().optional(
 export const planPatchBody = z.strictObject({
   name: z.string().optional(),
   metadata: metadata.optional(),
-  version: z.int().optional().openapi({ description: "Refused where it is no longer at that version." }),
+  version: z.int().optional().openapi({ description: "Refused if the stored version is another." }),
 });
 
 export const totalsBody = z.strictObject({
@@ -116,12 +118,12 @@ export const totalsBody = z.strictObject({
   inherit: z
     .boolean()
     .optional()
-    .openapi({ description: "Adds to the levels after it: limits of the same name replace, others stay." }),
+    .openapi({ description: "true: keeps limits of less specific levels, except those of the same name." }),
   appliesTo: z
     .enum(["everyone", "callers"])
     .optional()
-    .openapi({ description: "callers: only the entity that asks, not parents that are charged." }),
-  ifAbsent: z.boolean().optional().openapi({ description: "Only where no limits are." }),
+    .openapi({ description: "callers: only the entity that makes a request, not its parents." }),
+  ifAbsent: z.boolean().optional().openapi({ description: "true: set them only if none are set." }),
 });
 
 export const limitsBody = totalsBody.extend({
@@ -129,7 +131,7 @@ export const limitsBody = totalsBody.extend({
   usageKeptDays: z
     .number()
     .optional()
-    .openapi({ description: "System level only: for how many days usage is kept, where the store lets it be set." }),
+    .openapi({ description: "System level only: how many days usage is kept, if the store supports it." }),
 });
 
 export const accessBody = z.strictObject({ access: z.enum(["disabled", "bypass", "enforce", "inherit"]) });
@@ -148,8 +150,8 @@ const count = (least: number, most: number) =>
     .openapi({ type: "integer", minimum: least, maximum: most });
 
 const page = {
-  limit: count(1, 1000).optional().openapi({ description: "Items on a page; default 100.", default: 100 }),
-  cursor: z.string().optional().openapi({ description: "Where the page before ended." }),
+  limit: count(1, 1000).optional().openapi({ description: "Items per page; default 100.", default: 100 }),
+  cursor: z.string().optional().openapi({ description: "The cursor of the previous page." }),
 };
 
 const entityId = name.openapi({ description: "An entity." });
@@ -163,8 +165,8 @@ export const resetQuery = z.strictObject({
 export const noQuery = z.strictObject({});
 export const listQuery = z.strictObject(page);
 export const namespacesQuery = z.strictObject({
-  name: name.optional().openapi({ description: "Only the one of exactly this name, if it is there." }),
-  search: name.optional().openapi({ description: "Only those whose name contains this, in any case." }),
+  name: name.optional().openapi({ description: "Only the namespace of exactly this name." }),
+  search: name.optional().openapi({ description: "Only namespaces whose name contains this, ignoring case." }),
   ...page,
 });
 export const bucketsQuery = z.strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
@@ -198,7 +200,7 @@ const limitOrSize = z
   .optional()
   .openapi({
     type: "string",
-    description: "The name of the limit in the way. A number is what pageSize is, as in other lists.",
+    description: "The limit that refused. A number is the page size, as in other lists.",
   });
 const { fromMs, toMs } = usage;
 
@@ -228,7 +230,7 @@ export const eventsQuery = z.strictObject({
       `it must be a list of ${EVENT_TYPES.join(", ")}`,
     )
     .optional()
-    .openapi({ type: "string", description: `Only these, with commas between: ${EVENT_TYPES.join(", ")}.` }),
+    .openapi({ type: "string", description: `Only these types, separated by commas: ${EVENT_TYPES.join(", ")}.` }),
   entityId: entityId.optional(),
   resource: resource.optional(),
 });

@@ -3,7 +3,7 @@ import { amounts, limit } from "./input.ts";
 
 // What the service answers. The document is made of it, and tests hold every answer against it.
 
-const instant = z.int().openapi({ description: "In ms since 1970." });
+const instant = z.int().openapi({ description: "Milliseconds since 1970." });
 const waitMs = z.number().nullable().openapi({ description: "Milliseconds; null: never." });
 
 export const health = z.object({ status: z.literal("ok") });
@@ -51,7 +51,7 @@ export const lease = z
     consumed: amounts,
     also: z.record(z.string(), amounts),
     degraded: z.union([z.literal(false), z.string()]),
-    overdrawn: z.array(z.string()).openapi({ description: "Soft limits below zero; one level up `day^1`." }),
+    overdrawn: z.array(z.string()).openapi({ description: "Soft limits below zero; `day^1` is one level up." }),
     bypassed: z.boolean(),
     expiresAtMs: instant.nullable(),
     onExpiry: z.enum(["charge", "refund"]),
@@ -194,18 +194,17 @@ export const resets = z
   .object({
     cron: z.string(),
     tz: z.string(),
-    problem: z
-      .string()
-      .optional()
-      .openapi({ description: "Why no quota can be reset by it; then there are no instants." }),
-    nextMs: z.array(instant).openapi({ description: "The next three." }),
+    problem: z.string().optional().openapi({ description: "Why the reset is invalid; then there are no instants." }),
+    nextMs: z.array(instant).openapi({ description: "The next three resets." }),
   })
   .openapi("Resets");
 export const levels = z
   .object({
-    planId: z.string().optional().openapi({ description: "The entity's own, or the one asked for." }),
+    planId: z.string().optional().openapi({ description: "The entity's own plan, or the one in the query." }),
     items: z.array(
-      level.extend({ etag: z.string().optional().openapi({ description: "For If-Match; absent: it says nothing." }) }),
+      level.extend({
+        etag: z.string().optional().openapi({ description: "For If-Match; absent if nothing is stored." }),
+      }),
     ),
   })
   .openapi("Levels");
@@ -241,13 +240,14 @@ export const usageSummary = z
   .object({
     snapshotCount: z.int(),
     total: amounts.openapi({
-      description: "Tokens per limit, at every level that they were charged to: a parent's and a child's count both.",
+      description:
+        "Tokens per limit, at every level that was charged: a request of a child counts for its parents too.",
     }),
     average: amounts,
-    requests: z.int().openapi({ description: "Granted requests, at every level that they were charged to." }),
+    requests: z.int().openapi({ description: "Granted requests, at every level that was charged." }),
     once: z.object({ requests: z.int(), total: amounts }).openapi({
       description:
-        "Each request once, at the entity that asked for it, by the hierarchy as it is now. Of one entity: all that was charged to it.",
+        "Each request counted once, at the entity that made it, by the current hierarchy. For one entity: everything charged to it.",
     }),
     overdrafts: amounts,
     bypassed: amounts,
@@ -266,7 +266,7 @@ export const refusalCount = z
     entityId: z.string(),
     resource: z.string(),
     limit: z.string(),
-    level: z.string().openapi({ description: "The entity whose limit stood in the way." }),
+    level: z.string().openapi({ description: "The entity whose limit refused." }),
     total: z.boolean(),
     window: z.enum(["hourly", "daily", "monthly"]),
     windowStartMs: instant,
@@ -306,11 +306,11 @@ export const problem = z
     "violated-policies": z
       .array(z.string())
       .optional()
-      .openapi({ description: "Of a 429: as RateLimit-Policy has them." }),
+      .openapi({ description: "In a 429: the limits as in RateLimit-Policy." }),
     violations: z
       .array(z.object({ limit: z.string(), kind: z.enum(["rate", "quota", "session"]) }))
       .optional()
-      .openapi({ description: "Of a 429: the same, each with its kind." }),
+      .openapi({ description: "In a 429: the same limits, each with its kind." }),
   })
   .openapi("Problem", { description: "RFC 9457." });
 
