@@ -75,12 +75,12 @@ await describeMoto("a stack on moto", (endpoint) => {
       ["deploy -n limits --lambda-memory much", /--lambda-memory is "much"; give a whole number/],
       [
         "deploy -n limits --no-iam --create-iam-roles",
-        /--create-iam-roles needs the policies that --no-iam leaves out/,
+        /--create-iam-roles needs the policies, and --no-iam omits them/,
       ],
       ["deploy -n limits --enable-alarms --no-alarms", /give one/],
       ["deploy -n limits --projection SOME", /KEYS_ONLY, ALL/],
       ["deploy -n limits -t team", /--tag is "team"; give KEY=VALUE/],
-      ["deploy -n limits -t ManagedBy=me", /this one is set by zae-limiter/],
+      ["deploy -n limits -t ManagedBy=me", /zae-limiter sets this one/],
       ["deploy -n limits --name other", /--name is "other" and --stack is "limits"/],
       ["template --role-name-format acme", /--role-name-format is "acme"/],
     ] as const) {
@@ -223,7 +223,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     for (const [option, lost] of [
       ["--no-audit-archival", /AuditArchiveBucket would be removed/],
       ["--no-iam", /AcquireOnlyPolicy would be removed/],
-      ["--projection ALL", /GSI2 of its table projects KEYS_ONLY, and ALL was asked for/],
+      ["--projection ALL", /GSI2 of its table projects KEYS_ONLY, and ALL is requested/],
     ] as const) {
       const told = await shell.fault(`deploy -n limits ${option} --yes`);
       assert.match(told, /^1 change_refused: Nothing was changed in the stack limits/);
