@@ -164,7 +164,7 @@ function runGiven(): Run | undefined {
 const given = runGiven();
 if (given === undefined) {
   process.stderr.write(
-    "Usage: npm start [-- --seconds N] [--port P], with N up to 3600. Without N it runs until Ctrl-C on a terminal, and for " +
+    "Usage: npm start [-- --seconds N] [--port P], with N up to 3600. Without N, it runs until Ctrl-C on a terminal and for " +
       `${SECONDS} s elsewhere.\n`,
   );
   process.exitCode = 2;

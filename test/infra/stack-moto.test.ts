@@ -260,7 +260,7 @@ await describeMoto("a stack on moto", (endpoint) => {
       told,
       /^1 table_unfit: The table "unfit" cannot be used as it is: its keys are id \(HASH\), and must be PK \(HASH\), SK \(RANGE\); it has no index GSI1/,
     );
-    assert.match(told, /items do not expire: switch TTL on, on the attribute ttl; it has no stream/);
+    assert.match(told, /items do not expire: turn on TTL on the attribute ttl; it has no stream/);
     assert.match(
       await shell.fault(`deploy -n around --table-arn ${arn("gone")} --no-audit-archival`),
       /^4 table_not_found/,
@@ -320,7 +320,7 @@ await describeMoto("a stack on moto", (endpoint) => {
     assert.equal((await s3.send(new ListObjectsV2Command({ Bucket: bucket }))).KeyCount, 1);
     assert.match(
       await shell.fault("deploy -n limits"),
-      /^1 table_exists: There is a table "limits" already.*--table-arn/,
+      /^1 table_exists: A table "limits" exists outside of any stack.*--table-arn/,
     );
   });
 
