@@ -104,7 +104,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
               value={draft.kind}
               disabled={isReadOnly}
               options={[
-                { value: "drip", label: "Drips" },
+                { value: "drip", label: "Refills" },
                 { value: "calendar", label: "Quota: calendar" },
                 { value: "session", label: "Quota: session" },
               ]}

@@ -6,13 +6,13 @@ import { type MergedLimits, type MergeProblem, mergedLimits } from "./merged-lim
 // Where limits are stored stands in a file of its own, below this one.
 export * from "./config-scope.ts";
 
-/** What an outage of the store means: requests are refused (`block`) or let through uncounted (`allow`). */
+/** During an outage of the store, requests are refused (`block`) or let through uncounted (`allow`). */
 export type OnUnavailable = "allow" | "block";
 
-/** What an id means that was never created: it is limited by defaults, or refused. */
+/** Requests of entities that were never created: limited by defaults (`allow`), or refused. */
 export type UnknownEntities = "allow" | "refuse";
 
-/** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits count. */
+/** `disabled`: refused at once. `bypass`: let through, counted, nothing debited. `enforce`: the limits apply. */
 export type Access = "disabled" | "bypass" | "enforce";
 
 /** What a scope says besides limits; what it does not say is asked one scope further out. */
@@ -24,9 +24,9 @@ interface ScopePolicy {
 
 /** What only the system level says besides limits and policy. */
 export interface SystemSettings {
-  /** What an outage of the store means. */
+  /** What happens to requests while the store is unavailable. */
   readonly onUnavailable?: OnUnavailable;
-  /** For how many days usage is kept on DynamoDB after it was counted. Memory and SQLite have `usage: { keepMs }` instead. */
+  /** How many days usage is kept on DynamoDB. Memory and SQLite have `usage: { keepMs }` instead. */
   readonly usageKeptDays?: number;
 }
 

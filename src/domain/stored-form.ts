@@ -30,7 +30,7 @@ export class StoredForm {
   }
 
   integer(value: unknown): number {
-    // Nobody writes a nothing with a sign.
+    // -0 is never written; reject it.
     const isWhole = Number.isSafeInteger(value) && !Object.is(value, -0);
     return isWhole ? (value as number) : this.fail("lacks a whole number");
   }

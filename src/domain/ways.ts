@@ -1,6 +1,6 @@
 /**
  * What a message tells its reader to use. In code these are calls; on the command line, over HTTP and on the page they are commands,
- * routes and buttons, and whoever reads a call there cannot do anything with it.
+ * routes and buttons: a reader there cannot use the name of a call.
  */
 export interface Ways {
   readonly createEntity: string;

@@ -10,9 +10,9 @@ import { KnownNames } from "../domain/known-names.ts";
 import { checkEntityId, checkPlanId, checkResource, shown } from "../domain/names.ts";
 import { checkUsageKeptDays } from "../domain/retention.ts";
 
-/** Every change takes the one who made it, for the audit trail. */
+/** Options of every change. */
 export interface ChangeOptions {
-  /** Who makes the change, for the audit trail. */
+  /** Who makes the change, for the audit log. */
   readonly principal?: string;
 }
 
@@ -22,13 +22,13 @@ export const CHANGE_OPTIONS = new KnownNames<ChangeOptions>({ principal: true })
 /** Of a change that may be conditional on a version. */
 export const UPDATE_OPTIONS = new KnownNames<ChangeOptions & { version?: number }>({ principal: true, version: true });
 
-/** What every call that sets limits, defaults or totals takes. */
+/** Options of every call that sets limits, defaults or totals. */
 export interface SetOptions extends ChangeOptions {
-  /** Adds to the levels after it: limits of the same name replace, others stay. Default: false, the level wins whole. */
+  /** Keeps limits of less specific levels, except those of the same name. Default: false. */
   readonly inherit?: boolean;
-  /** `callers`: only the entity that asks. Default: `everyone`, also parents that are charged. */
+  /** `callers`: only the entity that makes a request. Default: `everyone`, including parents that are charged. */
   readonly appliesTo?: AppliesTo;
-  /** Only where no limits are, so that a restart does not undo an operator. Default: false. */
+  /** Sets them only if none are set, so that a restart does not undo an operator's change. Default: false. */
   readonly ifAbsent?: boolean;
 }
 

@@ -42,7 +42,7 @@ import { StoredLimits } from "./stored-limits.ts";
 import { type AuditListing, auditListed, entitiesListed } from "./stored-lists.ts";
 import { acquireWaiting } from "./waiting.ts";
 
-/** A limiter on one namespace of a store. `RateLimiter.open()` makes one. */
+/** A limiter on one namespace of a store. Open one with `RateLimiter.open()`. */
 export class Limiter extends StoredLimits {
   readonly #given: EngineDeps;
   /** The same, closed with this limiter. */
@@ -99,7 +99,7 @@ export class Limiter extends StoredLimits {
     return outcome.lease as Lease<Name>;
   }
 
-  /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
+  /** Takes the tokens, or returns the refusal. Only a refusal is a value; other errors are thrown as by `acquire`. */
   tryAcquire<const Name extends string = string>(request: AcquireRequest<Name>): Promise<Outcome<Name>> {
     return this.#acquire(request) as Promise<Outcome<Name>>;
   }
@@ -129,17 +129,17 @@ export class Limiter extends StoredLimits {
     }
   }
 
-  /** What every limit of the entity and of the parents it is charged to holds now. */
+  /** What the entity and the parents it is charged to have left now, of every limit. */
   available(question: Question): Promise<Availability[]> {
     return this.#near(this.#inspect.available(question), question);
   }
 
-  /** Milliseconds until the amounts fit, on the whole chain: 0 when they do now, `Infinity` when they never will. */
+  /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will. */
   timeUntilAvailable(question: Question & { readonly consume?: Tokens }): Promise<number> {
     return this.#near(this.#inspect.timeUntilAvailable(question), question);
   }
 
-  /** What applies to an entity on a resource, from which level, what it holds, and what would happen when. */
+  /** Which limits apply to an entity on a resource, where they come from, what is left, and whether a request fits. */
   explain(question: Question & { readonly consume?: Tokens }): Promise<Explanation> {
     return this.#near(explain(this.#acquirer, this.#deps, question), question);
   }
@@ -155,22 +155,22 @@ export class Limiter extends StoredLimits {
     return this.#policies.setAccess(where, mode, options);
   }
 
-  /** Whether parents are charged, in place of the entity's own flag; same scopes as `setAccess`. */
+  /** Overrides whether parents are charged; same scopes as `setAccess`. */
   setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<boolean> {
     return this.#policies.setCascade(where, cascade, options);
   }
 
-  /** What that very scope says about access and cascading; `explain` shows what applies in the end. */
+  /** The access and cascade stored at exactly this scope; `explain` shows what applies. */
   getPolicy(where: PolicyScope): Promise<Policy> {
     return this.#policies.getPolicy(where);
   }
 
-  /** A quota gains exactly the amounts until its next reset; a limit that drips at most the room below its capacity. */
+  /** Adds tokens. A quota keeps the whole amount until its next reset; a limit that refills gains at most up to its capacity. */
   topUp(request: TopUpRequest): Promise<OperationResult> {
     return this.#policies.topUp(request);
   }
 
-  /** Full again, debt forgiven; a calendar quota begins a new period, a session window ends. */
+  /** Fills a bucket and cancels its debt; a calendar quota starts a new period, a session window ends. */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
     return this.#policies.resetBucket(request);
   }
@@ -181,7 +181,7 @@ export class Limiter extends StoredLimits {
     return this.#admin.createEntity(entity, options);
   }
 
-  /** Creates the entity, or leaves the one of that id alone as it is; answers the one there is. For programs that start again. */
+  /** Creates the entity, or leaves an existing one unchanged; returns the stored entity. For use at program start. */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
     return (await ensureEntity(this.#admin, this.#deps, entity, options)).entity;
   }
@@ -191,12 +191,12 @@ export class Limiter extends StoredLimits {
     return this.#admin.getEntity(id);
   }
 
-  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  /** Changes the fields in the patch. With `version`, only if that is still its version (else `ConflictError`). */
   updateEntity(id: string, patch: EntityPatch, options: { version?: number } & ChangeOptions = {}): Promise<Entity> {
     return this.#admin.updateEntity(id, patch, options);
   }
 
-  /** Removes the entity with its limits, buckets and usage; its audit trail stays. Refused while it has children. */
+  /** Deletes the entity with its limits, buckets and usage; its audit log stays. Refused while it has children. */
   deleteEntity(id: string, options: ChangeOptions = {}): Promise<void> {
     return this.#admin.deleteEntity(id, options);
   }
@@ -206,14 +206,14 @@ export class Limiter extends StoredLimits {
     return listing((page) => this.#deps.scope.entities.children(id, page), options);
   }
 
-  /** All of them, or those of a plan. */
+  /** Lists all entities, or those of a plan. */
   listEntities(query: { readonly planId?: string } & ListOptions = {}): Listing<Entity> {
     return entitiesListed(this.#deps, query);
   }
 
   // Namespaces
 
-  /** Makes a namespace, or answers the one there is. */
+  /** Creates a namespace, or returns the existing one. */
   registerNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
     return this.#namespaces.register(name, options);
   }
@@ -226,7 +226,7 @@ export class Limiter extends StoredLimits {
     return this.#namespaces.get(name);
   }
 
-  /** Hides a namespace; its data stays, and `recoverNamespace` brings it back, until it is purged. */
+  /** Deletes a namespace. Its data stays, and `recoverNamespace` restores it, until it is purged. */
   deleteNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
     return this.#namespaces.delete(name, options);
   }
@@ -235,12 +235,12 @@ export class Limiter extends StoredLimits {
     return this.#namespaces.recover(id, options);
   }
 
-  /** Deleted namespaces whose data is still there. */
+  /** Lists deleted namespaces that still have data. */
   listOrphanNamespaces(options: ListOptions = {}): Listing<Namespace> {
     return listing((page) => this.#deps.store.namespaces.listOrphans(page), options);
   }
 
-  /** Removes the data of a deleted namespace for good. May be run again after it was cut off. */
+  /** Deletes the data of a deleted namespace permanently. Can be repeated if it was interrupted. */
   purgeNamespace(id: string, options: PurgeOptions = {}): Promise<{ readonly records: number }> {
     return this.#namespaces.purge(id, options);
   }
@@ -257,12 +257,12 @@ export class Limiter extends StoredLimits {
     return this.#inspect.usage(query);
   }
 
-  /** All of it added up, of an entity, a resource or the whole namespace. */
+  /** Sums up usage of an entity, a resource or the whole namespace. */
   usageSummary(query: UsageRequest): Promise<UsageSummary> {
     return this.#inspect.usageSummary(query);
   }
 
-  /** Added up for each entity or each resource, in the order of their names. */
+  /** Sums up usage for each entity or each resource, sorted by name. */
   usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
     return this.#inspect.usageTotals(query);
   }
@@ -275,12 +275,12 @@ export class Limiter extends StoredLimits {
     return this.#inspect.exportUsage(query);
   }
 
-  /** How many requests were refused per window (UTC), oldest first: who asked for what, and whose limit stood in the way. */
+  /** Refused requests per window (UTC), oldest first: entity, resource, and the limit that refused. */
   refusals(query: RefusalRequest): Listing<RefusalCount> {
     return this.#acquirer.refusals.list(query);
   }
 
-  /** The same added up by entity, by resource or by limit, the most refused first. */
+  /** Sums up refusals by entity, resource or limit, most refused first. */
   refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
     return this.#acquirer.refusals.totals(query);
   }
@@ -293,12 +293,12 @@ export class Limiter extends StoredLimits {
     return bucketsListed(this.#deps, query);
   }
 
-  /** What all entities together hold of one limit on a resource. */
+  /** What all entities together have left of one limit on a resource. */
   resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
     return this.#inspect.resourceCapacity(resource, limitName);
   }
 
-  /** Whether the store answers. Never throws. */
+  /** Whether the store responds. Never throws. */
   isAvailable(): Promise<boolean> {
     return this.#inspect.isAvailable();
   }

@@ -15,15 +15,15 @@ import type { ChainLink } from "./config-cache.ts";
 import { auditIdOfScope, CHANGE_OPTIONS, type ChangeOptions, resourceIn } from "./level-options.ts";
 import type { EngineDeps } from "./settings.ts";
 
-/** Whom a policy concerns: an entity on a resource, an entity on all of them, or a resource for everybody. */
+/** Where a policy applies: an entity on a resource, an entity on all resources, or a resource for every entity. */
 export interface PolicyScope {
-  /** Absent: everybody. */
+  /** Absent: every entity. */
   readonly entityId?: string;
   /** Absent: everything. */
   readonly resource?: string;
 }
 
-/** What one scope says itself; what is absent is asked one scope further out. */
+/** The policy of one scope; absent fields are inherited from the next wider scope. */
 export interface Policy {
   /** Whether limits count there. */
   readonly access?: Access;

@@ -13,24 +13,24 @@ import type { Settings } from "./settings.ts";
 
 /** What to take, from whom. Measures are inferred from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Measure extends string = string> {
-  /** Who asks. */
+  /** The entity that makes the request. */
   readonly entityId: string;
-  /** For what. */
+  /** The resource to take from. */
   readonly resource: string;
   /**
    * Whole tokens per measure: every limit that counts it takes as much, at every level. `requests` is 1 unless it is named. With 0
    * nothing is taken, but a limit that is in debt refuses. May be left out where a limit counts `requests`.
    */
   readonly consume?: Tokens<NoInfer<Measure> | "requests">;
-  /** In place of the stored limits of `entityId`, for this request. */
+  /** Used instead of the stored limits of `entityId`, for this request. */
   readonly limits?: readonly Limit<string, Measure>[];
-  /** Further resources that are taken from together with this one, all or nothing; `lease.resource(name)` holds them. */
+  /** Other resources to take from together with this one, all or nothing; see `lease.resource(name)`. */
   readonly also?: Readonly<Record<string, Tokens>>;
-  /** Wait in this process, first come first served, for up to so many ms, before refusing. */
+  /** Waits up to `maxMs` before refusing; first come, first served within this process. */
   readonly wait?: { readonly maxMs: number };
-  /** Take from all levels in one transaction, where the store would not do so by itself. */
+  /** Takes from all levels in one transaction, even if the store would not by default. */
   readonly atomic?: boolean;
-  /** Carried into events. */
+  /** An id that events carry. */
   readonly requestId?: string;
   /** Ends the wait, and reaches the body of `withLease`. */
   readonly signal?: AbortSignal;

@@ -11,7 +11,7 @@ import { PlanAdministration } from "./plan-administration.ts";
 import type { EngineDeps } from "./settings.ts";
 import { limitsListed, type StoredSet } from "./stored-lists.ts";
 
-/** What a limiter does with stored limits, totals and plans. Every call that sets answers whether it wrote. */
+/** What a limiter does with stored limits, totals and plans. Every call that sets returns whether it changed something. */
 export class StoredLimits {
   readonly #deps: EngineDeps;
   readonly #admin: Administration;
@@ -26,7 +26,7 @@ export class StoredLimits {
 
   // Limits
 
-  /** Limits of an entity: on one resource, or (without `resource`) on all that have none of their own for it. */
+  /** Sets the limits of an entity: on one resource, or (without `resource`) its default for all other resources. */
   setLimits(entityId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig(entityScope(entityId, options), limits, options);
   }
@@ -35,12 +35,12 @@ export class StoredLimits {
     return (await this.#admin.getConfig(entityScope(entityId, options), options)).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Returns whether there was something to delete. */
   deleteLimits(entityId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig(entityScope(entityId, options), options);
   }
 
-  /** Every set of limits stored for an entity; the one without `resource` is its default. */
+  /** Lists all limits stored for an entity; those without `resource` are its default. */
   listLimits(entityId: string, options: ListOptions = {}): Listing<StoredSet> {
     return limitsListed(this.#deps, entityId, options);
   }
@@ -73,7 +73,7 @@ export class StoredLimits {
     return listing((page) => this.#deps.scope.config.listResources(page), options);
   }
 
-  /** Limits for everybody on everything else, what an outage means, how long usage is kept; absent keeps what is stored. */
+  /** Sets the system-wide default limits, the outage policy and how long usage is kept; absent fields stay unchanged. */
   setSystemDefaults(limits: readonly Limit[], options: SystemSettings & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "system" }, limits, options);
   }
@@ -87,7 +87,7 @@ export class StoredLimits {
   }
 
   /**
-   * The stored limits that apply to an entity on a resource when it asks itself. `source`: the first level that has any;
+   * The stored limits that apply to an entity's own requests on a resource. `source`: the first level that has any;
    * `sources`: the level of each limit, by its name.
    */
   async resolveLimits(
@@ -107,7 +107,7 @@ export class StoredLimits {
 
   // Totals
 
-  /** Limits of an entity over all its resources together. */
+  /** Sets the totals of an entity: limits over all resources together. */
   setTotals(entityId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "entityTotal", entityId }, limits, options);
   }
@@ -116,12 +116,12 @@ export class StoredLimits {
     return (await this.#admin.getConfig({ level: "entityTotal", entityId }, {})).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Returns whether there was something to delete. */
   deleteTotals(entityId: string, options: ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig({ level: "entityTotal", entityId }, options);
   }
 
-  /** Totals of each entity of a plan that has none of its own. */
+  /** Sets the totals of a plan: for each of its entities without totals of its own. */
   setPlanTotals(planId: string, limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "planTotal", planId }, limits, options);
   }
@@ -134,7 +134,7 @@ export class StoredLimits {
     return this.#admin.deleteConfig({ level: "planTotal", planId }, options);
   }
 
-  /** Totals of each entity that has none of its own, nor by its plan. */
+  /** Sets the default totals: for each entity without totals of its own or of its plan. */
   setSystemTotals(limits: readonly Limit[], options: SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig({ level: "systemTotal" }, limits, options);
   }
@@ -149,7 +149,7 @@ export class StoredLimits {
 
   // Plans
 
-  /** Makes a plan, to which entities refer by `planId`. */
+  /** Creates a plan, which entities use by `planId`. */
   createPlan(plan: NewPlan, options: ChangeOptions = {}): Promise<Plan> {
     return this.#plans.create(plan, options);
   }
@@ -159,12 +159,12 @@ export class StoredLimits {
     return this.#plans.get(id);
   }
 
-  /** Changes what the patch names. With `version`, only while nobody else has changed it (`ConflictError`). */
+  /** Changes the fields in the patch. With `version`, only if that is still its version (else `ConflictError`). */
   updatePlan(id: string, patch: PlanPatch, options: { version?: number } & ChangeOptions = {}): Promise<Plan> {
     return this.#plans.update(id, patch, options);
   }
 
-  /** Removes the plan with its limits and totals. Refused while an entity refers to it. */
+  /** Deletes the plan with its limits and totals. Refused while an entity uses it. */
   deletePlan(id: string, options: ChangeOptions = {}): Promise<void> {
     return this.#plans.delete(id, options);
   }
@@ -173,7 +173,7 @@ export class StoredLimits {
     return listing((page) => this.#deps.scope.plans.list(page), options);
   }
 
-  /** Limits of each entity of a plan that has none of its own: on one resource, or on all that the plan has none for. */
+  /** Sets the limits of a plan: on one resource, or (without `resource`) its default for all other resources. */
   setPlanLimits(planId: string, limits: readonly Limit[], options: EntityScope & SetOptions = {}): Promise<boolean> {
     return this.#admin.setConfig(planScope(planId, options), limits, options);
   }
@@ -182,7 +182,7 @@ export class StoredLimits {
     return (await this.#admin.getConfig(planScope(planId, options), options)).limits;
   }
 
-  /** Answers whether there was something to delete. */
+  /** Returns whether there was something to delete. */
   deletePlanLimits(planId: string, options: EntityScope & ChangeOptions = {}): Promise<boolean> {
     return this.#admin.deleteConfig(planScope(planId, options), options);
   }

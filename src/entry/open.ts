@@ -23,16 +23,16 @@ import { calendar } from "./limits.ts";
 import { type RetentionOptions, refuseRetention, retentionOf } from "./retention.ts";
 import { isAddress, shownStore, storeOfEnvironment } from "./store-choice.ts";
 
-/** All of them may be left out. Those of one store alone say so. */
+/** Options of `RateLimiter.open`; all are optional. Options of a single store name it. */
 export interface OpenOptions extends RetentionOptions {
   /**
    * `"memory"`, `"sqlite:FILE"`, `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object. Default:
    * `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
-  /** SQLite: `false` neither makes a file nor brings one to a newer schema (`NotFoundError`, `VersionError`). Default true. */
+  /** SQLite: `false` neither creates nor upgrades a file (`NotFoundError`, `VersionError`). Default true. */
   readonly create?: boolean;
-  /** The tenant; it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
+  /** The namespace (tenant); it must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
   readonly namespace?: string;
   /** For tests and simulations; used as it is, never corrected. Default: the system's, kept to the store's where it has one. */
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
@@ -52,25 +52,25 @@ export interface OpenOptions extends RetentionOptions {
   readonly unnamedLimits?: UnnamedLimits;
   /** Count refused requests, for `refusals()`; kept as long as usage. Default true; `false`: asking for them is an error. */
   readonly countRefusals?: boolean;
-  /** Join claims under way together into one write. Default true. */
+  /** Combine concurrent requests into one write. Default true. */
   readonly coalesce?: boolean;
-  /** What an outage of the store means; overrides what is stored. Default: stored, else `"block"`. */
+  /** What happens to requests while the store is unavailable; overrides the stored setting. Default: stored, else `"block"`. */
   readonly onUnavailable?: OnUnavailable;
-  /** Bound on one acquire's I/O. Default 1,000. */
+  /** Timeout of one acquire's I/O. Default 1,000. */
   readonly timeoutMs?: number;
-  /** DynamoDB: bound on reads and changes outside of requests. Default 10,000. */
+  /** DynamoDB: timeout of reads and changes outside of acquires. Default 10,000. */
   readonly adminTimeoutMs?: number;
-  /** SQLite: what survives a loss of power, `"normal"` or `"full"`. Default `"normal"`. */
+  /** SQLite: `"normal"`, or `"full"` to survive a power loss. Default `"normal"`. */
   readonly durability?: "normal" | "full";
-  /** DynamoDB: default as the AWS SDK finds it. */
+  /** DynamoDB: the region. Default: as the AWS SDK finds it. */
   readonly region?: string;
   /** DynamoDB: an address to use instead of the region's, such as `http://localhost:8000` for DynamoDB Local. */
   readonly endpoint?: string;
-  /** DynamoDB: default the AWS SDK's chain. */
+  /** DynamoDB: the credentials. Default: the AWS SDK's chain. */
   readonly credentials?: Credentials | CredentialsProvider;
   /** DynamoDB: a `DynamoDBClient` to use instead of our transport, at several times the CPU. The caller closes it. */
   readonly client?: SdkClient;
-  /** DynamoDB: the original writes to this table too. Default false: such a table is refused. */
+  /** DynamoDB: the Python original writes to this table too. Default false: such a table is refused. */
   readonly sharedTable?: boolean;
   /** DynamoDB: no tolerance at a full bucket: more writes, and not a millitoken is held back. Default false. */
   readonly exact?: boolean;
