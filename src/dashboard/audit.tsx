@@ -98,7 +98,7 @@ function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly cha
         <time dateTime={new Date(atMs).toISOString()}>{stampWords(atMs)}</time>
       </td>
       <td data-label="Who">
-        <Name text={principal ?? "not told"} class={principal === undefined ? "quiet" : ""} />
+        <Name text={principal ?? "unknown"} class={principal === undefined ? "quiet" : ""} />
       </td>
       <td data-label="What">
         <span class="tag">{action.replaceAll("_", " ")}</span>

@@ -118,7 +118,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
           {value === undefined ? "All processes" : `${plural(value.all, "refusal")} on this store`}
         </h2>
         <div class="page-actions">
-          <Field label="Of all processes">
+          <Field label="Time range">
             <Select
               testid="refusal-range"
               value={String(hours)}
